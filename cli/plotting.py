@@ -143,7 +143,6 @@ class PlotOutput:
             resolve=True,
             keep_keys=True,
             max_memory=self._memory,
-            loses_ticks=options.on_error == "skip",
         )
         times: list[list[int]] = [[] for _ in check.policies]
         keys: list[list[str]] = [[] for _ in check.policies]

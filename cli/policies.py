@@ -67,7 +67,6 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         advance_every=options.advance_every,
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
-        loses_ticks=options.on_error == "skip",
         passes_time=options.idle is not None,
     )
     if not options.is_table:

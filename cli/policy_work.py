@@ -300,6 +300,8 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             if value != before:
                 raise SnapshotError(f"it was made {what}")
         self.check.restore(check)
+        if self.check.needs_all_ticks:
+            self.source.only_due_ticks(False)
         if len(tables) != len(self.source.key_tables):
             raise damaged()
         counts = self.check.key_counts

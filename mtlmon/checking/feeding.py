@@ -127,6 +127,8 @@ class Feeder:
 
         from mtlmon.checking.tick_turns import tick_turns
 
+        if batch.has_all_ticks:
+            self._native.give_all_ticks()
         time_stamps = np.asarray(batch.time_stamps)
         end = int(time_stamps[rows[-1]]) if rows else batch.tick_end
         turns = tick_turns(self._native, points.tick_times, time_stamps, rows, end, self.ticks_done)

@@ -76,7 +76,7 @@ class LogCheck:
         threads: how many threads may share the policies; None means one for each processor. With
             one, the batches of the log are not prepared by another thread either.
 
-        loses_ticks: whether the source leaves out ticks at which integers overflow.
+        gets_all_ticks: whether the source leaves out no ticks; see `repeats_ticks`.
         passes_time: whether `pass_time` will be called.
         has_whole: whether one of the partitions is the whole log, whatever policies need.
 
@@ -116,7 +116,7 @@ class LogCheck:
         keep_keys: bool = False,
         max_memory: SupportsIndex | str | MemoryLimit | None = None,
         threads: int | None = None,
-        loses_ticks: bool = False,
+        gets_all_ticks: bool = False,
         passes_time: bool = False,
         has_whole: bool = False,
     ) -> None:
@@ -186,7 +186,7 @@ class LogCheck:
             partitions=list(self.partitions.of_policies),
             memory=self.memory,
         )
-        self.repeats_ticks = self._has_ticks and not self._wants_first and not loses_ticks
+        self.repeats_ticks = self._has_ticks and not self._wants_first and not gets_all_ticks
         if self.repeats_ticks:
             self._native.run_ticks([period_of(clock) for clock in self._clocks])
         self.slice_events = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
@@ -226,6 +226,11 @@ class LogCheck:
     def is_within_row(self) -> bool:
         """Whether some ticks before the next row have been checked; there is no snapshot then."""
         return self._feeder.is_within_row
+
+    @property
+    def needs_all_ticks(self) -> bool:
+        """Whether the source must leave out no ticks from now on, as a tick has been lost."""
+        return self._native.needs_all_ticks
 
     @property
     def keys_forgotten(self) -> list[int]:

@@ -44,6 +44,10 @@ class EventBatch(Protocol):
     def tick_end(self) -> int:
         """A time below which all ticks have come with this batch and those before it."""
 
+    @property
+    def has_all_ticks(self) -> bool:
+        """Whether no tick is left out because nothing changes there, from this batch on."""
+
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
 
@@ -69,8 +73,8 @@ class EventSource(Protocol):
     def can_forget_keys(self) -> bool:
         """Whether future batches use the numbers that keys have by then, so that keys can go."""
 
-    def only_due_ticks(self) -> None:
-        """From the first batch on, leave out ticks at which no atom of their trace changes.
+    def only_due_ticks(self, is_wanted: bool = True) -> None:
+        """From the first batch on, leave out ticks at which no atom of their trace changes, or not.
 
         The first tick of a trace is never left out.
         """

@@ -66,6 +66,7 @@ class TextBatch:
         self._atoms = tuple(atoms)
         self.ticks: Mapping[When, TickAtoms] = {}
         self.tick_end = 0
+        self.has_all_ticks = False
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -93,6 +94,7 @@ class TextBatch:
         batch = TextBatch(self.time_stamps[count:], masks, self._atoms, shown)
         batch.ticks = {period: one.behind(count) for period, one in self.ticks.items()}
         batch.tick_end = self.tick_end
+        batch.has_all_ticks = self.has_all_ticks
         return batch
 
     def chosen_events(self, is_chosen: NDArray[np.bool_]) -> TextBatch:
@@ -209,10 +211,10 @@ class TextLog(BatchReader[TextBatch]):
         if self.is_regular:
             self.size = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
 
-    def only_due_ticks(self) -> None:
-        """From the first batch on, leave out ticks at which no atom changes."""
+    def only_due_ticks(self, is_wanted: bool = True) -> None:
+        """From the first batch on, leave out ticks at which no atom changes, or not."""
         if self._streams is not None:
-            self._streams.only_due_ticks()
+            self._streams.only_due_ticks(is_wanted)
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return None: the only trace is never forgotten."""

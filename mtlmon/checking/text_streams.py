@@ -77,9 +77,10 @@ class TextStreams:
         """The number of bytes that the states of all streams take."""
         return self._streams.held_bytes
 
-    def only_due_ticks(self) -> None:
-        """From the first batch on, leave out ticks at which no atom changes."""
-        self._streams.only_due = True
+    def only_due_ticks(self, is_wanted: bool = True) -> None:
+        """From the first batch on, leave out ticks at which no atom changes, or not."""
+        self._streams.only_due = is_wanted
+        self._streams.can_leave_out = self._on_error == "skip"
 
     @property
     def waiting_rows(self) -> int:
@@ -153,6 +154,7 @@ class TextStreams:
                 batch = TextBatch(b"", b"", self._atoms)
                 (batch.ticks,) = found.ticks
                 batch.tick_end = found.ticks_done
+                batch.has_all_ticks = found.has_all_ticks
                 yield batch
                 return
 
@@ -166,6 +168,7 @@ class TextStreams:
         batch = TextBatch(b"", b"", self._atoms)
         (batch.ticks,) = found.ticks
         batch.tick_end = found.ticks_done
+        batch.has_all_ticks = found.has_all_ticks
         yield batch
 
     def _has_left_out(self, refused: TickError) -> bool:
@@ -214,6 +217,7 @@ class TextStreams:
         result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms, computed.shown[0])
         (result.ticks,) = computed.ticks
         result.tick_end = computed.ticks_done
+        result.has_all_ticks = computed.has_all_ticks
         return result
 
 

@@ -159,6 +159,27 @@ cdef class PolicyMonitors(MemoryHolder):
                     not passes(filter, VERDICT_TRUE),
                 )
 
+    def give_all_ticks(self):
+        """From now on, let policies have the events at ticks that are given, and no others."""
+        cdef KeyedMonitors one
+        for one in self.monitors:
+            if one.ticking is not None:
+                one.ticking.give_all()
+                # The streams at rest have taken all ticks so far.
+                if one.ticking.done:
+                    one.clock = max(
+                        one.clock, (one.ticking.done - 1) // one.ticking.period * one.ticking.period
+                    )
+
+    @property
+    def needs_all_ticks(self):
+        """Whether `give_all_ticks` has been called, also before a snapshot."""
+        cdef KeyedMonitors one
+        for one in self.monitors:
+            if one.ticking is not None and one.ticking.is_complete:
+                return True
+        return False
+
     @property
     def awake(self):
         """For each policy that takes ticks: its period, and how many streams are not at rest."""

@@ -23,6 +23,7 @@ cdef struct TickEvents:
 
 cdef class TickRuns:
     cdef Streams streams
+    cdef bint is_complete           # whether all ticks are given from now on
     cdef EventBlock block           # of the given events, from number `next_event` on
     cdef uint64_t period
     cdef bint may_rest[2]           # for false and true: whether nobody wants such verdicts
@@ -59,6 +60,7 @@ cdef class TickRuns:
     cdef int take(
         self, size_t first, uint64_t time_stamp, VerdictRows rows, VerdictFilter filter
     ) except -1 nogil
+    cdef int give_all(self) except -1 nogil
     cdef int note_tick(self, uint64_t time_stamp) except -1 nogil
     cdef int let_rest(self, uint64_t time_stamp, uint64_t compactions) except -1 nogil
     cdef void wake(self, uint32_t number, uint64_t time_stamp) noexcept nogil

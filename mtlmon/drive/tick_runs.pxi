@@ -257,6 +257,8 @@ cdef class TickRuns:
         cdef uint8_t verdict
         cdef size_t kept = 0
         cdef size_t k
+        if self.is_complete:
+            return 0
         reserve_events(&self.awake, events.count, words)
         for k in range(events.count):
             resting = &self.streams.resting[events.numbers[k]]
@@ -295,6 +297,19 @@ cdef class TickRuns:
         self.slept[verdict] += time_stamp // self.period - 1 - asleep_from
         resting.time_stamp = time_stamp - self.period
 
+    cdef int give_all(self) except -1 nogil:
+        """Repeat no letter from now on: each further event is given."""
+        cdef uint64_t time_stamp = self.done + (self.period - self.done % self.period) % self.period
+        cdef size_t k
+        if self.is_complete:
+            return 0
+        for k in range(min(<size_t> self.resting_room, <size_t> self.streams.count)):
+            if self.resting[k]:
+                self.wake(<uint32_t> k, time_stamp)
+        self.awake.count = 0
+        self.is_complete = True
+        return 0
+
     cdef uint64_t slept_count(self, int verdict) noexcept nogil:
         """How many ticks with a verdict streams have not taken, but only counted.
 
@@ -323,6 +338,7 @@ cdef class TickRuns:
         cdef uint32_t latest = 0
         writer.put(self.done)
         writer.put(self.next)
+        writer.put(self.is_complete)
         writer.put(self.awake.count)
         for k in range(self.awake.count):
             writer.put(self.awake.numbers[k] - latest)
@@ -353,6 +369,7 @@ cdef class TickRuns:
         cdef const Resting *resting
         self.done = reader.get(<uint64_t> 1 << 63)
         self.next = reader.get(UINT64_MAX)
+        self.is_complete = reader.get(1) != 0
         count = reader.get_count(1)
         reserve_events(&self.awake, count, words)
         reserve(<void **> &self.resting, &self.resting_room, self.streams.count, sizeof(uint8_t))

@@ -90,6 +90,8 @@ class Computed(NamedTuple):
             are asked for.
         shown: for each partition, the values to show at rows.
         ticks_done: a time below which all ticks have been computed.
+        has_all_ticks: whether all ticks from the last ones on have been computed, after one was
+            left out; otherwise, only those where values may change, if only these are asked for.
     """
 
     atoms: list[dict[str, pa.BooleanArray]]
@@ -97,6 +99,7 @@ class Computed(NamedTuple):
     values: Values | None
     shown: list[dict[str, pa.Array]]
     ticks_done: int = 0
+    has_all_ticks: bool = False
 
 
 class StreamAtoms:
@@ -121,7 +124,9 @@ class StreamAtoms:
         points_left_out: how many ticks, and rows that have waited, have been left out, as
             integers overflow there.
         only_due: set this before the first rows to compute only the ticks of each trace at which
-            values may change, as far as it is known which these are. None must be left out then.
+            values may change, as far as it is known which these are.
+        can_leave_out: set this, too, if ticks may be left out then. All ticks are computed from the
+            first one on that is.
     """
 
     def __init__(
@@ -146,6 +151,8 @@ class StreamAtoms:
             for name in streams
         )
         self.only_due = False
+        self.can_leave_out = False
+        self._has_all_ticks = False
         later = needs_of(file, (), values).later_values
         self._values_wait = Waiting(later) if later else None
         self.log_atoms = tuple(log_atoms)
@@ -379,7 +386,7 @@ class StreamAtoms:
         self.points_left_out += sum(program.forget_left_out() for program in done)
         self._most_ticks = min(MOST_TICKS, 2 * self._most_ticks)
         ends = [program.ticks_done for program in done if program.periods]
-        return results._replace(ticks_done=max(ends, default=0))
+        return results._replace(ticks_done=max(ends, default=0), has_all_ticks=self._has_all_ticks)
 
     def leave_out(self, error: TickError) -> None:
         """Leave out the tick or rows of an error: they are no time-points of their trace.
@@ -389,6 +396,11 @@ class StreamAtoms:
         program = self._programs[error.partition]
         assert program is not None
         program.leave_out(error)
+        if not error.rows:
+            self._has_all_ticks = True
+            for one in self._programs:
+                if one is not None:
+                    one.compute_all_ticks()
         self._most_ticks = min(self._most_ticks, _FEW_TICKS)
 
     def _values_of(self, program: StreamProgram, found: Mapping[str, pa.Array]) -> Values:
@@ -504,6 +516,7 @@ class StreamAtoms:
             self._environment,
             periods,
             only_due=self.only_due and not self._values,
+            can_leave_out=self.can_leave_out,
         )
 
     def _held(self, expression: Expression) -> Predicate:

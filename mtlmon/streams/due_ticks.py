@@ -17,7 +17,7 @@ from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.layer import ChoiceTask, KernelTask, Part
-from mtlmon.streams.ticking import NO_TICKS, Ticks, all_ticks
+from mtlmon.streams.ticking import NO_TICKS, Ticking, Ticks, all_ticks
 from mtlmon.streams.time_changes import slow_parts
 
 if TYPE_CHECKING:
@@ -95,7 +95,11 @@ class Delays:
 
 
 def delays_of(
-    layers: Sequence[Layer], time: str | None, of_instances: Mapping[int, tuple[int, Delays | None]]
+    layers: Sequence[Layer],
+    time: str | None,
+    of_instances: Mapping[int, tuple[int, Delays | None]],
+    *,
+    can_leave_out: bool = False,
 ) -> Delays | None:
     """Return when rows make a difference to the values at ticks; None if other things do, too.
 
@@ -111,6 +115,7 @@ def delays_of(
         time: the name of the time column, if there is one.
         of_instances: for the numbers of ticks of instances their period, and when rows make a
             difference to the values there.
+        can_leave_out: whether ticks may be left out, so that `.last(2)` may be any ticks ago.
     """
     found = Delays()
     of_last: list[tuple[Kernel, int]] = []
@@ -135,7 +140,9 @@ def delays_of(
             if argument == ROWS and operator is not ops.WINDOW_INTEGRAL:
                 found.add(kernel)
             else:
-                ago = _time_ago(kernel, argument, period, may_be_null=task.may_be_null)
+                ago = _time_ago(
+                    kernel, argument, period, has_gaps=can_leave_out or task.may_be_null
+                )
                 if ago is None:
                     return None
                 if operator is ops.LAST:
@@ -151,14 +158,15 @@ def delays_of(
     return found
 
 
-def _time_ago(kernel: Kernel, argument: int, period: int, *, may_be_null: bool) -> int | None:
+def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> int | None:
     """Return how long before a result the value is that an offset of ticks reads.
 
     Args:
         kernel: the offset.
         argument: the time-points of its argument.
         period: those of its results.
-        may_be_null: whether the argument may be null, so that `.last(2)` may be any ticks ago.
+        has_gaps: whether the argument may have no value at a tick, so that `.last(2)` may be any
+            ticks ago.
 
     Returns:
         A length of time; None if not only this matters.
@@ -166,7 +174,7 @@ def _time_ago(kernel: Kernel, argument: int, period: int, *, may_be_null: bool) 
     operator, extent = kernel.node.operator, kernel.extent
     if argument <= ROWS:
         return None
-    if operator is ops.LAST and (extent.distance == 1 or not may_be_null):
+    if operator is ops.LAST and (extent.distance == 1 or not has_gaps):
         ago = extent.distance * argument
         if period == ROWS:
             # The last tick that a row sees is up to one period below the row.
@@ -338,6 +346,10 @@ class DueTicks:
         """Return what goes on with new numbers of traces; see `StreamProgram.keep`."""
         self._native.keep(new_numbers)
         return self
+
+    def followed_by_all(self) -> Ticking:
+        """Return what finds all ticks from here on."""
+        return Ticking(self.periods, self.done, np.ones(self.trace_count, np.bool_))
 
     def emptied(self) -> DueTicks:
         """Return what begins before the first row."""

@@ -67,6 +67,10 @@ class InstanceTicks:
         self.delays = delays
         self._due = DueTicks((self.period,), delays)
 
+    def find_all(self) -> None:
+        """Find all ticks from now on."""
+        self._due = None
+
     @property
     def due(self) -> DueTicks | None:
         """Finds the ticks at which values may change; None if all are found."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     _Holder = native.Kernel | native.Instances | Holding
 
+# Stands for due ticks among the kinds of values in a snapshot.
+_DUE = "due ticks"
 _MAGIC = b"MTLMON-STREAMS-4"
 _DIGEST_BYTES = 8
 # With so many texts, those that no state has are looked for first.
@@ -80,11 +82,14 @@ class StreamProgram:
             of time; `Waiting` for those that look at later values.
         only_due: whether to compute only the ticks of each trace at which values may change, its
             first one among them, if it is known which these are.
+        can_leave_out: whether `compute_all_ticks` is called before `leave_out`, so that ticks can
+            be left out in spite of `only_due`.
 
     Attributes:
         columns: the names of the columns that are read.
         types: the type of the result for each name in `wanted`.
         periods: the periods of all ticks, also those that only streams have.
+        can_leave_out: as given.
 
     Raises:
         PolicyError: a column does not exist, a type does not fit, a stream needs its own value at
@@ -102,8 +107,10 @@ class StreamProgram:
         periods: Mapping[str, When] | None = None,
         *,
         only_due: bool = False,
+        can_leave_out: bool = False,
     ) -> None:
         self._texts = Texts()
+        self.can_leave_out = can_leave_out
         found: dict[str, int] = {}
         later: dict[Waiting, dict[str, Predicate]] = {}
         for name, predicate in wanted.items():
@@ -130,7 +137,7 @@ class StreamProgram:
         self._instance_ticks = builder.instance_ticks
         self._ticking: Ticking | DueTicks = Ticking(self.periods)
         if only_due and self.periods:
-            delays = self._find_due(environment.time)
+            delays = self._find_due(environment.time, can_leave_out=can_leave_out)
             if delays is not None:
                 changes = None
                 if delays.of_time:
@@ -165,7 +172,7 @@ class StreamProgram:
         for holding in self._holdings.values():
             self.types |= holding.types
 
-    def _find_due(self, time: str | None) -> Delays | None:
+    def _find_due(self, time: str | None, *, can_leave_out: bool) -> Delays | None:
         """Find only the ticks of instances at which values may change; delays of other ticks."""
         found = {}
         for ticks in self._instance_ticks:
@@ -173,7 +180,17 @@ class StreamProgram:
             found[ticks.frame] = ticks.period, delays
             if delays is not None:
                 ticks.find_due(delays)
-        return delays_of(self._layers, time, found)
+        return delays_of(self._layers, time, found, can_leave_out=can_leave_out)
+
+    def compute_all_ticks(self) -> None:
+        """Compute all ticks from now on, even if only due ones were to be computed.
+
+        So those after a tick that is left out do not count as if they repeated its values.
+        """
+        if isinstance(self._ticking, DueTicks):
+            self._ticking = self._marked_ticking = self._ticking.followed_by_all()
+        for ticks in self._instance_ticks:
+            ticks.find_all()
 
     def evaluate(
         self,
@@ -530,6 +547,8 @@ class StreamProgram:
         if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
         self.forget_all()
+        if not self._has_due(parts[2]):
+            self.compute_all_ticks()
         self._clock = int.from_bytes(parts[0], "little")
         self._texts.restore(parts[1])
         self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))
@@ -554,8 +573,8 @@ class StreamProgram:
         found = [kernel.argument for kernel in self._kernels]
         found += [key.kind for family in self._families for key in family.keys]
         found += [kind for holding in self._holdings.values() for kind in holding.kinds]
-        ticks = ["due ticks"] if isinstance(self._ticking, DueTicks) else []
-        ticks += ["due ticks of instances" for one in self._instance_ticks if one.due is not None]
+        ticks = [_DUE] if isinstance(self._ticking, DueTicks) else []
+        ticks += [_DUE for one in self._instance_ticks if one.due is not None]
         return [*(f"{kind.name} {kind.unit}" for kind in found), *ticks]
 
     @property
@@ -589,10 +608,16 @@ class StreamProgram:
         """Whether values of the kinds in a snapshot can be kept here; nulls are no values."""
         found = written.decode(errors="replace").split("\n") if written else []
         own_kinds = self._kinds
+        if not self._has_due(written):
+            own_kinds = [kind for kind in own_kinds if kind != _DUE]
         return len(found) == len(own_kinds) and all(
             kind == own or kind.startswith("null ")
             for kind, own in zip(found, own_kinds, strict=True)
         )
+
+    def _has_due(self, written: bytes) -> bool:
+        """Whether a snapshot with these kinds is of a program that computes due ticks only."""
+        return not self.can_leave_out or _DUE.encode() in written.split(b"\n")
 
     def _forget_texts(self) -> None:
         """Forget the texts that no state has."""

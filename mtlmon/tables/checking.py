@@ -197,7 +197,6 @@ def check_tables(
         resolve=resolve,
         advance_every=advance_every,
         max_memory=max_memory,
-        loses_ticks=options.get("on_error") == "skip",
     )
     shown = None
     if verdicts != "none" and any(policy.message is not None for policy in file.policies):

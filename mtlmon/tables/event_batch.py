@@ -35,6 +35,8 @@ class EventBatch:
         values: the values of the streams that `open_tables` was asked for, at the rows and at the
             ticks before them; None if it was not asked for any.
         tick_end: a time below which all ticks have come with this batch and those before it.
+        has_all_ticks: whether no tick is left out because nothing changes there, from this batch
+            on.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class EventBatch:
         is_tail: bool = False,
         values: Values | None = None,
         tick_end: int = 0,
+        has_all_ticks: bool = False,
     ) -> None:
         self.tick_end = tick_end
+        self.has_all_ticks = has_all_ticks
         self.is_tail = is_tail
         self.values = values
         self._letters = letters

@@ -205,13 +205,14 @@ class TableEvents(BatchReader[EventBatch]):
         """
         return not self._is_sorted and (self._streams is None or self.digest is None)
 
-    def only_due_ticks(self) -> None:
-        """From the first batch on, leave out ticks at which no atom of their trace changes.
+    def only_due_ticks(self, is_wanted: bool = True) -> None:
+        """From the first batch on, leave out ticks at which no atom of their trace changes, or not.
 
         The first tick of a trace is never left out.
         """
         if self._streams is not None:
-            self._streams.only_due = True
+            self._streams.only_due = is_wanted
+            self._streams.can_leave_out = self._check.skips
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each trace, 0 if streams remember its rows; None if there are none."""
@@ -388,6 +389,7 @@ class TableEvents(BatchReader[EventBatch]):
             block.is_tail,
             rows.values,
             rows.tick_end,
+            rows.has_all_ticks,
         )
 
     def _with_streams(
@@ -541,6 +543,7 @@ class TableEvents(BatchReader[EventBatch]):
         rows.letters.shown = found.shown
         rows.values = found.values
         rows.tick_end = found.ticks_done
+        rows.has_all_ticks = found.has_all_ticks
 
     def _add_to_digest(
         self,

@@ -53,6 +53,7 @@ class Rows:
     rows = None
     atoms: tuple[str, ...] = ()
     tick_end = 0
+    has_all_ticks = False
 
     def __init__(self, events: Sequence[tuple[int, Any, frozenset[str]]]) -> None:
         self.events = events
@@ -89,7 +90,7 @@ class LogOfRows:
     key_tables: tuple[KeyTable | None, ...]
     clock: int | None = None
 
-    def only_due_ticks(self) -> None:
+    def only_due_ticks(self, is_wanted: bool = True) -> None:
         """Do nothing: there are no ticks."""
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:

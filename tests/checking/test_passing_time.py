@@ -46,7 +46,7 @@ def found(
     """The verdicts on some parts of a log, in order; behind each of them, time passes in steps."""
     file = parse_policies("key k\n" + "\n".join(texts))
     check = LogCheck(
-        file.policies, key=("k",), passes_time=True, threads=1, loses_ticks=not repeats
+        file.policies, key=("k",), passes_time=True, threads=1, gets_all_ticks=not repeats
     )
     schema = {
         "ts": pa.int64(),

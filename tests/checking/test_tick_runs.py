@@ -196,6 +196,61 @@ def test_ticks_between_changes_are_those_of_the_same_letter(
     assert found == wanted
 
 
+@given(
+    cases(),
+    st.integers(0, len(SELECTIONS) - 1),
+    st.integers(0, 12),
+    st.integers(0, 9),
+    st.booleans(),
+)
+def test_all_ticks_can_be_given_from_some_time_on(
+    case: Case, selection: int, row: int, seed: int, saves: bool
+) -> None:
+    options = SELECTIONS[selection]
+    plain, running = case.makers(**options)
+    row = min(row, len(case.rows))
+    since = case.rows[row - 1] if row else 0
+    # A tick is left out for all policies.
+    lost = {
+        (time, stream)
+        for time in range(since, case.end)
+        for stream in range(4)
+        if random.Random(f"{seed} {time} {stream}").random() < 0.2
+    }
+    kept = [[tick for tick in own if (tick.time, tick.stream) not in lost] for own in case.ticks]
+    wanted = run(plain, case._replace(ticks=kept), [100])
+    given = [
+        [tick for tick in before if tick.time < since]
+        + [tick for tick in own if tick.time >= since]
+        for before, own in zip(case.given, kept, strict=True)
+    ]
+    columns, numbers, places = arrays(running, given, case.rows)
+    found: list[tuple[int, int, str]] = []
+    violations: list[tuple[int, int, str]] = []
+    for first, count, end in ((0, row, since), (row, len(case.rows) - row, case.end)):
+        running.feed(
+            columns, numbers, first, count, places=places, rows=len(case.rows),
+            row_times=np.array(case.rows, np.int64), tick_end=end,
+        )  # fmt: skip
+        found += taken(running)
+        violations += taken(running, of_violations=True)
+        if not first:
+            running.give_all_ticks()
+        if saves:
+            snapshot = policies_snapshot(running)
+            running = case.makers(**options)[1]
+            restore_policies(running, snapshot)
+        assert running.needs_all_ticks
+    assert all(count == 0 for _, count in running.awake)
+    counts = [
+        {name: one.counters[name] for name in ("events", "true", "false")}
+        for one in running.monitors
+    ]
+    running.finish(case.end, False)
+    violations += taken(running, of_violations=True)
+    assert [*found, *taken(running), (len(counts), 0, str(counts)), *violations] == wanted
+
+
 def test_many_rows_come_in_turns() -> None:
     source = random.Random(3)
     rows = sorted(source.randrange(3_000) for _ in range(30_000))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import reject
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
 from mtlmon.errors import RowError, TickError
 from mtlmon.policy.predicates import operators as ops
@@ -19,6 +21,7 @@ from mtlmon.policy.predicates.time_points import Waiting, When
 from mtlmon.streams.declarations import Stream
 from mtlmon.streams.program import StreamProgram
 from mtlmon.syntax.traversal import postorder
+from mtlmon.tables.events import TableEvents
 from tests.reference import streams as reference
 from tests.reference.later_values import LaterProgram
 
@@ -32,6 +35,18 @@ CELLS: dict[str, list[Any]] = {
     "b": [True, False],
     "s": ["", "a", "b", "é"],
 }
+
+
+@contextmanager
+def all_ticks_computed() -> Iterator[None]:
+    """Let tables compute every tick of every key."""
+
+    def do_nothing(events: TableEvents, is_wanted: bool = True) -> None:
+        pass
+
+    with MonkeyPatch.context() as patch:
+        patch.setattr(TableEvents, "only_due_ticks", do_nothing)
+        yield
 
 
 def predicate(text: str, streams: frozenset[str] = frozenset()) -> Predicate:
@@ -83,9 +98,16 @@ class Texts:
     def __repr__(self) -> str:
         return self.shown
 
-    def program(self, schema: pa.Schema = SCHEMA, *, only_due: bool = False) -> StreamProgram:
+    def program(
+        self, schema: pa.Schema = SCHEMA, *, only_due: bool = False, can_leave_out: bool = False
+    ) -> StreamProgram:
         return StreamProgram(
-            self.wanted, self.streams, schema, periods=self.periods, only_due=only_due
+            self.wanted,
+            self.streams,
+            schema,
+            periods=self.periods,
+            only_due=only_due,
+            can_leave_out=can_leave_out,
         )
 
     def reference(self) -> reference.Program:
@@ -159,9 +181,10 @@ def evaluated(
             kept = [place for place in kept if place not in refused]
             continue
         except TickError as error:
-            # no due tick can be left out
             if program.due_ticks or any(one.due for one in program.instance_ticks):
-                reject()
+                if not program.can_leave_out:
+                    reject()
+                program.compute_all_ticks()
             program.leave_out(error)
             continue
         program.forget_left_out()
@@ -442,9 +465,16 @@ class LaterTexts(Texts):
         self.texts = streams
         self.waiting = dict.fromkeys(self.wanted, LATER)
 
-    def program(self, schema: pa.Schema = SCHEMA, *, only_due: bool = False) -> StreamProgram:
+    def program(
+        self, schema: pa.Schema = SCHEMA, *, only_due: bool = False, can_leave_out: bool = False
+    ) -> StreamProgram:
         return StreamProgram(
-            self.wanted, self.streams, schema, periods=self.waiting, only_due=only_due
+            self.wanted,
+            self.streams,
+            schema,
+            periods=self.waiting,
+            only_due=only_due,
+            can_leave_out=can_leave_out,
         )
 
     def later(self) -> LaterProgram:

@@ -285,6 +285,22 @@ def test_ticks_that_overflow_are_left_out(
     assert "at the tick 10 of k a: sum[0,9](x) overflows 64 bits" in str(check.events.errors[0])
 
 
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("verdicts", ["all", "false"])
+def test_no_verdict_is_repeated_at_ticks_that_are_left_out(size: int, verdicts: Any) -> None:
+    """The sum is too large at the ticks 20 and 30, behind one where nothing is wrong."""
+    rows = pa.table({"ts": [1, 12, 13, 41, 75], "x": [1, 2**62, 2**62, 8, 0]})
+    reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(size))
+    text = "stream s = sum[0,19](x, or: 0) every 10\npolicy small on every 10: s < 5"
+    check = check_tables(reader, text, on_error="skip", verdicts=verdicts)
+    found = [(row["time"], row["verdict"]) for row in check.to_arrow().to_pylist()]
+    wanted = [(10, True), (40, True), (50, False), (60, False), (70, True)]
+    assert found == [one for one in wanted if verdicts == "all" or not one[1]]
+    (counts,) = check.counts.values()
+    assert (counts.true, counts.false) == (3, 2)
+    assert check.events.points_left_out == 2
+
+
 def test_many_ticks_that_overflow_take_no_longer_than_they_are_many(tmp_path: Path) -> None:
     """A sum over everything that overflows does so at all later ticks."""
     rows = pa.table({"ts": [1, 2, 4_000], "x": [2**62, 2**62, 1]})
@@ -419,3 +435,38 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, wanted: 
     resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "500"]
     run_killed([*resumed, *arguments], log, checkpoint, 3, source)
     assert output.read_bytes() == verdicts
+
+
+@pytest.mark.parametrize("rows", [3, 6, 8])
+def test_a_resumed_run_computes_all_ticks_behind_one_that_is_left_out(
+    rows: int, tmp_path: Path
+) -> None:
+    """The sum of key a is too large at ticks 20 and 30, which the other keys have."""
+    policies, log, output, state = (tmp_path / one for one in ("p.mtl", "log.csv", "out", "state"))
+    policies.write_text(
+        "key k\nstream s = sum[0,19](x) every 10\n"
+        "policy small on every 10: coalesce(s < 5, true)\n"
+        "policy steady on every 10: NOT PREVIOUS s > 1\n"
+    )
+    lines = [
+        "ts,k,x", "1,a,1", "2,b,7", "12,a,4611686018427387904", "13,a,4611686018427387904",
+        "14,c,1", "21,b,2", "38,c,9", "55,b,1", "71,a,3", "99,c,0",
+    ]  # fmt: skip
+    arguments = ["--on-error", "skip", "--verdicts", "false", "--summary", "-o", str(output)]
+    arguments.append(str(policies))
+    log.write_text("\n".join(lines) + "\n")
+    done = mtlmon(*arguments, str(log))
+    assert done.status == 1, done.errors
+    wanted = output.read_text()
+    assert "small\ta\t" not in wanted.split("\t40:")[0]
+    output.unlink()
+    log.write_text("\n".join(lines[:rows]) + "\n")
+    checkpoint = ["--checkpoint", str(state), "--checkpoint-every", "1"]
+    assert mtlmon(*checkpoint, *arguments, str(log)).status in {0, 1}
+    log.write_text("\n".join(lines) + "\n")
+    again = mtlmon("--resume", *checkpoint, *arguments, str(log))
+    assert again.status == 1, again.errors
+    assert output.read_text() == wanted
+    assert [line for line in again.errors.splitlines() if "true" in line] == [
+        line for line in done.errors.splitlines() if "true" in line
+    ]

@@ -34,13 +34,15 @@ def filled(due: list[Tick], every: list[Tick]) -> list[Tick]:
     return found
 
 
-@given(ticking_programs(), rows(), CUTS, st.integers(0, 3))
+@given(ticking_programs(), rows(), CUTS, st.integers(0, 3), st.booleans())
 def test_values_stay_between_due_ticks(
-    texts: Texts, log: list[Row], cuts: list[int], saved: int
+    texts: Texts, log: list[Row], cuts: list[int], saved: int, can_leave_out: bool
 ) -> None:
     until = log[-1][0] + 17 if log else 7
     wanted = expected(texts, log, until)
-    found, due = in_batches(texts, log, cuts, saved, until, only_due=True)
+    found, due = in_batches(
+        texts, log, cuts, saved, until, only_due=True, can_leave_out=can_leave_out
+    )
     require_same((found, filled(due, wanted[1])), wanted, texts)
 
 
@@ -62,6 +64,29 @@ def due_programs(draw: st.DrawFn) -> Texts:
         (f"x.last({draw(st.integers(2, 4))}, or: true)", period),
     ]
     return Texts(streams, wanted)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "before"), [([], [*range(10, 140, 10)]), ([1, 2, 3], [10, 20, 30, 40])]
+)
+def test_all_ticks_follow_one_that_is_left_out(cuts: list[int], before: list[int]) -> None:
+    """The sum is too large at the ticks 140 and 150."""
+    texts = Texts({"x": ("sum[0,19](i, or: 0)", None, 10)}, [("x", 10), ("x.last()", 10)])
+    log = [
+        (time, trace, {**row(0)[2], "i": value})
+        for time, trace, value in [(5, 0, 1), (131, 0, 2**62), (132, 0, 2**62), (195, 0, 0)]
+    ]
+    wanted = expected(texts, log, 200)
+    found, due = in_batches(texts, log, cuts, 2, 200, only_due=True, can_leave_out=True)
+    require_same((found, filled(due, wanted[1])), wanted, texts)
+    times = [time for time, _, _, name, _ in due if name == "x every 10"]
+    assert times == [*before, 160, 170, 180, 190]
+
+
+def test_all_ticks_are_computed_where_ticks_that_are_left_out_matter() -> None:
+    texts = Texts({"x": ("count[0,19]()", None, 10)}, [("x.last(2)", 10)])
+    assert texts.program(only_due=True).due_ticks
+    assert not texts.program(only_due=True, can_leave_out=True).due_ticks
 
 
 @given(due_programs(), rows(), CUTS, st.integers(0, 3))

@@ -18,6 +18,7 @@ from mtlmon.checking import idle_keys
 from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.cli.test_kills import run_killed
+from tests.streams.programs import all_ticks_computed
 from tests.streams.test_files import write
 
 Row = dict[str, Any]
@@ -187,7 +188,7 @@ policy all per none on every 10s: count(pace > 1 over pace) <= 3
 
 @pytest.mark.parametrize("text", [AT_TICKS, AT_TICKS.replace("stream seen", "# ", 1)])
 def test_batches_with_ticks(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With on_error, or streams that read themselves, every tick is computed, else the due ones."""
+    """Where streams read themselves, every tick is computed, else the due ones."""
     monkeypatch.setattr(instances_module, "_MOST_ENDED", 3)
     if "stream seen" not in text:
         text = text.replace("policy long:", "# ")
@@ -199,7 +200,8 @@ def test_batches_with_ticks(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         check = check_tables(reader, text, resolve=True, end_time="last", on_error=on_error)
         return found_in(check.to_arrow())
 
-    wanted = verdicts(4000, "skip")
+    with all_ticks_computed():
+        wanted = verdicts(4000, "stop")
     for policy in {one[0] for one in wanted}:
         assert {one[3] for one in wanted if one[0] == policy} == {False, True}, policy
     for size, on_error in ((1, "stop"), (23, "stop"), (23, "skip"), (4000, "stop")):

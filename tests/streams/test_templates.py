@@ -67,9 +67,16 @@ class File:
         assert found is None or isinstance(found, int)
         return found or 0
 
-    def program(self, schema: pa.Schema = SCHEMA, *, only_due: bool = False) -> StreamProgram:
+    def program(
+        self, schema: pa.Schema = SCHEMA, *, only_due: bool = False, can_leave_out: bool = False
+    ) -> StreamProgram:
         return StreamProgram(
-            self.wanted, self.streams, schema, periods=self.periods, only_due=only_due
+            self.wanted,
+            self.streams,
+            schema,
+            periods=self.periods,
+            only_due=only_due,
+            can_leave_out=can_leave_out,
         )
 
     @property

@@ -76,16 +76,17 @@ def in_batches(
     until: int,
     *,
     only_due: bool = False,
+    can_leave_out: bool = False,
 ) -> tuple[list[dict[str, Any] | None], list[Tick]]:
     """What a program computes, batch after batch, and saved and restored before one of them."""
-    program = texts.program(only_due=only_due)
+    program = texts.program(only_due=only_due, can_leave_out=can_leave_out)
     found: list[dict[str, Any] | None] = []
     ticks: list[Tick] = []
     edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log), len(log)]
     for batch, (start, end) in enumerate(pairwise(edges)):
         if batch == saved:
             snapshot = program.snapshot()
-            program = texts.program(only_due=only_due)
+            program = texts.program(only_due=only_due, can_leave_out=can_leave_out)
             program.restore(snapshot)
             assert program.snapshot() == snapshot
         is_last = batch == len(edges) - 2

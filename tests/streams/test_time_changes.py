@@ -16,7 +16,7 @@ from mtlmon.policy.predicates.environment import Environment
 from mtlmon.streams.program import StreamProgram
 from mtlmon.streams.ticking import Ticks
 from mtlmon.tables import check_tables
-from tests.streams.programs import predicate
+from tests.streams.programs import all_ticks_computed, predicate
 
 CONDITIONS = [
     "hour(ts) >= 9",
@@ -62,7 +62,8 @@ def test_verdicts_are_those_of_all_ticks(
     log: pa.Table, condition: str, period: int, size: int
 ) -> None:
     text = f"{STREAMS}policy p on every {period}m: {condition}\n"
-    wanted = verdicts(text, log, size, on_error="skip", verdicts="all")
+    with all_ticks_computed():
+        wanted = verdicts(text, log, size, verdicts="all")
     some, counts = verdicts(text, log, size, verdicts="false")
     assert some == [row for row in wanted[0] if row["verdict"] is False]
     assert counts == wanted[1]

@@ -58,6 +58,7 @@ class UsableRows:
         values: the values of streams at these rows, and at the ticks before them; None if none are
             asked for.
         tick_end: a time below which all ticks have been computed.
+        has_all_ticks: see `Computed.has_all_ticks`.
         error: the error to raise after these rows, or None.
     """
 
@@ -68,6 +69,7 @@ class UsableRows:
         self.letters = Letters(None, {})
         self.values: Values | None = None
         self.tick_end = 0
+        self.has_all_ticks = False
         self.error: TableError | None = None
         # Their indices in the block; None if they are its first rows.
         self._places: NDArray[np.int64] | None = None
@@ -187,6 +189,11 @@ class RowCheck:
         self._found: list[TableError] = []
         self.clock: int | None = None
         self.passed = 0
+
+    @property
+    def skips(self) -> bool:
+        """Whether unusable rows are skipped."""
+        return self._on_error == "skip"
 
     def refuse(self, row: BadRow) -> None:
         """Refuse a row that cannot be read at all."""
