@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from array import array
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -22,10 +21,9 @@ from mtlmon.cli.relations import Check, engine_for, valid_analysis
 from mtlmon.cli.report import is_terminal, plural, policies_summary
 from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import LogDigest
-from mtlmon.relational.atoms import cell_word
-from mtlmon.relational.native import AnswerBlock
-from mtlmon.relational.output.native import AnswerQueue
 from mtlmon.tables.outputs import ByteWriter
+from mtlmon.tables.relation_check import valuation_table
+from mtlmon.tables.relations_ahead import RelationsAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.input.native import RowEvents
+    from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.slicing.engine import Engine
@@ -89,49 +88,26 @@ class Part:
         output: MixedOutput | None = None,
         times: Times | None = None,
     ) -> None:
-        widths = array("I", [len(one.variables) for one in engine.plan.named_policies])
         self.analysis = analysis
-        self.queue = AnswerQueue(widths)
-        self.ready = AnswerBlock(widths)
+        self.ahead = RelationsAhead(engine.plan)
         options.verdicts = options.given_verdicts or "false"
         if table is not None:
-            from mtlmon.tables.valuations import ValuationTable
-
-            policies = engine.plan.named_policies
-            table.valuations = ValuationTable(
-                [one.name for one in policies],
-                [
-                    tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
-                    for one in policies
-                ],
-                engine.plan.texts,
-                times,
-                has_true=options.verdicts in {"all", "boolean"},
-            )
+            table.valuations = valuation_table(engine.plan, times, options.verdicts)
         own = None if table is None else cast("Output", output)
         self.check = Check(
-            engine, options, memory, queue=self.queue, output=own, key_count=key_count
+            engine, options, memory, queue=self.ahead.queue, output=own, key_count=key_count
         )
         options.verdicts = options.given_verdicts or "all"
         self.rows: RelationRows | None = None
 
     def feed(self, batch: TextBatch | EventBatch) -> list[int]:
         """Check a batch; return after how many events there are answers."""
-        before = self.check.engine.point_count
-        if self.rows is None:
-            self.check.run.advance()
-        else:
-            self.rows.load(batch)  # type: ignore[arg-type]
-            more = True
-            while more:
-                more = self.rows.read()
-                self.check.run.advance(keeps_texts=more or len(self.queue) > 0)
-        return [known - before for known in self.queue.known()]
+        own = None if self.rows is None else batch
+        return self.ahead.feed(self.check.run, self.rows, own)  # type: ignore[arg-type]
 
     def take(self, position: int | None = None) -> bytes:
         """Return the lines of the first events, or of all that is answered."""
-        self.queue.take(self.ready, (1 << 64) - 1 if position is None else position)
-        self.check.taker.put(self.ready)
+        self.check.taker.put(self.ahead.found(position))
         return self.check.output.writer.take()
 
 

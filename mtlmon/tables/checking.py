@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking import PolicyCounts
     from mtlmon.explanation.trace import EndTime
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.tables.events import TableEvents
     from mtlmon.tables.formats.files import Tables
 
@@ -112,7 +113,8 @@ def check_tables(
 
     The tables are read as `open_tables` does, and the result is that of the command: a row for each
     verdict, with the columns of `mtlmon --output-format`. For policies with variables, that is a
-    row for each valuation, with a column for each variable.
+    row for each valuation, with a column for each variable; if the file has other policies, too,
+    the rows of both come event by event in one table.
 
     Args:
         tables: as `open_tables` takes them.
@@ -166,7 +168,24 @@ def check_tables(
         options.setdefault("event", file.event)
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
-    if any(one.is_find or one.formula.is_first_order for one in file.policies):
+    having = [one.is_find or one.formula.is_first_order for one in file.policies]
+    if any(having) and not all(having):
+        from mtlmon.tables.mixed_check import check_mixed
+
+        return check_mixed(
+            tables,
+            file,
+            verdicts=verdicts,
+            mode=mode,
+            bdd=bdd,
+            resolve=resolve,
+            end_time=end_time,
+            advance_every=advance_every,
+            max_memory=max_memory,
+            time_points=time_points,
+            options=options,
+        )
+    if any(having):
         from mtlmon.tables.relation_check import check_relations
 
         # time passes with each row, as all of them are of one trace
@@ -183,33 +202,18 @@ def check_tables(
     if time_points != "row":
         raise MtlmonError("time_points is for policies with variables: leave it out")
     verdicts = verdicts or "all"
-    key = options.pop("key", None)
-    if key is None:
-        key = file.key or ()
-    else:
-        file = file.without_keys_of_files()
-    check = LogCheck(
+    check, file = log_check_of(
+        file,
         file.policies,
-        mode,
-        key=(key,) if isinstance(key, str) else key,
+        options,
+        mode=mode,
         bdd=bdd,
         verdicts=verdicts,
         resolve=resolve,
         advance_every=advance_every,
         max_memory=max_memory,
     )
-    shown = None
-    if verdicts != "none" and any(policy.message is not None for policy in file.policies):
-        of_policies, clocks = check.partitions.of_policies, check.clocks
-        keeps_first = verdicts == "first"
-        check.messages = Messages(
-            check.policies,
-            of_policies,
-            clocks,
-            keeps_first=keeps_first,
-            repeats_ticks=check.repeats_ticks,
-        )
-        shown = shown_names(file, check.policies, of_policies, clocks, has_values=False)
+    shown = shown_messages(check, file, verdicts)
     options.setdefault("memory", check.memory)
     events = open_tables(
         tables,
@@ -223,6 +227,56 @@ def check_tables(
     if check.repeats_ticks:
         events.only_due_ticks()
     return TableCheck(check, events, end_time)
+
+
+def log_check_of(
+    file: PolicyFile,
+    policies: Sequence[Policy],
+    options: dict[str, Any],
+    **settings: Any,
+) -> tuple[LogCheck, PolicyFile]:
+    """Return the check of policies, and the file with the key that the options give, if any.
+
+    Args:
+        file: the file.
+        policies: those of its policies that have no variables.
+        options: the options of `check_tables`, from which the key is taken.
+        settings: further arguments of `LogCheck`.
+    """
+    key = options.pop("key", None)
+    if key is None:
+        key = file.key or ()
+    else:
+        names = {policy.name for policy in policies}
+        file = file.without_keys_of_files()
+        policies = [policy for policy in file.policies if policy.name in names]
+    return LogCheck(policies, key=(key,) if isinstance(key, str) else key, **settings), file
+
+
+def shown_messages(
+    check: LogCheck, file: PolicyFile, verdicts: str
+) -> list[dict[When, list[str]]] | None:
+    """Let a check make the messages of triggers; return the names of the values that they need.
+
+    Args:
+        check: the check.
+        file: its policies.
+        verdicts: which verdicts are wanted.
+
+    Returns:
+        For each partition the names in `PolicyFile.shown`; None if there are no messages.
+    """
+    if verdicts == "none" or all(policy.message is None for policy in check.policies):
+        return None
+    of_policies, clocks = check.partitions.of_policies, check.clocks
+    check.messages = Messages(
+        check.policies,
+        of_policies,
+        clocks,
+        keeps_first=verdicts == "first",
+        repeats_ticks=check.repeats_ticks,
+    )
+    return shown_names(file, check.policies, of_policies, clocks, has_values=False)
 
 
 def _policy_file(

@@ -13,7 +13,6 @@ from mtlmon.errors import MtlmonError
 from mtlmon.relational.analysis import analyse
 from mtlmon.relational.atoms import (
     cell_word,
-    is_first_order,
     refuse_points,
     refuse_traces,
     require_rows_of_tables,
@@ -35,13 +34,22 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.events import TableEvents
     from mtlmon.tables.formats.files import Tables
 
     Wanted = Literal["all", "boolean", "false", "first", "none"]
 
-__all__ = ["RelationCheck", "check_relations", "relation_events", "valid_analysis"]
+__all__ = [
+    "RelationCheck",
+    "check_relations",
+    "counts_of",
+    "relation_events",
+    "require_local",
+    "valid_analysis",
+    "valuation_table",
+]
 
 
 def valid_analysis(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
@@ -106,6 +114,37 @@ class _Found:
         return batches
 
 
+def counts_of(run: RelationalRun) -> dict[str | None, PolicyCounts]:
+    """Return how many time-points are true, false and undecided, by the name of the policy."""
+    counts: dict[str | None, PolicyCounts] = {}
+    policies = run.engine.plan.named_policies
+    for one, answered, found in zip(policies, run.answered_points, run.found_points, strict=True):
+        others = answered - found
+        true, false = (found, others) if one.is_find else (others, found)
+        counts[one.name] = PolicyCounts(run.point_count, true, false)
+    return counts
+
+
+def valuation_table(made: Plan, times: Times | None, wanted: Wanted) -> ValuationTable:
+    """Return what makes batches of the answers about the policies of a plan.
+
+    Args:
+        made: the plan.
+        times: the log's notation of times, or None if it has the time-stamps.
+        wanted: which answers are wanted.
+    """
+    return ValuationTable(
+        [one.name for one in made.named_policies],
+        [
+            tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+            for one in made.named_policies
+        ],
+        made.texts,
+        times,
+        has_true=wanted in {"all", "boolean"},
+    )
+
+
 class RelationCheck(TableCheck):
     """The violations and matches of policies with variables: an iterator of record batches.
 
@@ -151,16 +190,7 @@ class RelationCheck(TableCheck):
         """
         if self._run is None:
             return {}
-        run, points = self._run, self._run.engine.point_count
-        counts: dict[str | None, PolicyCounts] = {}
-        policies = run.engine.plan.named_policies
-        for one, answered, found in zip(
-            policies, run.answered_points, run.found_points, strict=True
-        ):
-            others = answered - found
-            true, false = (found, others) if one.is_find else (others, found)
-            counts[one.name] = PolicyCounts(points, true, false)
-        return counts
+        return counts_of(self._run)
 
     @property
     def schema(self) -> pa.Schema:
@@ -178,17 +208,7 @@ class RelationCheck(TableCheck):
         """Make the engine, once rows have shown the types of the columns."""
         if self._run is None or self._rows is None:
             made = plan(self._file, valid_analysis(self._file, self.events.schema))
-            variables = [
-                tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
-                for one in made.named_policies
-            ]
-            self._valuations = ValuationTable(
-                [one.name for one in made.named_policies],
-                variables,
-                made.texts,
-                self._times,
-                has_true=self._verdicts_wanted in {"all", "boolean"},
-            )
+            self._valuations = valuation_table(made, self._times, self._verdicts_wanted)
             if self._verdicts_wanted != "none":
                 self._found.rows = self._valuations
             self._run = RelationalRun(
@@ -239,6 +259,15 @@ class RelationCheck(TableCheck):
             yield from self._found.take()
 
 
+def require_local(mode: str) -> None:
+    """Raise MtlmonError if a mode is given that policies with variables do not have."""
+    if mode != "local":
+        raise MtlmonError(
+            f"mode {mode!r} is for policies without variables: leave it out, as there are no "
+            "equivalences between valuations"
+        )
+
+
 def check_relations(
     tables: Tables | Sequence[Tables],
     file: PolicyFile,
@@ -253,19 +282,10 @@ def check_relations(
     """Check the policies with variables of a file; the arguments are those of `check_tables`.
 
     Raises:
-        MtlmonError: the file has other policies, too, or the arguments do not fit these policies.
+        MtlmonError: the arguments do not fit these policies.
         OSError: a file cannot be opened.
     """
-    if not all(map(is_first_order, file.policies)):
-        raise MtlmonError(
-            "policies with variables and others have tables of verdicts with other columns: check "
-            "them in two calls"
-        )
-    if mode != "local":
-        raise MtlmonError(
-            f"mode {mode!r} is for policies without variables: leave it out, as there are no "
-            "equivalences between valuations"
-        )
+    require_local(mode)
     if options.pop("key", None):
         raise MtlmonError(
             "key is for policies without variables, and others are over the whole log: make the "

@@ -1,0 +1,213 @@
+"""Check policies with variables and others on tables, with one table of verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.engine.memory_limit import memory_size
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError
+from mtlmon.relational.atoms import (
+    is_first_order,
+    refuse_traces,
+    require_rows_of_tables,
+    used_atoms,
+)
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.planning import plan
+from mtlmon.relational.running import RelationalRun
+from mtlmon.tables.checking import TableCheck, log_check_of, shown_messages
+from mtlmon.tables.joined_verdicts import JoinedTable
+from mtlmon.tables.opening import open_tables
+from mtlmon.tables.relation_check import (
+    counts_of,
+    require_local,
+    valid_analysis,
+    valuation_table,
+)
+from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relations_ahead import RelationsAhead
+from mtlmon.tables.verdicts import VerdictTable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from typing import SupportsIndex
+
+    import pyarrow as pa
+
+    from mtlmon.checking import PolicyCounts
+    from mtlmon.explanation.trace import EndTime
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.tables.events import TableEvents
+    from mtlmon.tables.formats.files import Tables
+
+    Wanted = Literal["all", "boolean", "false", "first", "none"]
+
+__all__ = ["MixedCheck", "check_mixed"]
+
+
+class MixedCheck(TableCheck):
+    """The verdicts of policies of both kinds: an iterator of record batches.
+
+    Args:
+        file: the policies.
+        check: the check of those without variables.
+        events: the rows.
+        shown: for each atom with arguments, the names of their values.
+        end_time: what is known about the time after the last row.
+        verdicts: which verdicts are wanted; None for the default of each kind.
+    """
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        check: LogCheck,
+        events: TableEvents,
+        shown: Mapping[str, list[str]],
+        end_time: EndTime,
+        verdicts: Wanted | None,
+    ) -> None:
+        self.log_check = check
+        self.events = events
+        self._file = file
+        self._shown = shown
+        self._wanted = verdicts
+        names = [policy.name for policy in check.policies]
+        keys = TraceKeys(check.partitions, tuple(events.key_tables))
+        self._table = JoinedTable(VerdictTable(names, keys, events.times, check.messages))
+        self._started: tuple[RelationalRun, RelationRows, RelationsAhead] | None = None
+        self._batches = self._read(end_time)
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy.
+
+        Those of policies with variables are known once rows have been read.
+        """
+        found = super().counts
+        if self._started is not None:
+            found |= counts_of(self._started[0])
+        names = [policy.name for policy in self._file.policies]
+        return {name: found[name] for name in names if name in found}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the batches, once all rows have been read."""
+        self._start()
+        return self._table.schema
+
+    def _start(self) -> tuple[RelationalRun, RelationRows, RelationsAhead]:
+        """Make the engine, once rows have shown the types of the columns."""
+        if self._started is None:
+            made = plan(self._file, valid_analysis(self._file, self.events.schema))
+            wanted: Wanted = self._wanted or "false"
+            self._table.valuations = valuation_table(made, self.events.times, wanted)
+            ahead = RelationsAhead(made)
+            engine = RelationalEngine(made, made.texts)
+            memory = self.log_check.memory
+            run = RelationalRun(engine, ahead.queue, verdicts=wanted, memory=memory)
+            whole = self.log_check.partitions.columns.index(())
+            atoms = table_atoms(made, self._shown)
+            rows = RelationRows(atoms, engine.points, made.texts, partition=whole)
+            self._started = run, rows, ahead
+        return self._started
+
+    def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
+        check = self.log_check
+        try:
+            for batch in self.events:
+                run, rows, ahead = self._start()
+                for _ in check.feed(batch, self.events, ahead.feed(run, rows, batch)):
+                    yield from self._taken(check.position)
+            run, _, _ = self._start()
+            for _ in check.end(self.events, end_time):
+                yield from self._taken(check.position)
+            run.end(end_time)
+            yield from self._taken()
+        except MtlmonError:
+            # what the events before the error have decided
+            yield from self._taken()
+            raise
+        finally:
+            check.close()
+
+    def _taken(self, position: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield what the first events have decided, or all that is known."""
+        _, _, ahead = self._start()
+        found = ahead.found(position)
+        if self._wanted == "none":
+            found.take()
+            return
+        yield from self._table.batches(self.log_check.verdicts)
+        yield from self._table.batches(found)
+
+
+def check_mixed(
+    tables: Tables | Sequence[Tables],
+    file: PolicyFile,
+    *,
+    verdicts: Wanted | None,
+    mode: str,
+    bdd: str,
+    resolve: bool,
+    end_time: EndTime,
+    advance_every: int | None,
+    max_memory: SupportsIndex | str | None,
+    time_points: Literal["row", "stamp"],
+    options: dict[str, Any],
+) -> MixedCheck:
+    """Check the policies of a file, some of which have variables; the arguments as `check_tables`.
+
+    Raises:
+        MtlmonError: the arguments do not fit these policies.
+        OSError: a file cannot be opened.
+    """
+    require_local(mode)
+    given = {"verdicts='first'": verdicts == "first", "time_points": time_points != "row"}
+    for name, is_given in given.items():
+        if is_given:
+            raise MtlmonError(
+                f"{name} does not work yet for policies with variables beside others: check them "
+                "in two calls"
+            )
+    refuse_traces(file)
+    valid_analysis(file)
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    without = [policy for policy in file.policies if not is_first_order(policy)]
+    check, file = log_check_of(
+        file,
+        without,
+        options,
+        mode=mode,
+        bdd=bdd,
+        verdicts=verdicts or "all",
+        resolve=resolve,
+        advance_every=advance_every,
+        max_memory=MemoryLimit(None if max_memory is None else memory_size(max_memory)),
+        has_whole=True,
+    )
+    columns = check.partitions.columns
+    shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in columns]
+    for place, some in enumerate(shown_messages(check, file, verdicts or "all") or ()):
+        shown_of_partitions[place] = some
+    shown = shown_arguments(file, names)
+    whole = columns.index(())
+    needed = check.atoms_of_partitions
+    needed[whole][0] = list(dict.fromkeys([*needed[whole].get(0, ()), *names]))
+    arguments = [one for some in shown.values() for one in some]
+    known = shown_of_partitions[whole].get(0, ())
+    shown_of_partitions[whole][0] = list(dict.fromkeys([*known, *arguments]))
+    options.setdefault("memory", check.memory)
+    events = open_tables(
+        tables,
+        list(dict.fromkeys([*check.atoms, *names])),
+        policies=file,
+        partitions=columns,
+        atoms_of_partitions=needed,
+        shown=shown_of_partitions,
+        **options,
+    )
+    return MixedCheck(file, check, events, shown, end_time, verdicts)
