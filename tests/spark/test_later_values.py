@@ -118,6 +118,25 @@ def test_a_key_whose_rows_wait_is_kept_and_left_alone() -> None:
     assert [str(one) for one in query.verdicts[1, 0]] == ["1:0 true"]
 
 
+def test_time_tells_nothing_about_rows_that_wait() -> None:
+    """The row at 3 may still make the policy true at 1, whatever the time is."""
+    text = "policy p: EVENTUALLY[0,5] i.next() > i"
+    cells = dict.fromkeys(CELLS)
+    log: list[Row] = [(1, 1, {**cells, "i": 5}), (3, 1, {**cells, "i": 1})]
+    ends: list[EndTime] = [None, "last", 50]
+    for end_time in ends:
+        for clock in (None, 50):
+            assert found_in_order(text, log, [], end_time, clock) == []
+    found = found_in_order(text, log, [], "inf", None)
+    assert [(row["time"], row["verdict"]) for row in found] == [(1, False), (3, False)]
+    query = Query(source_of(text), tasks=1)
+    query.go_on(log, 0)
+    query.go_on([], 50)
+    query.go_on([(100, 1, {**cells, "i": 9})], 60)
+    query.go_on([], 101)
+    assert [str(one) for one in query.verdicts[1, 0]] == ["1:0 true", "3:0 true"]
+
+
 def test_messages_of_a_query() -> None:
     text = 'trigger t: i.next() > i message "{i} to {i.next()}"\npolicy q: i > 1'
     query = Query(source_of(text), tasks=1)
