@@ -147,7 +147,7 @@ def first_order_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis
         return None
     from mtlmon.relational import analyse
 
-    return analyse(file, schema)
+    return analyse(file, schema, has_all_columns=True)
 
 
 def explanation(
@@ -325,7 +325,7 @@ def remark(file: PolicyFile, schema: pa.Schema) -> None:
         return
     known = [field.name for field in schema if field.type == pa.bool_()]
     for name in file.log_atoms:
-        if name not in known:
+        if name not in known and name not in file.relations:
             guesses = difflib.get_close_matches(name, [*known, *file.atoms, *file.lets], 1)
             meant = f"; did you mean {visible(atom_text(guesses[0]))}?" if guesses else ""
             note(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import PolicyError
 from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
 from mtlmon.policy.predicates.printer import column_text
+from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.binding import BindingAnalysis, Definition
 from mtlmon.relational.scopes import Finding, future_findings, scope_findings
 from mtlmon.relational.types import find_types
@@ -60,12 +61,16 @@ class Analysis(NamedTuple):
     errors: tuple[FormulaError, ...]
 
 
-def analyse(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
+def analyse(
+    file: PolicyFile, schema: pa.Schema | None = None, *, has_all_columns: bool = False
+) -> Analysis:
     """Check the first-order policies of a file.
 
     Args:
         file: a policy file that has been read without errors.
-        schema: the columns of the table, or None if they are not known yet.
+        schema: the columns of the table that policies need, or None if they are not known yet.
+        has_all_columns: whether `schema` has all columns of the table, so that atoms that no policy
+            uses can be checked, too.
     """
     first_order = [one for one in file.policies if one.is_find or one.formula.is_first_order]
     if not first_order and not file.relations and not file.parameters:
@@ -74,7 +79,8 @@ def analyse(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
     for name, parameters in file.parameters.items():
         analyser.check_scopes(file.lets[name], parameters, f"let {name}")
     valid = [policy for policy in first_order if analyser.has_valid_scopes(policy)]
-    types = find_types(file, [policy.formula for policy in valid], schema)
+    checked = file.relations if has_all_columns else used_atoms(file)
+    types = find_types(file, [policy.formula for policy in valid], schema, checked)
     bindings = BindingAnalysis(
         {
             name: Definition(parameters, file.lets[name])

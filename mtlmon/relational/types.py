@@ -26,7 +26,7 @@ from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -319,7 +319,10 @@ def constant_kind(value: object) -> Kind:
 
 
 def find_types(
-    file: PolicyFile, formulas: Sequence[Formula], schema: pa.Schema | None = None
+    file: PolicyFile,
+    formulas: Sequence[Formula],
+    schema: pa.Schema | None,
+    checked: Container[str],
 ) -> Types:
     """Find the types of a file.
 
@@ -327,10 +330,11 @@ def find_types(
         file: the policy file.
         formulas: the formulas of its first-order policies.
         schema: the columns of the table, or None if they are not known yet.
+        checked: the names of the atoms whose columns are among them.
     """
     finder = _Finder(file)
-    for relation in file.relations.values():
-        finder.declare(relation, schema)
+    for name, relation in file.relations.items():
+        finder.declare(relation, schema if name in checked else None)
     for name, parameters in file.parameters.items():
         slots = {parameter: finder.new() for parameter in parameters}
         finder._arguments[name] = list(slots.values())

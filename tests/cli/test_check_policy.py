@@ -378,3 +378,18 @@ def test_atoms_in_streams_are_in_policies(tmp_path: Path) -> None:
     assert "  bad = x > 5\n" in output
     assert "  spare = x > 6  (in no policy)\n" in output
     assert "\non every 1m\nseverity low\n" in output
+
+
+def test_atoms_with_arguments_that_no_policy_uses(tmp_path: Path) -> None:
+    """Runs read no columns for them; check-policy checks them."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    text = 'atom ask(u) = k = "a"\natom other(u, n) = v > 1\npolicy p: FORALL u. NOT ask(u)\n'
+    rules.write_text(text)
+    log.write_text("ts,k,u,n,v\n1,a,x,3,4\n")
+    assert mtlmon(str(rules), str(log)).output == "p\t1:0 false (u=x)\n"
+    done = mtlmon("check-policy", str(rules), str(log))
+    assert (done.status, done.errors) == (0, "")
+    assert "  other(u (a text), n (an integer))\n" in done.output
+    rules.write_text(text.replace("v >", "z >"))
+    assert mtlmon(str(rules), str(log)).status == 1
+    assert "there is no column z" in mtlmon("check-policy", str(rules), str(log)).errors

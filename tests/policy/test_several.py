@@ -335,3 +335,73 @@ def test_errors_that_columns_bring_name_the_file() -> None:
     with pytest.raises(PolicyError) as caught:
         verdicts(file, rows(1))
     assert (caught.value.source, caught.value.line, caught.value.column) == ("b.mtl", 2, 10)
+
+
+ATOMS_WITH_ARGUMENTS = [
+    'atom ask(u) = kind = "a"',
+    'atom ask(u) = kind = "b" and n > 1',
+    "atom ask(u = lower(u)) = hour(ts) >= 12",
+]
+LETS_WITH_PARAMETERS = [
+    "let had(u) = ONCE ask(u)",
+    "let had(u) = ONCE[0,3] ask(u) AND NOT ONCE[0,1] other(u, n)",
+    "let had(x) = ask(x) OR PREVIOUS ask(x)",
+]
+POLICIES_WITH_VARIABLES = [
+    "policy NAME: FORALL u. ask(u) IMPLIES PREVIOUS had(u)",
+    "policy NAME: FORALL u, m. other(u, m) IMPLIES m > limit OR EVENTUALLY[0,2] had(u)",
+    "find NAME: had(who) AND NOT ask(who)",
+    "policy NAME: NOT COUNT(had(u)) > limit",
+    "policy NAME: (EXISTS u. had(u)) IMPLIES row.v > limit",
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_files_with_variables_say_what_they_say_by_themselves(seed: int) -> None:
+    source = random.Random(seed)
+    named = []
+    for letter in "abc":
+        lines = [
+            "unit s",
+            f"const limit = {source.randrange(3)}",
+            source.choice(["", 'zone "Asia/Tokyo"', 'zone "America/Lima"']),
+            source.choice(ATOMS_WITH_ARGUMENTS),
+            f"atom other(u, n) = v > {source.randrange(3)}",
+            source.choice(LETS_WITH_PARAMETERS).replace("ONCE[0,1] other(u, n)", "b"),
+        ]
+        for name in source.sample("pqr", 2):
+            lines.append(source.choice(POLICIES_WITH_VARIABLES).replace("NAME", name))
+        named.append(("\n".join([*lines, ""]), f"{letter}.mtl"))
+    times = sorted(source.choice([0, 40_000]) + place // 2 for place in range(14))
+    table = pa.table(
+        {
+            "ts": times,
+            "kind": [source.choice("abc") for _ in times],
+            "u": [source.choice("xyXY") for _ in times],
+            "n": [source.randrange(4) for _ in times],
+            "v": [source.randrange(4) for _ in times],
+            "b": [source.random() < 0.4 for _ in times],
+        }
+    )
+    file, errors = check_files(named)
+    assert not errors
+
+    def answers(given: PolicyFile) -> dict[str, list[dict[str, Any]]]:
+        found = check_tables(table, given, verdicts="false", end_time="inf").to_arrow().to_pylist()
+        by_policy: dict[str, list[dict[str, Any]]] = {}
+        for row in found:
+            shown = {name: value for name, value in row.items() if value is not None}
+            by_policy.setdefault(shown.pop("policy"), []).append(shown)
+        return {name: sorted(rows, key=repr) for name, rows in by_policy.items()}
+
+    expected = {}
+    joined = iter(file.policies)
+    for text, _ in named:
+        alone = parse_policies(text)
+        found = answers(alone)
+        for policy in alone.policies:
+            name = next(joined).name or ""
+            if policy.name in found:
+                expected[name] = found[policy.name]
+    assert answers(file) == expected
+    assert expected
