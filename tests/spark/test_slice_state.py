@@ -1,0 +1,210 @@
+"""Slices of streaming queries between batches, without Spark: rows, horizons and states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
+
+from mtlmon.errors import SnapshotError
+from mtlmon.policy import parse_policies
+from mtlmon.relational.slicing import Statistics
+from mtlmon.spark.common.atom_rows import ATOM, END, TIME, AtomRows, relation_source
+from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE
+from mtlmon.spark.streaming.slice_state import (
+    FIRST,
+    LATE,
+    PackSlices,
+    SliceState,
+    UnpackSlices,
+    packed_rows,
+    slice_visit,
+    unpacked_rows,
+)
+from mtlmon.tables import check_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FILE = """
+unit s
+atom p(x) = what = "p"
+atom q(x, y) = what = "q"
+atom r = what = "r"
+policy a: p(x) IMPLIES ONCE[0,4] q(x, _)
+policy b: p(x) IMPLIES EVENTUALLY[0,3] q(x, _)
+policy c: ALWAYS (r IMPLIES EVENTUALLY EXISTS x. p(x))
+find d: COUNT(ONCE[0,3] p(x)) = 0
+find e: q(x, y) AND NEXT p(x)
+"""
+SCHEMA = pa.schema(
+    [("ts", pa.int64()), ("what", pa.string()), ("x", pa.string()), ("y", pa.int64())]
+)
+SETTINGS = b"settings"
+_ROWS = st.fixed_dictionaries(
+    {
+        "ts": st.integers(0, 12),
+        "what": st.sampled_from("pqr-"),
+        "x": st.sampled_from(["a", "b", None]),
+        "y": st.integers(0, 1),
+    }
+)
+
+
+@cache
+def slices_of(text: str = FILE, slices: int = 1) -> SliceSource:
+    file = parse_policies(text)
+    source = relation_source(
+        file,
+        time="ts",
+        atoms=None,
+        event=None,
+        separator="|",
+        time_unit=None,
+        resolution=None,
+        on_error="stop",
+        function="monitor_stream",
+    )
+    names = source.source.selection.names
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    source = source._replace(schema=schema.serialize().to_pybytes())
+    return SliceSource(source, slices, Statistics(), exposes=False)
+
+
+def block_of(source: SliceSource, rows: Sequence[dict[str, Any]]) -> bytes:
+    """Rows as those of a slice that gets all of them."""
+    batch = pa.RecordBatch.from_pylist(list(rows), source.source.arrow_schema)
+    found = list(AtomRows(source.source, has_marks=True)(iter([batch])))
+    table = pa.Table.from_batches(found, source.source.columns().schema)
+    first = pa.array(np.ones(table.num_rows, np.bool_))
+    (combined,) = table.append_column(FIRST, first).combine_chunks().to_batches()
+    return packed_rows(combined)
+
+
+def counted(found: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        (row["number"], row[TIME], row["verdict"], row.get("s0"), row.get("i0"))
+        for batch in found
+        for row in batch.to_pylist()
+    )
+
+
+def truth(rows: Sequence[dict[str, Any]], end: int) -> Counter[tuple[Any, ...]]:
+    table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), SCHEMA)
+    check = check_tables(table, FILE, time_points="stamp", end_time=end)
+    return Counter(
+        ("abcde".index(row["policy"]), row["time"], row["verdict"], row["x"], row["y"])
+        for row in check.to_arrow().to_pylist()
+    )
+
+
+@given(
+    st.lists(st.tuples(st.lists(_ROWS, max_size=6), st.integers(0, 4)), min_size=1, max_size=4),
+)
+@settings(max_examples=15, deadline=None)
+def test_any_batches_say_what_one_machine_says(
+    batches: list[tuple[list[dict[str, Any]], int]],
+) -> None:
+    source = slices_of()
+    state: SliceState | None = None
+    horizon = 0
+    known: list[dict[str, Any]] = []
+    found: list[pa.RecordBatch] = []
+    late: list[pa.RecordBatch] = []
+    refused: Counter[tuple[int, str]] = Counter()
+    for rows, passed in batches:
+        for row in rows:
+            is_row = row["what"] == "r" or (row["what"] in "pq" and row["x"] is not None)
+            if row["ts"] >= horizon:
+                known.append(row)
+            elif is_row:
+                refused[row["ts"], row["what"]] += 1
+        blocks = [block_of(source, rows)] if rows else []
+        state, more, told = slice_visit(source, SETTINGS, 0, state, blocks, horizon)
+        assert SliceState.decoded(state.encoded()) == state
+        found += more
+        late += told
+        horizon += passed
+    state, more, _ = slice_visit(source, SETTINGS, 0, state, [], horizon)
+    found += more
+    rows = [row for row in known if row["ts"] < horizon]
+    # an end time is one up to which all rows are known, itself among them
+    expected = truth(rows, horizon - 1) if rows else Counter()
+    assert counted(found) == expected
+    names = source.source.columns().names
+    assert refused == Counter(
+        (row[TIME], names[row[ATOM]]) for batch in late for row in batch.to_pylist()
+    )
+    waiting = [row["ts"] for row in known if row["ts"] >= horizon]
+    if waiting:
+        assert state.next_wakeup is not None
+        assert state.next_wakeup <= min(waiting) + 1
+    # nothing is left to say if time goes on, unless somebody is to be woken
+    if state.next_wakeup is None:
+        _, more, _ = slice_visit(source, SETTINGS, 0, state, [], horizon + 100)
+        assert not counted(more)
+
+
+def test_time_wakes_slices_that_wait() -> None:
+    source = slices_of('unit s\natom p(x) = what = "p"\npolicy b: p(x) IMPLIES NEXT[0,3] p(x)\n')
+    block = block_of(source, [{"ts": 4, "what": "p", "x": "a", "y": 0}])
+    state, found, _ = slice_visit(source, SETTINGS, 0, None, [block], 0)
+    assert state.next_wakeup == 5
+    state, found, _ = slice_visit(source, SETTINGS, 0, state, [], 5)
+    assert not counted(found)
+    assert state.next_wakeup == 6
+    assert not state.waiting
+
+
+def test_states_of_other_queries_are_refused() -> None:
+    source = slices_of()
+    state, _, _ = slice_visit(source, SETTINGS, 0, None, [], 0)
+    with pytest.raises(SnapshotError, match="made with slices=1, not 4: start the query with"):
+        slice_visit(slices_of(slices=4), SETTINGS, 0, state, [], 0)
+    with pytest.raises(SnapshotError, match="made with another policy, with other statistics"):
+        slice_visit(source, b"others", 0, state, [], 0)
+    for damaged in (b"", state.encoded()[:5], b"\x09" + state.encoded()[1:]):
+        with pytest.raises(SnapshotError, match="damaged, or of another version"):
+            SliceState.decoded(damaged)
+
+
+def test_rows_are_packed_by_slice() -> None:
+    columns = {
+        SLICE: pa.array([2, 0, 2], pa.int32()),
+        FIRST: pa.array([True, True, False]),
+        TIME: pa.array([7, 5, 9]),
+        ATOM: pa.array([0, END, 1], pa.int32()),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    (packed,) = PackSlices(EventClock.of_unit("s"))(iter([batch, batch.slice(0, 0)]))
+    assert packed.column(SLICE).to_pylist() == [0, 2]
+    assert packed.column(PLACE).to_pylist() == [0, 1]
+    assert [one.timestamp() for one in packed.column(LATEST).to_pylist()] == [5, 9]
+    rows = [unpacked_rows(one).to_pylist() for one in packed.column(EVENTS).to_pylist()]
+    assert [[row[TIME] for row in some] for some in rows] == [[5], [7, 9]]
+
+
+def test_results_are_unpacked() -> None:
+    source = slices_of()
+    late = pa.RecordBatch.from_pydict({TIME: pa.array([3]), ATOM: pa.array([1], pa.int32())})
+    blocks = [block_of(source, [{"ts": 3, "what": "p", "x": "a", "y": 0}])]
+    state, _, _ = slice_visit(source, SETTINGS, 0, None, blocks, 0)
+    _, found, _ = slice_visit(source, SETTINGS, 0, state, [], 9)
+    assert found
+    records = pa.array([packed_rows(late), *map(packed_rows, found)], pa.binary())
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([0] * len(records), pa.int32()), records], [SLICE, "mtlmon_records"]
+    )
+    unpacked = pa.Table.from_batches(list(UnpackSlices(source.schema())(iter([batch]))))
+    assert unpacked.column(LATE).to_pylist()[0] == 1
+    assert unpacked.column(TIME).to_pylist()[0] == 3
