@@ -184,7 +184,8 @@ def _numbers(depth: int) -> st.SearchStrategy[Expression]:
 _TEXT_VALUES = st.one_of(
     _TEXT_LEAVES,
     _applied([ops.LOWER, ops.UPPER], _TEXT_LEAVES),
-    _applied([ops.WEEKDAY, ops.DATE, ops.TIME_OF_DAY], _TIMES),
+    # they are compared with texts that are no days, dates or times of day, which `lower` allows
+    _applied([ops.LOWER], _applied([ops.WEEKDAY, ops.DATE, ops.TIME_OF_DAY], _TIMES)),
     _choices(_TEXT_LEAVES),
 )
 

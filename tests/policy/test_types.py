@@ -348,3 +348,34 @@ def test_predicates_take_the_environment() -> None:
     assert found["weekend"].to_pylist() == [False, True]
     with pytest.raises(PolicyError, match="weekday takes a time"):
         compile_predicate(predicate, schema)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        ('weekday(ts) = "Sat"', 'weekday is never "Sat"'),
+        ('"saturday" != weekday(ts)', 'weekday is never "saturday"'),
+        ('weekday(ts) not in ("sat", "sunday")', 'weekday is never "sunday"'),
+        ('weekday(ts) < "sat"', "days of the week have no order"),
+        ('date(ts) = "2024-5-1"', 'date is never "2024-5-1"'),
+        ('date(ts) = "2024-05"', 'date is never "2024-05"'),
+        ('date(ts) >= "2024-05"', None),
+        ('date(ts) < "2024-13-01"', 'date is never "2024-13-01"'),
+        ('time_of_day(ts) >= "8:00"', 'time_of_day is never "8:00"'),
+        ('time_of_day(ts) >= "08:00"', None),
+        ('time_of_day(ts) < "24:00"', None),
+        ('time_of_day(ts) < "24:30"', 'time_of_day is never "24:30"'),
+        ('time_of_day(ts) = "08:30"', 'time_of_day is never "08:30"'),
+        ('time_of_day(ts) = "08:30:00"', None),
+        ('weekday(ts) in ("sat", "sun") and date(ts) = "2024-05-04"', None),
+    ],
+)
+def test_parts_of_times_are_compared_with_texts_that_they_can_be(
+    predicate: str, message: str | None
+) -> None:
+    if message is None:
+        schema, environment = pa.schema([("ts", pa.int64())]), Environment(time="ts", unit="s")
+        compile_predicates({"p": parse_predicate(predicate)}, schema, environment)
+    else:
+        with pytest.raises(PolicyError, match=message):
+            parse_predicate(predicate)

@@ -15,7 +15,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import ComputedColumn
 from mtlmon.policy.predicates.hints import some
-from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.instants import FORMS, read_instant
 from mtlmon.policy.predicates.integers import calculate
 from mtlmon.policy.predicates.integers import fits as fits_64_bits
 from mtlmon.policy.predicates.kinds import Kind, fits, kind_of
@@ -404,10 +404,34 @@ class _Checker:
                 return
         if not self.comparable(left, right, f"'{node.operator.word}' compares"):
             return
-        if node.operator in ops.ORDERINGS:
+        is_ordered = node.operator in ops.ORDERINGS
+        for one, other in ((left, right), (right, left)):
+            if other.operator is ops.CONSTANT and not self.possible(
+                one, other, other.value, is_ordered=is_ordered
+            ):
+                return
+        if is_ordered:
             for operand in node.operands:
+                if operand.operator is ops.WEEKDAY:
+                    hint = 'name the days, as in weekday(ts) in ("sat", "sun")'
+                    self.report(operand, "days of the week have no order", hint)
+                    return
                 if not self.require_order(operand, f"'{node.operator.word}'"):
                     return
+
+    def possible(
+        self, operand: Expression, place: Expression, value: object, *, is_ordered: bool = False
+    ) -> bool:
+        """Refuse a text that a part of a time, such as the day of the week, is never written as."""
+        form = FORMS.get(operand.operator)
+        if form is None or not isinstance(value, str):
+            return True
+        is_whole = is_ordered or len(value) == form.length
+        if is_whole and form.pattern.fullmatch(value):
+            return True
+        shown = shorten(constant_text(value), _SHOWN_WIDTH)
+        self.report(place, f"{operand.operator.name} is never {shown}", form.hint)
+        return False
 
     def require_order(self, operand: Expression, what: str) -> bool:
         if self.kinds[id(operand)].name != "boolean":
@@ -444,6 +468,8 @@ class _Checker:
             return
         wanted = kind
         for value in node.members:
+            if not self.possible(operand, operand, value):
+                return
             found = _constant_kind(value)
             if wanted.name in kinds.OPEN:
                 wanted = found

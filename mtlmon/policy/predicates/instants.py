@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from datetime import date
 from fractions import Fraction
+from typing import NamedTuple
+
+from mtlmon.policy.predicates import operators as ops
 
 _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
@@ -12,6 +15,41 @@ _INSTANT = re.compile(
     re.ASCII,
 )
 _EPOCH = date(1970, 1, 1).toordinal()
+
+
+class Form(NamedTuple):
+    """How a part of a time is written.
+
+    Attributes:
+        pattern: matches texts with which it is in the right order; the beginnings of others, too.
+        length: the number of characters.
+        hint: how it is written, in words.
+    """
+
+    pattern: re.Pattern[str]
+    length: int
+    hint: str
+
+
+_HOURS = r"(?:[01]\d|2[0-3])"
+FORMS = {
+    ops.WEEKDAY: Form(
+        re.compile("mon|tue|wed|thu|fri|sat|sun"),
+        3,
+        "the days are mon, tue, wed, thu, fri, sat and sun",
+    ),
+    ops.DATE: Form(
+        re.compile(r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?)?", re.ASCII),
+        10,
+        'dates have all their digits, as in "2024-05-01"',
+    ),
+    ops.TIME_OF_DAY: Form(
+        re.compile(rf"{_HOURS}(?::[0-5]\d(?::[0-5]\d)?)?|24:00(?::00)?", re.ASCII),
+        8,
+        'times of day have all their digits, as in "08:30:00"',
+    ),
+}
+"""How the values of functions of times are written."""
 
 
 def read_instant(text: str) -> tuple[Fraction, bool] | None:
