@@ -178,7 +178,8 @@ def kept_by(
     if of_trace is None or (most is None and load.traces is None and is_of_rows):
         reason = f"nothing limits the rows of a window: {_RATE}"
         if kernel.period > 0 and not _has_panes(kernel):
-            reason = f"{operator.word} keeps every row, where min, max and avg keep panes: {_RATE}"
+            what = "a row for each value in a pane" if kernel.pane else "every row"
+            reason = f"{operator.word} keeps {what}, where min, max and avg keep panes: {_RATE}"
         return Kept(text, words, None, None, reason)
     natives = kernel.natives
     many = sum(one.most_bytes(_MANY_KEYS, _MANY_KEYS * of_trace, of_trace, 0) for one in natives)

@@ -74,6 +74,29 @@ def test_without_a_bound_there_are_hints(tmp_path: Path) -> None:
     assert mtlmon("analyze", "--format", "json", str(rules)).status == 1
 
 
+def test_windows_at_ticks_without_panes_have_hints(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    whole = {"quantile": "x, 0.9", "median": "x", "integral": "x", "var": "x", "distinct": "x"}
+    streams = [
+        f"stream s{number} = {name}[0,60]({argument}) every 10\n"
+        for number, (name, argument) in enumerate(whole.items())
+    ]
+    used = " or ".join(f"s{number} > 1" for number in range(len(whole)))
+    rules.write_text(f"unit s\n{''.join(streams)}policy p on every 10: {used}\n")
+    ended = mtlmon("analyze", str(rules))
+    assert ended.status == 1
+    hints = [line for line in ended.output.splitlines() if line.startswith("hint: ")]
+    panes = "where min, max and avg keep panes: add assume rate <= N/s"
+    assert hints == [
+        f"hint: quantile keeps every row, {panes}",
+        f"hint: median keeps every row, {panes}",
+        f"hint: integral keeps every row, {panes}",
+        f"hint: distinct keeps a row for each value in a pane, {panes}",
+    ]
+    rules.write_text(rules.read_text() + "assume rate <= 10/s\n")
+    assert mtlmon("analyze", str(rules)).status == 0
+
+
 def test_computed_columns_are_not_named(tmp_path: Path) -> None:
     rules = tmp_path / "rules.mtl"
     rules.write_text(
