@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from bench.settings import Settings
 
 COUNTS = (1, 2, 4, 8, 16)
+# Time-points a second, of 10,000 events a second: blocks, lines of some events, and of one each.
+RATES = (1, 1000, 10_000)
 _FORMULAS = ("star", "linear", "triangle")
 _BLOCK_BYTES = 1 << 18
 _BLOCK_POINTS = 1 << 14
@@ -79,7 +81,7 @@ def slices(settings: Settings) -> Result:
     rows: list[Row] = []
     for name in _FORMULAS:
         text = policy_files(name, CASES[name])["policy"].read_text(encoding="utf-8")
-        for rate in (1, 1000):
+        for rate in RATES:
             path = log_file(name, CASES[name], rate, settings.events, settings.seed)
             data = path.read_bytes()
             for count in COUNTS:
