@@ -106,7 +106,7 @@ def _costs(rate: int, count: int, events: int, runs: list[Measured]) -> Row:
     slowest = per_event(lambda one: max(one.slices))
     around = per_event(lambda one: one.reading + one.splitting + one.joining)
     return {
-        "log": f"{rate} time-points a second",
+        "log": f"{rate} time-point{'' if rate == 1 else 's'} a second",
         "slices": count,
         "read ns": per_event(lambda one: one.reading),
         "split ns": per_event(lambda one: one.splitting),
