@@ -5,8 +5,8 @@ A slice may be wrong about rows that it does not own, as events that concern the
 So each row is taken from the first of the old slices that are right about it, and goes to all of
 the new slices that have to know it. What depends on time only is the same in all slices.
 
-# PERF: a row costs about three hashes. Items are sorted by time-point rather than merged: that is
-# simpler, and costs a tenth of what putting them into the new states does.
+# PERF: 0.8 to 1 µs of processor time a row on a shared Xeon, for a window of 10^6 rows that moves
+# from 4 slices to 8, 3 and 4 again. Items are sorted by time-point, which is simpler than a merge.
 """
 
 from cython cimport final
