@@ -672,6 +672,39 @@ def test_slices_change_nothing(command: Command, sliced: tuple[Path, Path], verd
     )
 
 
+# No slice needs all time-points for these.
+SPARSE = """\
+atom p(x: int)
+atom q(x: int, y: text)
+find a: p(x) AND PREVIOUS q(x, y)
+find b: p(x) AND (p(x) SINCE[0,9] q(x, _)) AND point(i) AND time(t)
+policy c: q(x, y) IMPLIES NOT NEXT p(x)
+policy d: p(x) IMPLIES EVENTUALLY[0,3] q(x, _)
+find e: q(x, y) AND COUNT(ONCE[0,4] (q(x, y) AND point(i)) BY x, y) > 1
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
+def test_slices_that_skip_time_points(command: Command, tmp_path: Path, form: str) -> None:
+    source = random.Random(7)
+    lines = []
+    for k in range(3000):
+        rows = [f"p({source.randrange(6)})" for _ in range(source.randrange(2))]
+        rows += [f"q({source.randrange(6)}, {source.choice('ab')})"] * source.randrange(2)
+        lines.append(" ".join([f"@{k // 3}", *rows]))
+    rules, log = tmp_path / "sparse.mtl", tmp_path / "log.txt"
+    rules.write_text(SPARSE)
+    log.write_text("\n".join(lines) + "\n")
+    wanted = command("--output-format", form, rules, log)
+    assert wanted.status == 1
+    assert len(wanted.output) > 10_000
+    for options in (["2"], ["16"], ["4", "--threads", "1", "--slice-seed", "5"]):
+        done = command("--output-format", form, "--slices", *options, rules, log)
+        assert done.output == wanted.output
+        assert done.status == wanted.status
+        assert done.errors == wanted.errors
+
+
 def test_slices_of_a_log_with_an_error(command: Command, sliced: tuple[Path, Path]) -> None:
     rules, log = sliced
     with log.open("a") as file:
