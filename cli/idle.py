@@ -5,17 +5,34 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.pump import Pump
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from mtlmon.cli.files import VerdictFile
-    from mtlmon.cli.policy_work import PolicyWork
+    from mtlmon.cli.pump import Work
     from mtlmon.cli.report import Progress
     from mtlmon.cli.signals import Signals
     from mtlmon.syntax.durations import Duration
+    from mtlmon.tables.columns.times import Times
+
+    class TimedWork(Work, Protocol):
+        """Work for which time can pass without an event."""
+
+        @property
+        def known_time(self) -> int | None:
+            """No event is below this time; None before the first event, and if none is wanted."""
+
+        @property
+        def times(self) -> Times | None:
+            """The notation of times of tables; None for a text log."""
+
+        def pass_time(self, time_stamp: int) -> None:
+            """Declare that no later event is below a time, which is above the known one."""
+
 
 __all__ = ["IdlePump"]
 
@@ -37,7 +54,7 @@ class IdlePump(Pump):
 
     def __init__(
         self,
-        work: PolicyWork,
+        work: TimedWork,
         verdicts: VerdictFile,
         signals: Signals,
         progress: Progress,
@@ -45,7 +62,7 @@ class IdlePump(Pump):
         unit: str | None,
     ) -> None:
         super().__init__(work, verdicts, signals, progress)
-        self.policy_work = work
+        self.timed = work
         self.idle = idle
         self.unit = unit
 
@@ -62,21 +79,19 @@ class IdlePump(Pump):
         Raises:
             Failure: the unit of the time-stamps is not known.
         """
-        source, check = self.policy_work.source, self.policy_work.check
-        if source.clock is None or check.is_stopped:
+        known = self.timed.known_time
+        if known is None:
             return
-        if isinstance(source, TextLog):
+        times = self.timed.times
+        if times is None:
             unit, option = self.unit, "--unit"
         else:
-            unit, option = source.times.known_unit, "--time-unit"
+            unit, option = times.known_unit, "--time-unit"
         if unit is None:
             raise Failure(
                 "--idle needs the unit of the time-stamps, which count from 1970: add "
                 f"{option} s, for instance"
             )
         time_stamp = (time.time_ns() - self.idle.nanoseconds) // UNITS[unit]
-        if time_stamp <= max(source.clock, source.passed):
-            return
-        for _ in check.pass_time(source, time_stamp):
-            self.policy_work.take()
-        source.pass_time(time_stamp)
+        if time_stamp > known:
+            self.timed.pass_time(time_stamp)

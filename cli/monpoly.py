@@ -150,6 +150,7 @@ def refuse_others(options: Options) -> None:
         "--set": options.constants,
         "--end-time": options.end_time is not None,
         "--mode": options.mode != "local",
+        "--idle": options.idle is not None,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",

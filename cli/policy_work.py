@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.findings import Findings
     from mtlmon.cli.pump import EndTime
     from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
 
     Source = TextLog | TableEvents
@@ -224,6 +225,26 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     def close(self) -> None:
         self.check.close()
+
+    # ---- time without events ---------------------------------------------------------------
+
+    @property
+    def known_time(self) -> int | None:
+        """No event is below this time; None before the first event, and if none is wanted."""
+        if self.source.clock is None or self.check.is_stopped:
+            return None
+        return max(self.source.clock, self.source.passed)
+
+    @property
+    def times(self) -> Times | None:
+        """The notation of times of tables; None for a text log."""
+        return None if isinstance(self.source, TextLog) else self.source.times
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no later event is below a time, which is above the known one."""
+        for _ in self.check.pass_time(self.source, time_stamp):
+            self.take()
+        self.source.pass_time(time_stamp)
 
     # ---- what is told at the end -----------------------------------------------------------
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.plan import Plan
     from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
 
 __all__ = ["check_tables", "rows_of_batches"]
@@ -158,6 +159,30 @@ class TableWork(LogWork["EventBatch"]):
 
     def close(self) -> None:
         """Do nothing: the source is closed by its opener."""
+
+    # ---- time without rows -----------------------------------------------------------------
+
+    @property
+    def times(self) -> Times:
+        """The notation of times."""
+        return self.source.times
+
+    @property
+    def known_time(self) -> int | None:
+        """No row is below this time; None before the first row, and if none is wanted."""
+        if self.source.clock is None or self.check is None or self.is_stopped:
+            return None
+        return max(self.source.clock, self.source.passed)
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no later row is below a time, which is above the known one."""
+        check, rows = self.started()
+        # the rows of the last time-stamp are complete
+        rows.load_end()
+        for _ in self.advance():
+            pass
+        check.run.pass_time(time_stamp)
+        self.source.pass_time(time_stamp)
 
     # ---- checkpoints -----------------------------------------------------------------------
 
@@ -279,6 +304,10 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             source.digest = EventDigest()
             source.digests_shown = True
             pump: Pump = CheckpointingPump(work, verdicts, signals, progress, options)
+        elif options.idle is not None:
+            from mtlmon.cli.idle import IdlePump
+
+            pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
         else:
             pump = Pump(work, verdicts, signals, progress)
 

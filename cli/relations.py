@@ -93,7 +93,9 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     check_options(file, options)
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
-    valid_analysis(file, None)
+    analysis = valid_analysis(file, None)
+    if options.idle is not None and plan(file, analysis).closed:
+        raise Failure("--idle does not work yet for policies that look ahead without bound")
     if not all(map(is_first_order, file.policies)):
         from mtlmon.cli.mixed_policies import check_mixed
 
@@ -107,12 +109,6 @@ def check_relations(file: PolicyFile, options: Options) -> int:
 
 def check_options(file: PolicyFile, options: Options) -> None:
     """Raise Failure if an option does not work with variables."""
-    given = {
-        "--idle": options.idle is not None,
-    }
-    for name, is_given in given.items():
-        if is_given:
-            raise Failure(f"{name} does not work for policies with variables yet")
     if options.mode != "local":
         raise Failure(
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
@@ -393,6 +389,32 @@ class RowWork(TextWork):
         self.output.close()
 
 
+class TimedRowWork(RowWork):
+    """Moves a text log of rows through a check, for which time can pass without rows.
+
+    Args:
+        loop: reads and checks the log.
+        log: the open log.
+        rows: what reads the log in the loop.
+    """
+
+    times = None
+
+    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner) -> None:
+        super().__init__(loop, log)
+        self.run_of_check = loop.check.run
+        self.rows = rows
+
+    @property
+    def known_time(self) -> int | None:
+        run = self.run_of_check
+        return None if run.is_stopped or not run.point_count else run.clock
+
+    def pass_time(self, time_stamp: int) -> None:
+        self.run_of_check.pass_time(time_stamp)
+        self.rows.lines.pass_time(time_stamp)
+
+
 def row_pump(
     loop: RowLoop,
     log: LogFile,
@@ -407,6 +429,11 @@ def row_pump(
     Raises:
         Failure: the files are not suitable for checkpoints.
     """
+    if options.idle is not None and isinstance(rows, RowScanner):
+        from mtlmon.cli.idle import IdlePump
+
+        timed = TimedRowWork(loop, log, rows)
+        return timed, IdlePump(timed, verdicts, signals, progress, options.idle, options.unit)
     if options.checkpoint is None:
         work = RowWork(loop, log)
         return work, Pump(work, verdicts, signals, progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from mtlmon.engine.native import MemoryLimit, clock_at_end
@@ -123,6 +124,22 @@ class RelationalRun:
             raise MtlmonError(f"at time-stamp {place}: {error.reason}") from None
         finally:
             self._deliver()
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no later time-point is below a time, after all time-points were taken in.
+
+        Answers come in the order in which time decides them, and do not depend on how many calls
+        it takes to get to a time.
+
+        Args:
+            time_stamp: the time, which is above the last time-point.
+        """
+        self.settle()
+        clock = self.engine.clock
+        while clock < time_stamp and not self.is_stopped:
+            due = self.engine.timeline.next_due()
+            clock = time_stamp if due is None else min(max(due, clock + 1), time_stamp)
+            self._do(partial(self.engine.end, clock, False))
 
     def end(self, end_time: EndTime) -> None:
         """End the log.

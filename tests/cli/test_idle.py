@@ -170,3 +170,58 @@ def test_the_unit_of_time_stamps_must_be_known() -> None:
     with Live("--idle", "200ms", "-e", "EVENTUALLY[0,5] p") as live:
         live.send("@5 q\n")
         assert live.read_error().endswith("which count from 1970: add --unit s, for instance")
+
+
+WITH_VARIABLES = "policy soon: p(x) IMPLIES EVENTUALLY[0,2s] q(x)\nfind some: p(x)\n"
+
+
+@pytest.mark.parametrize("slices", [[], ["--slices", "2"]])
+def test_text_logs_of_policies_with_variables(tmp_path: Path, slices: list[str]) -> None:
+    path = tmp_path / "p.mtl"
+    path.write_text(f"unit s\n{WITH_VARIABLES}")
+    with Live("--idle", "500ms", *slices, str(path)) as live:
+        now = int(time.time())
+        live.send(f"@{now} p(a)\n@{now} p(b) q(a)\n")
+        wanted = [f"some\t{now}:0 match (x=a)", f"some\t{now}:1 match (x=b)"]
+        wanted.append(f"soon\t{now}:1 false (x=b)")
+        assert [live.read_line(SLACK) for _ in wanted] == wanted
+        again = int(time.time())
+        live.send(f"@{again} p(c)\n")
+        assert live.read_line(SLACK) == f"some\t{again}:0 match (x=c)"
+        assert live.read_line(SLACK) == f"soon\t{again}:0 false (x=c)"
+        live.send(f"@{now + 1} q(b)\n")
+        ended = live.end()
+        assert ended.status == 2
+        assert f"time-stamp {now + 1} comes too late: nothing came for some time" in ended.errors
+
+
+@pytest.mark.parametrize("points", ["row", "stamp"])
+def test_tables_of_policies_with_variables(tmp_path: Path, points: str) -> None:
+    path = tmp_path / "p.mtl"
+    path.write_text(f'unit s\natom p(x) = k = "p"\natom q(x) = k = "q"\n{WITH_VARIABLES}')
+    asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "500ms", "--time-points", points]
+    with Live(*asked, str(path)) as live:
+        now = int(time.time())
+        live.send(row(now, k="p", x="a") + row(now, k="p", x="b"))
+        places = ["0", "1"] if points == "row" else ["0", "0"]
+        wanted = [f"some\t{now}:{places[0]} match (x=a)", f"some\t{now}:{places[1]} match (x=b)"]
+        wanted += [one.replace("some", "soon").replace("match", "false") for one in wanted]
+        # all rows of a time-stamp are there once time has passed it
+        assert [live.read_line(SLACK) for _ in wanted] == wanted
+        live.send(row(now, k="p", x="c"))
+        ended = live.end()
+        assert ended.status == 2
+        assert f"time-stamp {now} comes too late: nothing came for some time" in ended.errors
+
+
+def test_what_does_not_work_yet_with_variables(tmp_path: Path) -> None:
+    path, log = tmp_path / "p.mtl", tmp_path / "log"
+    log.write_text("@1 p(a)\n")
+    for text, words in [
+        ("policy p: EVENTUALLY EXISTS x. p(x)\n", "policies that look ahead without bound"),
+        (f"{WITH_VARIABLES}policy other: NOT r\n", "--idle does not work yet for a file with"),
+    ]:
+        path.write_text(f"unit s\n{text}")
+        done = mtlmon("--idle", "1s", str(path), str(log))
+        assert done.status == 2
+        assert words in done.errors

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import FormulaError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
 from mtlmon.relational.delays import decision_delays
-from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.native import AnswerBlock, RelationalEngine
 from mtlmon.relational.planning import plan
+from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.slicing import plan_slices
 from mtlmon.relational.slicing.engine import SlicedEngine
 from mtlmon.syntax.formula import Formula
@@ -21,7 +22,11 @@ DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 
 
 def engine_for(text: str, slices: int = 1) -> RelationalEngine | SlicedEngine:
-    file = parse_policies(f"{DECLARED}find f: {text}\n")
+    return engine_of(f"find f: {text}\n", slices)
+
+
+def engine_of(text: str, slices: int = 1) -> RelationalEngine | SlicedEngine:
+    file = parse_policies(f"{DECLARED}{text}")
     analysis = analyse(file)
     if analysis.errors or not analysis.policies:
         raise FormulaError("the formula has no variables, or nothing binds some")
@@ -35,6 +40,7 @@ def offsets(stamps: list[int]) -> list[tuple[int, int]]:
     return [(stamp, stamps[:number].count(stamp)) for number, stamp in enumerate(stamps)]
 
 
+@settings(max_examples=40)
 @given(
     safe_formulas(aggregates=True),
     st.lists(st.integers(0, 9), min_size=1, max_size=6).map(sorted),
@@ -89,3 +95,61 @@ def test_policies_that_look_ahead_without_bound_wait() -> None:
     # the first one has no p before it
     assert engine.waiting_points(0, 9) == [(4, 0), (4, 1), (4, 2)]
     assert engine.waiting_points(0, 2) == [(4, 0), (4, 1)]
+
+
+class Kept:
+    """Takes answers."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, ...]] = []
+
+    def put(self, answers: AnswerBlock) -> None:
+        self.found += [(policy, kind, point) for policy, kind, _, _, point, _ in answers.take()]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(safe_formulas(aggregates=True), min_size=2, max_size=2),
+    st.lists(st.integers(0, 9), min_size=1, max_size=6).map(sorted),
+    st.sets(st.integers(0, 40)),
+    st.sampled_from([1, 1, 3]),
+)
+def test_steps_of_time_change_nothing(
+    formulas: list[Formula], stamps: list[int], steps: set[int], slices: int
+) -> None:
+    """Answers come in the same order whatever the steps are in which time passes."""
+    text = "".join(f"policy p{number}: {one}\n" for number, one in enumerate(formulas))
+    ends = [40, *(step for step in sorted(steps) if step > stamps[-1])]
+    orders = []
+    for own in (ends[:1], [*ends[1:], 40]):
+        try:
+            engine = engine_of(text, slices)
+        except FormulaError:
+            assume(False)
+        kept = Kept()
+        run = RelationalRun(engine, kept, verdicts="all")
+        for stamp in stamps:
+            engine.points.add(stamp, ())
+            run.advance()
+        for end in own:
+            run.pass_time(end)
+        orders.append(kept.found)
+        assert engine.clock == 40
+    assert orders[0] == orders[1]
+
+
+def test_time_decides_in_its_order() -> None:
+    engine = engine_of(
+        "policy late: p(x) IMPLIES EVENTUALLY[0,5] q(x, _)\n"
+        "policy soon: p(x) IMPLIES EVENTUALLY[0,2] q(x, _)\n"
+    )
+    kept = Kept()
+    run = RelationalRun(engine, kept, verdicts="false")
+    atom = [one.name for one in engine.plan.named_atoms].index("p")
+    for stamp in (1, 5):
+        engine.points.add(stamp, [(atom, [stamp])])
+        run.advance()
+    run.pass_time(30)
+    # by the times 4, 7, 8 and 11
+    assert [(policy, point) for policy, _, point in kept.found] == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert engine.timeline.next_due() is None

@@ -49,4 +49,5 @@ cdef class Timeline:
     cdef int end(self, int64_t clock, bint is_closed) except -1 nogil
     cdef bint is_ready(self, const LateQuery *late) noexcept nogil
     cdef int settle(self) except -1 nogil
+    cdef int64_t due_of(self, const LateQuery *late) noexcept nogil
     cdef void forget(self) noexcept nogil

@@ -84,6 +84,15 @@ cdef class Timeline:
             point += 1
         return found
 
+    def next_due(self):
+        """Return the least clock at which time alone lets a late block be run, or None."""
+        cdef int64_t least = INT64_MAX
+        cdef size_t k
+        for k in range(self.late_count):
+            if self.late[k].position < self.point_count:
+                least = min(least, self.due_of(&self.late[k]))
+        return None if least == INT64_MAX else least
+
     def advance(self, int64_t clock, bint is_closed):
         """Note that no time-point with a time-stamp below `clock` comes, or none at all."""
         with nogil:
@@ -192,6 +201,37 @@ cdef class Timeline:
             elif not self.is_closed and self.clock - now <= awaited.upper:
                 return False
         return True
+
+    cdef int64_t due_of(self, const LateQuery *late) noexcept nogil:
+        """The least clock at which the late block can be run at the query's position.
+
+        INT64_MAX if it waits for something else than time.
+        """
+        cdef uint64_t here = late.position
+        cdef uint64_t reached
+        cdef size_t k, j
+        cdef const Awaited *awaited
+        cdef int64_t now = self.time_of(here).time_stamp
+        cdef int64_t due = now
+        for k in range(late.awaited_count):
+            awaited = &late.awaited[k]
+            reached = UINT64_MAX
+            for j in range(awaited.operands.count):
+                reached = min(reached, self.position_of(awaited.operands.of[j]))
+            if not awaited.is_future:
+                if reached < here + (not awaited.is_neighbour):
+                    return INT64_MAX
+            elif awaited.is_neighbour:
+                if reached < here + 2:
+                    return INT64_MAX
+            elif reached < self.point_count:
+                if self.time_of(reached).time_stamp - now <= awaited.upper:
+                    return INT64_MAX
+            elif awaited.upper >= INT64_MAX - 1 - now:
+                return INT64_MAX
+            else:
+                due = max(due, now + awaited.upper + 1)
+        return due
 
     cdef void forget(self) noexcept nogil:
         """Forget the time-stamps that nothing waits for; that of the last time-point is kept."""

@@ -221,6 +221,11 @@ class SlicedEngine:
         counts = [engine.answered_points for engine in self.engines]
         return [counts[one.home][number] for number, one in enumerate(self.slicing.policies)]
 
+    @property
+    def timeline(self) -> Timeline:
+        """The time-points, and when late blocks can be run."""
+        return self._timeline
+
     def waiting_points(self, policy: int, most: int) -> list[tuple[int, int]]:
         """Return time-stamp and offset of the first time-points that a policy has no answer for."""
         self._finish()
