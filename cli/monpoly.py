@@ -8,13 +8,12 @@ from mtlmon.cli.failure import Failure, note, show
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input, read_formula
 from mtlmon.cli.relations import (
     Check,
-    RowLoop,
     engine_for,
-    row_pump,
     tell_findings,
     valid_analysis,
 )
 from mtlmon.cli.report import plural, progress_for
+from mtlmon.cli.row_work import RowLoop, row_pump
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.relations import RowWork
+from mtlmon.cli.row_work import RowWork
 from mtlmon.cli.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import DigestedText
 from mtlmon.errors import SnapshotError
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
-    from mtlmon.cli.relations import Check, KeptRows, Output, RowLoop
+    from mtlmon.cli.relations import Check, Output
+    from mtlmon.cli.row_work import KeptRows, RowLoop
 
 __all__ = [
     "CheckpointedRows",

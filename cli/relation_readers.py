@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.relations import RowSource
+    from mtlmon.cli.row_work import RowSource
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.native import PointBlock

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
-from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import (
     absent_atoms,
     counts_table,
@@ -16,11 +15,11 @@ from mtlmon.cli.report import (
     progress_for,
     table,
 )
+from mtlmon.cli.row_work import RowLoop, row_pump
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import MtlmonError
 from mtlmon.relational import analyse
 from mtlmon.relational.atoms import (
     cell_word,
@@ -45,10 +44,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.files import LogFile, VerdictFile, Writer
-    from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.files import Writer
     from mtlmon.cli.relation_findings import RelationFindings
-    from mtlmon.cli.report import Progress
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
@@ -306,142 +303,6 @@ class Check:
                 own.reverse()
             cells.append([visible(one.name or ""), f"{answered:,}", *own])
         return counts_table(cells, [visible(one.text) for one in self.plan.named_policies])
-
-
-class RowSource(Protocol):
-    """Reads a log of rows from blocks into time-points of an engine."""
-
-    @property
-    def point_count(self) -> int: ...
-    def load(self, block: memoryview) -> None: ...
-    def load_end(self) -> None: ...
-    def unload(self) -> None: ...
-    def read(self, most: int = ...) -> bool: ...
-
-
-class KeptRows(Protocol):
-    """Reads a log of rows so that another process can go on; see `RowScanner`."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def is_settled(self) -> bool: ...
-    def snapshot(self) -> bytes: ...
-    def restore(self, snapshot: bytes, /) -> None: ...
-
-
-class RowLoop:
-    """A loop that reads blocks of a log of rows, as `TextWork` drives it.
-
-    Args:
-        rows: reads the rows.
-        check: takes the time-points.
-        most_points: how many time-points are read at once.
-    """
-
-    def __init__(self, rows: RowSource, check: Check, most_points: int = DEFAULT_POINTS) -> None:
-        self.rows = rows
-        self.check = check
-        self.most_points = most_points
-        self.writer = check.output.writer
-        self.load = rows.load
-        self.load_end = rows.load_end
-        self.unload = rows.unload
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check.run.is_stopped
-
-    @property
-    def event_count(self) -> int:
-        return self.rows.point_count
-
-    def run(self) -> bool:
-        """Read and check some time-points of the block; return whether there is more to do."""
-        try:
-            more = self.rows.read(self.most_points)
-        except MtlmonError:
-            # what comes before is written first
-            self.check.run.settle()
-            raise
-        self.check.run.advance()
-        return more and not self.is_stopped
-
-    def end(self, end_time: EndTime = None) -> None:
-        """End the log."""
-        self.check.run.end(end_time)
-
-
-class RowWork(TextWork):
-    """Moves a log of rows through a check.
-
-    Args:
-        loop: reads and checks the log.
-        log: the open log.
-    """
-
-    def __init__(self, loop: RowLoop, log: LogFile) -> None:
-        super().__init__(loop, log)
-        self.output = loop.check.output
-
-    def finish(self) -> None:
-        """Write the end of the file to the writer."""
-        self.output.close()
-
-
-class TimedRowWork(RowWork):
-    """Moves a text log of rows through a check, for which time can pass without rows.
-
-    Args:
-        loop: reads and checks the log.
-        log: the open log.
-        rows: what reads the log in the loop.
-    """
-
-    times = None
-
-    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner) -> None:
-        super().__init__(loop, log)
-        self.run_of_check = loop.check.run
-        self.rows = rows
-
-    @property
-    def known_time(self) -> int | None:
-        run = self.run_of_check
-        return None if run.is_stopped or not run.point_count else run.clock
-
-    def pass_time(self, time_stamp: int) -> None:
-        self.run_of_check.pass_time(time_stamp)
-        self.rows.lines.pass_time(time_stamp)
-
-
-def row_pump(
-    loop: RowLoop,
-    log: LogFile,
-    rows: KeptRows,
-    verdicts: VerdictFile,
-    signals: Signals,
-    progress: Progress,
-    options: Options,
-) -> tuple[RowWork, Pump]:
-    """Return what moves a text log through a check, with checkpoints if the options ask for them.
-
-    Raises:
-        Failure: the files are not suitable for checkpoints.
-    """
-    if options.idle is not None and isinstance(rows, RowScanner):
-        from mtlmon.cli.idle import IdlePump
-
-        timed = TimedRowWork(loop, log, rows)
-        return timed, IdlePump(timed, verdicts, signals, progress, options.idle, options.unit)
-    if options.checkpoint is None:
-        work = RowWork(loop, log)
-        return work, Pump(work, verdicts, signals, progress)
-    from mtlmon.cli.checkpointing import CheckpointingPump
-    from mtlmon.cli.relation_checkpoints import CheckpointedRows
-
-    kept = CheckpointedRows(loop, log, rows, options)
-    return kept, CheckpointingPump(kept, verdicts, signals, progress, options)
 
 
 def tell_findings(
