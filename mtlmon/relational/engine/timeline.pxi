@@ -5,7 +5,7 @@ An engine has a timeline of its own, or shares that of a log whose slices are mo
 takes in some of the time-points only, but answers when an engine with all of them does.
 """
 
-from cython cimport final
+from cython cimport final, no_gc_clear
 from libc.stdint cimport INT64_MAX, UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport memmove
@@ -13,6 +13,8 @@ from libc.string cimport memmove
 from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, damaged
 
 
+# The collector of garbage would let go of `allocations` before the timeline is freed.
+@no_gc_clear
 @final
 cdef class Timeline:
     """All time-points of a log.

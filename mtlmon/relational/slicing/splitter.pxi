@@ -10,7 +10,7 @@
 # has 2.5 of each, and 16 slices in turn find their rows in no cache.
 """
 
-from cython cimport final
+from cython cimport final, no_gc_clear
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -21,6 +21,8 @@ cdef extern from *:
     int lowest_bit "__builtin_ctzll"(uint64_t word) noexcept nogil
 
 
+# The collector of garbage would let go of `router`, which knows how many slices there are.
+@no_gc_clear
 @final
 cdef class Splitter:
     """Copies time-points to the slices that need them, each with the rows that may concern it.
