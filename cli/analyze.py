@@ -7,19 +7,13 @@ import json
 from typing import TYPE_CHECKING
 
 from mtlmon.checking.bounds import bounds_of, guessed_schema
-from mtlmon.cli.arguments import (
-    STANDARD_STREAM,
-    Parser,
-    add_pattern_option,
-    add_policy_option,
-    add_unit_options,
-    column_names,
-    memory,
-    take_policy_files,
-)
 from mtlmon.cli.checking import log_schema
 from mtlmon.cli.failure import VIOLATION, Failure, show
 from mtlmon.cli.files import texts_of
+from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
+from mtlmon.cli.option_rules import take_policy_files
+from mtlmon.cli.option_values import column_names, memory
+from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files

@@ -8,17 +8,12 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.arguments import (
-    STANDARD_STREAM,
-    Parser,
-    add_pattern_option,
-    add_policy_option,
-    add_set_option,
-    positive,
-    take_policy_files,
-)
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import texts_of
+from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_set_option
+from mtlmon.cli.option_rules import take_policy_files
+from mtlmon.cli.option_values import positive
+from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.engine.choice import engine_of
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mtlmon.cli.arguments import Options, check_text_options, parse_arguments
+from mtlmon.cli.arguments import Options, parse_arguments
 from mtlmon.cli.failure import (
     CANNOT,
     CLOSED_PIPE,
@@ -17,6 +17,7 @@ from mtlmon.cli.failure import (
     note,
     show,
 )
+from mtlmon.cli.option_rules import check_text_options
 from mtlmon.errors import FormulaError, LogError, MtlmonError
 
 TYPE_CHECKING = False

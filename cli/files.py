@@ -9,8 +9,8 @@ import os
 import stat
 import sys
 
-from mtlmon.cli.arguments import STANDARD_STREAM
 from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
+from mtlmon.cli.parser import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
-from mtlmon.cli.arguments import STANDARD_STREAM
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
+from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import is_terminal, name_list, progress_for

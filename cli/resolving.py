@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_memory_option, time_stamp
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, open_log, open_verdicts
+from mtlmon.cli.option_groups import add_memory_option
+from mtlmon.cli.option_values import time_stamp
+from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import Progress, plural, resolving_summary
 from mtlmon.cli.running import run_to_end

@@ -7,10 +7,12 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.arguments import (
-    STANDARD_STREAM,
-    Options,
-    Parser,
+from mtlmon.cli.arguments import Options
+from mtlmon.cli.command import declared_policies
+from mtlmon.cli.endings import note_skipped, note_waiting
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.files import open_verdicts, texts_of
+from mtlmon.cli.option_groups import (
     add_column_options,
     add_end_option,
     add_error_option,
@@ -18,12 +20,9 @@ from mtlmon.cli.arguments import (
     add_pattern_option,
     add_policy_option,
     add_unit_options,
-    take_policy_files,
 )
-from mtlmon.cli.command import declared_policies
-from mtlmon.cli.endings import note_skipped, note_waiting
-from mtlmon.cli.failure import Failure
-from mtlmon.cli.files import open_verdicts, texts_of
+from mtlmon.cli.option_rules import take_policy_files
+from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump

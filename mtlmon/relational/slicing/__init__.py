@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtlmon.relational.slicing.slicer import plan_slices, require_slices
 from mtlmon.relational.slicing.slices import (
     MOST_SLICES,
     AtomMatch,
@@ -9,8 +10,6 @@ from mtlmon.relational.slicing.slices import (
     PolicySlices,
     SlicedVariable,
     Slicing,
-    plan_slices,
-    require_slices,
 )
 from mtlmon.relational.slicing.statistics import Frequent, RowCounts, Statistics
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mtlmon.relational.cells import from_cell, to_cell
 from mtlmon.relational.native import PointBlock, Router, Splitter, Timeline
 from mtlmon.relational.slicing.routing import routing_of
-from mtlmon.relational.slicing.slices import plan_slices
+from mtlmon.relational.slicing.slicer import plan_slices
 from mtlmon.relational.slicing.statistics import RowCounts
 
 if TYPE_CHECKING:

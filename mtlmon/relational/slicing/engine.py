@@ -23,7 +23,7 @@ from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing.balance import Balance
 from mtlmon.relational.slicing.moving import joined, move, parted
 from mtlmon.relational.slicing.routing import routing_of
-from mtlmon.relational.slicing.slices import plan_slices
+from mtlmon.relational.slicing.slicer import plan_slices
 from mtlmon.relational.slicing.statistics import Statistics
 from mtlmon.support.processors import processor_count
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import SnapshotError
 from mtlmon.relational.native import Mover, Router
 from mtlmon.relational.slicing.routing import routing_of, routing_of_rows
-from mtlmon.relational.slicing.slices import MOST_SLICES, plan_slices
+from mtlmon.relational.slicing.slicer import plan_slices
+from mtlmon.relational.slicing.slices import MOST_SLICES
 from mtlmon.relational.slicing.statistics import Statistics
 
 if TYPE_CHECKING:

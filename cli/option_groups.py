@@ -1,0 +1,349 @@
+"""The options of the command, group by group."""
+
+from __future__ import annotations
+
+import argparse
+
+from mtlmon.cli.option_values import (
+    checkpoint_interval,
+    column_names,
+    constant_setting,
+    end_time,
+    idle_time,
+    memory,
+    positive,
+    unit_name,
+    version_line,
+)
+from mtlmon.support.table_formats import FORMAT_NAMES
+from mtlmon.syntax.bounds import UNITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Space = TypeVar("Space", bound=argparse.Namespace)
+
+
+def add_formula_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-e",
+        dest="formulas",
+        action="append",
+        metavar="FORMULA",
+        help="the policy itself, in place of FORMULA_FILE",
+    )
+    add_policy_option(group, "FORMULA_FILE")
+    add_unit_options(group)
+    group.add_argument(
+        "--explain-formula",
+        action="store_true",
+        help="show how the formula is parsed, what monitoring it costs and which engine runs it; "
+        "do not read a log",
+    )
+
+
+def add_policy_option(group: argparse._ActionsContainer, replaced: str) -> None:
+    """Add the option for several policy files."""
+    group.add_argument(
+        "--policy",
+        dest="policies",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"a policy file, in place of {replaced}; repeat it to check several files in one pass "
+        "over the log",
+    )
+
+
+def add_unit_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that change what a policy file says."""
+    group.add_argument(
+        "--unit",
+        type=unit_name,
+        choices=tuple(UNITS),
+        help="the unit of the log's time-stamps, so that bounds can have units: ONCE[0,7d]",
+    )
+    add_set_option(group)
+
+
+def add_set_option(group: argparse._ActionsContainer) -> None:
+    """Add the option that changes constants."""
+    group.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        type=constant_setting,
+        default=[],
+        metavar="NAME=CONSTANT",
+        help="the value of a constant that the policy file declares: --set limit=30; if several "
+        "files declare it, --set web:limit=30 sets that of web.mtl",
+    )
+
+
+def add_log_options(group: argparse._ArgumentGroup) -> None:
+    add_end_option(group)
+    add_error_option(group)
+
+
+def add_end_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--end-time",
+        type=end_time,
+        metavar="{TS,last,inf}",
+        help="what is known about the end of the log: it is complete up to and including "
+        "time-stamp TS, up to its last time-stamp, or no event ever follows (default: nothing)",
+    )
+
+
+def add_error_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="what to do with lines or rows that are invalid (default: stop)",
+    )
+
+
+def add_pattern_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--pattern",
+        metavar="REGEX",
+        help="read lines of text: the named groups of this regular expression are the columns, as "
+        "in '(?P<user>\\S+) logged in'; or one of combined (nginx, Apache), nginx_error, syslog, "
+        "rfc3164:YEAR (syslog without a year), sshd, logfmt",
+    )
+
+
+def add_table_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--format",
+        choices=("text", *FORMAT_NAMES),
+        help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
+    )
+    add_pattern_option(group)
+    add_column_options(group)
+    group.add_argument(
+        "--time-points",
+        choices=("row", "stamp"),
+        default="row",
+        help="for policies with variables: each row is a time-point (default), or all rows of one "
+        "time-stamp are one",
+    )
+    group.add_argument(
+        "--sort",
+        action="store_true",
+        help="sort rows by time first; uses temporary files if there are many",
+    )
+    group.add_argument(
+        "--advance-every",
+        type=positive,
+        metavar="N",
+        help="whenever N time units have passed, give the verdicts that time alone decides for all "
+        "keys, not just at each key's next event",
+    )
+    group.add_argument(
+        "--idle",
+        type=idle_time,
+        metavar="D",
+        help="when a pipe has brought nothing for D, as in 10s, let time pass with the machine's "
+        "clock, less D; rows below that time come too late",
+    )
+
+
+def add_column_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that say what the columns of a table mean."""
+    group.add_argument("--time", metavar="COLUMN", help="the column of times (default: ts)")
+    group.add_argument(
+        "--time-unit",
+        choices=("s", "ms", "us", "ns"),
+        help="the unit of numbers in it, which count from 1970 (default: they are time-stamps)",
+    )
+    group.add_argument(
+        "--time-format",
+        metavar="FORMAT",
+        help="iso, number, or a format of strptime as '%%d/%%b/%%Y:%%H:%%M:%%S %%z' (default: from "
+        "the first times)",
+    )
+    group.add_argument(
+        "--resolution",
+        type=unit_name,
+        choices=tuple(UNITS),
+        help="the unit of time-stamps (default: --unit, or the policy file's; --time-unit; s)",
+    )
+    group.add_argument(
+        "--event",
+        metavar="COLUMN",
+        help="the column that names events, which are the atoms: a list, or a text (default: atoms "
+        "are columns of true and false)",
+    )
+    group.add_argument(
+        "--event-separator",
+        metavar="TEXT",
+        help="the separator of names in such a text (default: |)",
+    )
+    group.add_argument(
+        "--key",
+        dest="keys",
+        action="append",
+        type=column_names,
+        default=[],
+        metavar="COLUMN[,COLUMN...]",
+        help="rows with equal values in these columns form a trace of their own",
+    )
+
+
+def add_monpoly_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--signature",
+        metavar="FILE",
+        help="FORMULA_FILE and LOG are in MonPoly's language, and FILE declares their relations",
+    )
+    group.add_argument(
+        "--negate",
+        action="store_true",
+        help="the formula is a policy: report the valuations that violate it",
+    )
+    group.add_argument(
+        "--nonewlastts",
+        action="store_true",
+        help="the log may go on: leave undecided what depends on that (default: a last time-point "
+        "follows, with the largest time-stamp)",
+    )
+
+
+def add_verdict_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--mode",
+        choices=("local", "global", "naive"),
+        default="local",
+        help="equivalences between time-points of one time-stamp (local, the default), also of "
+        "different ones (global), or none (naive: memory grows with the event rate)",
+    )
+    group.add_argument(
+        "--verdicts",
+        dest="given_verdicts",
+        choices=("all", "boolean", "false", "first", "none"),
+        help="which verdicts to write (default: all, or false for policies with variables): "
+        "boolean and false omit equivalences; first: the earliest violation, then stop",
+    )
+    group.add_argument(
+        "--resolve",
+        action="store_true",
+        help="the Boolean value of every time-point instead of equivalences; memory grows with "
+        "the undecided time-points",
+    )
+    group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
+    group.add_argument(
+        "--output-format",
+        choices=("text", "jsonl", "csv", "parquet", "monpoly"),
+        default="text",
+        help="the format of verdicts (default: text); monpoly needs --signature",
+    )
+    group.add_argument(
+        "--bdd",
+        choices=("auto", "cudd", "autoref"),
+        default="auto",
+        help="the back end for Boolean functions; the verdicts are the same (default: auto)",
+    )
+
+
+def add_explanation_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--explain",
+        action="store_true",
+        help="explain the first violations on standard error, once the log is read; the log must "
+        "be a file, as it is read again",
+    )
+    group.add_argument(
+        "--explain-output",
+        metavar="FILE",
+        help="write explanations to FILE instead, as a page if its name ends in .html",
+    )
+    group.add_argument(
+        "--explain-limit",
+        type=positive,
+        default=10,
+        metavar="N",
+        help="explain at most N violations (default: 10)",
+    )
+    group.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write an HTML page about the run: counts, violations over time, explanations of the "
+        "first ones if the log is a file, undecided time-points",
+    )
+
+
+def add_checkpoint_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="save the progress and the monitor's state to FILE from time to time; needs -o",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        type=checkpoint_interval,
+        metavar="{N,SECONDSs}",
+        help="save after N events, or after a number of seconds, as in 30s (default: 10s)",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue from the checkpoint, if there is one; pass the log from its beginning",
+    )
+
+
+def add_memory_option(group: argparse._ActionsContainer, what: str) -> None:
+    group.add_argument(
+        "--max-memory",
+        type=memory,
+        metavar="SIZE",
+        help=f"stop with an error when {what} hold more memory than this, as in 500M or 2G",
+    )
+
+
+def add_other_options(group: argparse._ArgumentGroup) -> None:
+    add_memory_option(group, "formulas, undecided time-points, keys and other data")
+    group.add_argument(
+        "--max-rows",
+        type=positive,
+        metavar="N",
+        help="for policies with variables: stop with an error when a time-point has more than N "
+        "valuations, or joins so many rows on the way to them",
+    )
+    group.add_argument(
+        "--slices",
+        type=positive,
+        metavar="N",
+        help="for policies with variables: monitor the log in N slices, which get the rows of "
+        "different values, on as many threads as there are processors; the output is the same",
+    )
+    group.add_argument(
+        "--slice-seed",
+        type=positive,
+        metavar="N",
+        help="with --slices: spread values over slices in another way (default: 0)",
+    )
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="use at most N threads (default: as many as there are idle processors for); a long "
+        "text file with one policy is monitored by two, one of which scans ahead, and a table by "
+        "two, one of which prepares the next rows",
+    )
+    group.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        help="print counts and speed to standard error (default: if that is a terminal)",
+    )
+    group.add_argument(
+        "--progress",
+        action="store_true",
+        help="show how far the log is read, if it is a file and standard error is a terminal",
+    )
+    group.add_argument(
+        "-V", "--version", action="version", version=version_line(), help="show the version"
+    )
+    group.add_argument("-h", "--help", action="help", help="show this help")

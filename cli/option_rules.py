@@ -1,0 +1,150 @@
+"""Which options need each other, and which contradict each other."""
+
+from __future__ import annotations
+
+import argparse
+
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.parser import STANDARD_STREAM, Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from mtlmon.cli.arguments import Options
+
+    Space = TypeVar("Space", bound=argparse.Namespace)
+    from typing import Protocol
+
+    class FileOptions(Protocol):
+        """The options of a subcommand for policy files."""
+
+        files: list[str]
+        policies: list[str]
+
+
+def check_table_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if options of tables contradict each other."""
+    if options.idle is not None and options.sort:
+        parser.error("--idle does not work with --sort: no row is checked before all are read")
+    if options.pattern is not None and options.format is not None:
+        parser.error("--pattern reads lines of text: leave out --format")
+    if (
+        options.is_table
+        and None not in (options.unit, options.resolution)
+        and options.unit != options.resolution
+    ):
+        parser.error(
+            f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
+            "both give the unit of time-stamps; the unit of the time column is --time-unit"
+        )
+
+
+def check_monpoly_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if options for MonPoly's files stand without a signature."""
+    if options.signature is not None:
+        if len(options.formula_files) > 1:
+            parser.error("--signature is for one file of MonPoly: name one")
+        return
+    formulas = [name for name in options.formula_files if name.endswith(".mfotl")]
+    if formulas:
+        parser.error(
+            f"{formulas[0]} is a formula of MonPoly: add the signature of its log with "
+            "--signature FILE"
+        )
+    given = {
+        "--negate": options.negate,
+        "--nonewlastts": options.nonewlastts,
+        "--output-format monpoly": options.output_format == "monpoly",
+    }
+    for name, is_given in given.items():
+        if is_given:
+            parser.error(f"{name} is for files of MonPoly: add --signature FILE")
+
+
+def check_text_options(options: Options) -> None:
+    """Raise Failure if options do not fit a text log.
+
+    The policy file must have been read, as it can say that lines have a pattern.
+    """
+    for_tables = {
+        "--time": options.time,
+        "--time-unit": options.time_unit,
+        "--time-format": options.time_format,
+        "--resolution": options.resolution,
+        "--event": options.event,
+        "--event-separator": options.event_separator,
+        "--key": options.keys,
+        "--sort": options.sort,
+        "--advance-every": options.advance_every,
+        "--time-points stamp": options.time_points == "stamp",
+    }
+    for name, value in for_tables.items():
+        if value:
+            log = "standard input" if options.log == STANDARD_STREAM else options.log
+            raise Failure(
+                f"{name} works on tables, but {log} is read as a text log: add the format, for "
+                "instance --format csv (see mtlmon --help)"
+            )
+    if len(options.logs) > 1:
+        logs = ", ".join(options.logs)
+        raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
+
+
+def check_checkpoint_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if an option for checkpoints needs another or does not work with it."""
+    if options.checkpoint is not None and options.report is not None:
+        parser.error(
+            "--report does not work with --checkpoint: a resumed run is only part of a whole"
+        )
+    if options.checkpoint is None:
+        if options.resume:
+            parser.error("--resume needs a checkpoint to go on from: add --checkpoint FILE")
+        if options.checkpoint_every is not None:
+            parser.error("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
+    elif options.idle is not None:
+        parser.error(
+            "--idle does not work with --checkpoint: a later run cannot repeat what the clock of "
+            "the machine has decided"
+        )
+    elif options.output is None:
+        parser.error("--checkpoint needs a file for the verdicts: add -o FILE")
+    elif options.output_format == "parquet":
+        parser.error(
+            "--checkpoint does not work with --output-format parquet, as such a file cannot be cut "
+            "and continued: write jsonl or csv, and convert that once the log is read"
+        )
+    elif options.sort:
+        parser.error(
+            "--checkpoint does not work with --sort: no row is checked before all are read, so a "
+            "later run could save nothing; sort the log first"
+        )
+
+
+def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[str]:
+    """Return the policy files: those of --policy, or else the first of the files, which is taken.
+
+    Raises:
+        Failure: a policy file is among the logs, or is given twice.
+    """
+    if not policies:
+        return [files.pop(0)]
+    for name in files:
+        if name.endswith((".mtl", ".mfotl")):
+            parser.error(f"{name} is a policy file: name each of them with --policy, or none")
+    if len(policies) > 1:
+        from mtlmon.policy.several import require_different
+
+        require_different(policies)
+    return policies
+
+
+def take_policy_files(parser: Parser, options: FileOptions) -> None:
+    """Leave the policy files in `policies`, and the logs in `files`.
+
+    Raises:
+        Failure: there is no policy file, or one is among the logs or given twice.
+    """
+    if not options.files and not options.policies:
+        parser.error("no policy file: name one")
+    options.policies = policy_files(parser, options.files, options.policies)

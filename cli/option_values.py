@@ -1,0 +1,108 @@
+"""Reads the values of options."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from mtlmon.syntax.bounds import UNIT_WORDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from mtlmon.syntax.durations import Duration
+
+    Space = TypeVar("Space", bound=argparse.Namespace)
+
+LARGEST_TIME_STAMP = (1 << 63) - 1
+LARGEST_DIGITS = 40
+
+
+def memory(text: str) -> int:
+    """Parse a size of memory."""
+    from mtlmon.engine.memory_limit import memory_size
+    from mtlmon.errors import MtlmonError
+
+    try:
+        return memory_size(text)
+    except MtlmonError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def version_line() -> str:
+    from mtlmon._version import __version__
+
+    return f"mtlmon {__version__}"
+
+
+def unit_name(text: str) -> str:
+    """Parse the argument of --unit, which can be a word for minutes or seconds."""
+    return UNIT_WORDS.get(text, text)
+
+
+def constant_setting(text: str) -> tuple[str, str]:
+    """Parse the argument of --set."""
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=CONSTANT")
+    return name, value
+
+
+def column_names(text: str) -> list[str]:
+    """Parse the argument of --key."""
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"'{text}' has an empty name of a column")
+    return names
+
+
+def positive(text: str) -> int:
+    """Parse an argument that must be a positive number."""
+    if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
+
+
+def idle_time(text: str) -> Duration:
+    """Parse the argument of --idle."""
+    found = re.fullmatch(r"([0-9]{1,9})(ms|s|min|m|h|d)", text)
+    if found is not None and int(found[1]):
+        from mtlmon.syntax.durations import Duration
+
+        return Duration(int(found[1]), "m" if found[2] == "min" else found[2])
+    raise argparse.ArgumentTypeError(f"'{text}' is not a length of time, as 500ms, 10s or 5m")
+
+
+def checkpoint_interval(text: str) -> tuple[str, float]:
+    """Parse the argument of --checkpoint-every."""
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)s|([0-9]{1,15})", text)
+    if found is not None:
+        unit = "seconds" if found[1] else "events"
+        number = float(found[1] or found[2])
+        if number > 0:
+            return (unit, number)
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is neither a number of events, as 1000000, nor of seconds, as 30s"
+    )
+
+
+def end_time(text: str) -> int | str:
+    """Parse the argument of --end-time."""
+    return text if text in ("last", "inf") else time_stamp(text, "'last', 'inf' or ")
+
+
+def time_stamp(text: str, others: str = "") -> int:
+    """Parse an argument that must be a time-stamp or a length of time.
+
+    Args:
+        text: the argument.
+        others: the other values that the argument can have, for errors.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS:
+        value = int(text)
+        if value <= LARGEST_TIME_STAMP:
+            return value
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is not {others}an integer from 0 to {LARGEST_TIME_STAMP}"
+    )

@@ -1,0 +1,85 @@
+"""The parser of arguments: errors as failures, guesses, the width of help."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from mtlmon.cli.failure import Failure, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn, TypeVar
+
+    Space = TypeVar("Space", bound=argparse.Namespace)
+
+# the file name for standard input and output
+STANDARD_STREAM = "-"
+STANDARD_OUTPUT = 1
+DEFAULT_COLUMNS = 80
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """The formatter of argparse with the width of the terminal.
+
+    PERF: argparse itself imports shutil and its compression modules to find the width, which takes
+    4 ms even if nothing is formatted.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_width() - 2)
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, from $COLUMNS or the terminal, or else 80."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(STANDARD_OUTPUT).columns or DEFAULT_COLUMNS
+    except OSError:
+        return DEFAULT_COLUMNS
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `Failure`, and accepts no abbreviated options."""
+
+    def __init__(self, prog: str, usage: str, description: str, epilog: str) -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+
+    def read(self, arguments: Sequence[str], options: Space) -> Space:
+        """Parse the arguments into `options`.
+
+        Raises:
+            Failure: an argument is invalid.
+            SystemExit: after `--help` and `--version`.
+        """
+        _, unknown = self.parse_known_intermixed_args(list(arguments), options)
+        if unknown:
+            self.error(f"unrecognized arguments: {', '.join(map(self.with_guess, unknown))}")
+        return options
+
+    def with_guess(self, unknown: str) -> str:
+        """Return an unknown option, with a guess at the one that was meant."""
+        import difflib
+
+        name = unknown.partition("=")[0]
+        known = [text for action in self._actions for text in action.option_strings]
+        guesses = difflib.get_close_matches(name.replace("_", "-").lower(), known, 1)
+        return f"{name} (did you mean {guesses[0]}?)" if guesses else name
+
+    def error(self, message: str) -> NoReturn:
+        raise Failure(f"{message} (see {self.prog} --help)")
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        # argparse would ignore errors of writing
+        show(message)
