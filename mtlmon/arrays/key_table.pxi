@@ -408,7 +408,8 @@ cdef class KeyTable:
             <void **> &self.former, self.former_room, self.former_count + 1, sizeof(void *)
         )
         larger_room = grow(&larger, 0, max(needed, room[0] + room[0] // 2), item_size)
-        memcpy(larger, block[0], used * item_size)
+        if used:
+            memcpy(larger, block[0], used * item_size)
         self.former[self.former_count] = block[0]
         self.former_count += 1
         self.former_bytes += room[0] * item_size

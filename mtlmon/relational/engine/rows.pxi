@@ -176,7 +176,8 @@ cdef int push_rows(
     last.time_stamp = time_stamp
     last.point = point
     last.count = rows.count
-    memcpy(queue.cells + queue.cell_count, rows.cells, cells * sizeof(int64_t))
+    if cells:
+        memcpy(queue.cells + queue.cell_count, rows.cells, cells * sizeof(int64_t))
     queue.point_count += 1
     queue.cell_count += cells
     return 0
