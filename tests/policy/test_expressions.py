@@ -94,6 +94,12 @@ def test_what_is_written_is_read_back(expression: Expression) -> None:
     assert hash(again) == hash(expression)
 
 
+@pytest.mark.parametrize("word", ["until", "once", "since", "count", "if", "plain"])
+def test_instances_of_streams_that_are_named_like_words(word: str) -> None:
+    expression = Expression(ops.INSTANCE, (Expression(ops.COLUMN, (), "x"),), word)
+    assert parse_expression(str(expression)) == expression
+
+
 @given(_EXPRESSIONS, st.sampled_from(sorted(CLAUSES)))
 def test_a_clause_ends_an_expression(expression: Expression, clause: str) -> None:
     text = f"say {expression} {clause} {clause} x"

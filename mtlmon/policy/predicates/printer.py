@@ -9,6 +9,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import ComputedColumn, Constant, Expression
 from mtlmon.policy.predicates.lexer import is_plain_column
 from mtlmon.policy.predicates.operators import Operator
+from mtlmon.syntax.operators import SMALL_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,9 @@ def _call(node: Expression) -> list[Expression | str]:
         aggregate, stream = node.over
         return [f"{aggregate}(", node.operands[0], f" over {column_text(stream)})"]
     if operator is ops.INSTANCE:
-        name = f"`{node.name}`" if node.name in ops.AGGREGATES else column_text(node.name)
+        # before a bracket, these words begin a window or an operator of formulas
+        is_word = node.name in ops.AGGREGATES or node.name in SMALL_WORDS
+        name = f"`{node.name}`" if is_word else column_text(node.name)
         return [f"{name}[", *_separated(node.operands), "]"]
     if operator in ops.WINDOWS:
         interval, parameters, default, own = node.window
