@@ -22,7 +22,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 # for builds that are slow
-settings.register_profile("brief", settings.get_profile("ci"), max_examples=100)
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=50)
 # for mutants: that a test fails is enough, the smallest example takes minutes
 settings.register_profile(
     "unshrunk",
@@ -48,6 +48,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="LEVEL",
         help="how far the exhaustive run over small models goes, 0 to 3 (default: 1)",
     )
+    parser.addoption(
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of a test with parameters, run only every Nth case, beginning with the first",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose cases for `--every`."""
+    every: int = config.getoption("--every")
+    seen: dict[str, int] = {}
+    chosen: list[pytest.Item] = []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if seen.setdefault(test, 0) % every == 0:
+            chosen.append(item)
+        seen[test] += 1
+    if len(chosen) < len(items):
+        ids = set(map(id, chosen))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in ids])
+        items[:] = chosen
 
 
 def pytest_collection_finish() -> None:
