@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT, is_temporal_word
-from mtlmon.policy.predicates.operators import AGGREGATES, OVER_WORDS
+from mtlmon.policy.predicates.operators import (
+    AGGREGATES,
+    AT,
+    COALESCE,
+    FUNCTIONS,
+    GREATEST,
+    HOLD,
+    LAST,
+    LEAST,
+    NEXT,
+    OVER_WORDS,
+)
+from mtlmon.support.guesses import nearest
 from mtlmon.syntax.lexer import NUMBER
 from mtlmon.syntax.operators import SMALL_WORDS
 
@@ -13,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mtlmon.policy.predicates.lexer import Token
+    from mtlmon.policy.predicates.operators import Operator
 
 _SHOWN = 8
 
@@ -21,6 +34,15 @@ FORMULA_IN_EXPRESSION = (
     "be named in an expression: let NAME = FORMULA"
 )
 """The hint for an operator of formulas inside an expression."""
+
+
+OFFSET_HINTS = {
+    LAST: "as in x.last(), x.last(2) or x.last(or: 0)",
+    NEXT: "as in x.next(), x.next(2) or x.next(or: 0)",
+    AT: "as in x.at(-5s) or x.at(-5s, or: 0); x.hold() is the value now",
+    HOLD: "as in x.hold() or x.hold(or: 0)",
+}
+"""How an offset is written."""
 
 
 def some(names: Iterable[str]) -> str:
@@ -75,3 +97,34 @@ def where_operator_is_missing(before: Token, token: Token) -> str | None:
     if token.kind in {"[", "]"}:
         return "parentheses are round"
     return None
+
+
+def count_message(function: Operator, count: int) -> str:
+    """Say that a function does not take so many arguments."""
+    arguments = "one argument" if function.arity == 1 else f"{function.arity} arguments"
+    return f"{function.name} takes {arguments}, not {count}{' or more' if count > 1 else ''}"
+
+
+def call_hint(function: Operator) -> str:
+    """Return a hint at how a function is called."""
+    if function in {LEAST, GREATEST}:
+        name = function.word
+        return f"as in {name}(x, y); of the values in a window it is {name}[0,5](x)"
+    if function is COALESCE:
+        return "as in coalesce(x, 0)"
+    arguments = "column" if function.arity == 1 else 'column, "text"'
+    return f"as in {function.name}({arguments})"
+
+
+def window_hint(aggregate: Operator) -> str:
+    """Return a hint at how an aggregate over a window is written."""
+    return f"as in {aggregate.word}[0,5]({'x, 0.99' if aggregate.constants else 'x'})"
+
+
+def function_hint(name: str) -> str:
+    """Return a hint for a name that is no function."""
+    if name in AGGREGATES:
+        return without_window(name)
+    guess = nearest(name, FUNCTIONS)
+    hint = f"did you mean {guess}?" if guess else ""
+    return f"{hint}{' ' if hint else ''}the functions are {', '.join(FUNCTIONS)}"

@@ -1,0 +1,338 @@
+"""The parts of expressions that a name begins: calls, windows, offsets and instances; constants."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Constant, Expression, Offset, Over, Window
+from mtlmon.policy.predicates.hints import (
+    FORMULA_IN_EXPRESSION,
+    OFFSET_HINTS,
+    call_hint,
+    count_message,
+    function_hint,
+    where_operand_is_missing,
+    window_hint,
+    without_window,
+)
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.policy.predicates.lexer import (
+    COLUMN,
+    DEFAULT,
+    DURATION,
+    TEXT,
+    Token,
+    is_temporal_word,
+)
+from mtlmon.policy.predicates.own_aggregates import registered
+from mtlmon.policy.predicates.precedence import PrecedenceParser
+from mtlmon.syntax.bounds import read_bound, read_interval
+from mtlmon.syntax.cursor import Cursor
+from mtlmon.syntax.formula import Span
+from mtlmon.syntax.lexer import NUMBER
+from mtlmon.syntax.operators import SMALL_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtlmon.policy.predicates.operators import Operator
+    from mtlmon.policy.predicates.own_aggregates import OwnAggregate
+    from mtlmon.syntax.durations import Duration
+    from mtlmon.syntax.interval import Interval
+
+CONSTANTS = {"true": True, "false": False, "null": None}
+"""The value of each word that is a constant."""
+
+NUMBERS = {NUMBER, DURATION}
+"""The kinds of tokens that are numbers."""
+
+# An interval, or a bound, up to the bracket or comma that ends it, with comments.
+_INTERVAL = re.compile(r"\[(?:/\*(?s:.)*?\*/|#[^\n]*|[^])])*[])]?")
+_BOUND = re.compile(r"(?:/\*(?s:.)*?\*/|#[^\n]*|[^,)])*")
+
+
+class CallParser(PrecedenceParser):
+    """Reads constants, and what is called or in brackets.
+
+    Args:
+        text: as for `PrecedenceParser`, like `source`, `start`, `end` and `in_formula`.
+        unit: the unit of the time-stamps, as for `mtlmon.parse`.
+        constants: the values of names where only constants can be.
+    """
+
+    __slots__ = ("constants", "unit")
+
+    def __init__(
+        self,
+        text: str,
+        source: str,
+        start: int,
+        end: int | None,
+        unit: str | None,
+        constants: Mapping[str, Constant],
+        *,
+        in_formula: bool,
+    ) -> None:
+        super().__init__(text, source, start, end, in_formula=in_formula)
+        self.unit = unit
+        self.constants = constants
+
+    def read_constant(self, what: str) -> Constant:
+        """Read a constant; `what` names what is expected in its place."""
+        token = self.token
+        is_negative = token.kind == "-" and self.ahead(1).kind in NUMBERS
+        if is_negative:
+            self.index += 1
+            token = self.token
+        self.index += 1
+        if token.kind == TEXT:
+            assert isinstance(token.value, str)
+            return token.value
+        if token.kind in CONSTANTS:
+            return CONSTANTS[token.kind]
+        if token.kind == COLUMN and token.value in self.constants:
+            return self.constants[str(token.value)]
+        if token.kind == DURATION:
+            length = self.length_of_time(token)
+            return -length if is_negative else length
+        if token.kind != NUMBER:
+            self.index -= 1
+            raise self.expected(what, where_operand_is_missing(self.ahead(-1), token))
+        assert isinstance(token.value, int | Decimal)
+        if isinstance(token.value, Decimal):
+            # unary minus would round
+            return token.value.copy_negate() if is_negative and token.value else token.value
+        if token.value > LARGEST and not is_negative:
+            hint = f"write {token.value}.0 for a number with a fraction, which may be larger"
+            raise self.error(f"integers are at most {LARGEST}", token, hint)
+        return -token.value if is_negative else token.value
+
+    def length_of_time(self, token: Token) -> int:
+        """The number of units that a length of time like 10m stands for."""
+        found = read_bound(Cursor(self.text, self.source, token.start, token.end), self.unit)
+        # if the unit is not known yet, the file is read again when it is
+        return found if isinstance(found, int) else 0
+
+    def read_default(self) -> Constant:
+        """Read `or: CONSTANT`."""
+        self.index += 1
+        return self.read_constant("a constant after or:")
+
+    def open_call(self, token: Token) -> None:
+        """Begin a call of a function, or of an aggregate over instances."""
+        name = str(token.value)
+        function = ops.FUNCTIONS.get(name)
+        if function is None and name in ops.OVER_WORDS:
+            function = ops.AGGREGATES[name]
+        if function is None:
+            raise self.error(f"there is no function {name}", token, function_hint(name))
+        self.open(token, function)
+        self.index += 2
+        if self.token.kind == ")":
+            if function in ops.WINDOWS:
+                raise self.error(f"{name} has no window", token, without_window(name))
+            raise self.error(count_message(function, 0), self.token, call_hint(function))
+
+    def open_window(self, token: Token) -> bool:
+        """Begin a call of an aggregate; return whether it is complete, as `count[0,5]()` is."""
+        word = str(token.value)
+        aggregate = ops.AGGREGATES.get(word, ops.WINDOW_OWN)
+        bracket = self.ahead(1)
+        match = _INTERVAL.match(self.text, bracket.start, self.end)
+        assert match is not None
+        cursor = Cursor(self.text, self.source, match.start(), match.end())
+        interval = read_interval(cursor, self.unit)
+        self.index += 1
+        self.read_tokens_from(cursor.ahead(-1).end)
+        if self.token.kind != "(":
+            hint = f"as in {word}{interval}(column)"
+            raise self.expected("'(' after the window", hint)
+        self.open(token, aggregate, interval)
+        self.index += 1
+        if self.token.kind != ")":
+            return False
+        if aggregate is not ops.WINDOW_COUNT:
+            hint = f"only count has none: count{interval}() is the number of rows"
+            raise self.error(f"{word} takes an argument", self.token, hint)
+        self.close_call((), ops.COUNT_ROWS, Window(interval))
+        return True
+
+    def open_instance(self, token: Token) -> None:
+        name = str(token.value)
+        if self.text[token.start] != "`" and (is_temporal_word(name) or name in SMALL_WORDS):
+            raise self.error(f"{name} is an operator of formulas", token, FORMULA_IN_EXPRESSION)
+        self.open(token, ops.INSTANCE)
+        self.index += 2
+        if self.token.kind == "]":
+            hint = "name the instance, as in views[7]"
+            raise self.error("the brackets are empty", self.token, hint)
+
+    def read_comma(self, token: Token) -> bool:
+        """Read a comma in a call; return whether an operand follows."""
+        self.apply_all()
+        call = self.waiting[-1] if self.waiting else None
+        if call is None or call.opened is None or call.opened is ops.IF:
+            if call is not None and call.opened is ops.IF:
+                raise self.operator_missing()
+            hint = "write a list of values after in, as in lane in (1, 2)"
+            raise self.error("',' is outside a list or a function", token, hint)
+        function = call.opened
+        if function in ops.WINDOWS:
+            if call.interval is None:
+                name = function.word
+                raise self.error(f"{name} has no window", call.token, without_window(name))
+            self.read_parameters(function, call.interval)
+            return False
+        count = len(self.operands) - call.depth
+        if function is ops.COALESCE and count == function.arity:
+            arguments = self.arguments()
+            assert arguments[0].span is not None
+            span = Span(arguments[0].span.start, self.ahead(-1).end)
+            self.drop(call.depth)
+            self.push(Expression(function, arguments, None, span))
+        elif 0 <= function.arity <= count:
+            message = count_message(function, function.arity + 1)
+            raise self.error(message, token, call_hint(function))
+        self.index += 1
+        return True
+
+    def read_parameters(self, aggregate: Operator, interval: Interval) -> None:
+        """Read what follows the argument of an aggregate, and close it."""
+        parameters: list[Constant] = []
+        default: Constant = None
+        while self.token.kind == ",":
+            self.index += 1
+            if self.token.kind == DEFAULT:
+                default = self.read_default()
+                break
+            if len(parameters) == aggregate.constants:
+                takes = f"{aggregate.constants + 1} arguments" if parameters else "one argument"
+                hint = f"{window_hint(aggregate)}; a value for an empty window follows or:"
+                raise self.error(f"{aggregate.word} takes {takes}", self.token, hint)
+            parameters.append(self.read_parameter(aggregate))
+        if self.token.kind != ")":
+            raise self.expected("')' at the end of the window", window_hint(aggregate))
+        self.require_parameters(aggregate, len(parameters))
+        own = _own(aggregate, self.waiting[-1].token)
+        window = Window(interval, tuple(parameters), default, own)
+        self.close_call(self.arguments(), aggregate, window)
+
+    def read_parameter(self, aggregate: Operator) -> Constant:
+        """Read the constant of a quantile."""
+        token = self.token
+        value = self.read_constant("a constant")
+        if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= value <= 1:
+            return value
+        raise self.error("a quantile is a number from 0 to 1", token, window_hint(aggregate))
+
+    def require_parameters(self, aggregate: Operator, count: int) -> None:
+        if count < aggregate.constants:
+            message = f"{aggregate.word} takes {aggregate.constants + 1} arguments, not {count + 1}"
+            raise self.error(message, self.token, window_hint(aggregate))
+
+    def close(self, token: Token) -> None:
+        """Close what the parenthesis at the present token closes."""
+        self.apply_all()
+        if not self.waiting:
+            raise self.error("this parenthesis closes nothing", token)
+        opening = self.waiting[-1]
+        function = opening.opened
+        if function in {ops.IF, ops.INSTANCE}:
+            raise self.operator_missing()
+        if function is None:
+            self.waiting.pop()
+            self.open_count -= 1
+            self.index += 1
+            self.starts[-1], self.bare[-1] = opening.token.start, ops.OPERAND
+            return
+        arguments = self.arguments()
+        if function in ops.WINDOWS:
+            if opening.interval is None:
+                name = function.word
+                raise self.error(f"{name} has no window", opening.token, without_window(name))
+            self.require_parameters(function, 0)
+            own = _own(function, opening.token)
+            self.close_call(arguments, function, Window(opening.interval, own=own))
+            return
+        if len(arguments) != function.arity:
+            message = count_message(function, len(arguments))
+            raise self.error(message, token, call_hint(function))
+        self.close_call(arguments, function, None)
+
+    def close_instance(self, token: Token) -> None:
+        self.apply_all()
+        if not self.waiting or self.waiting[-1].opened is not ops.INSTANCE:
+            raise self.operator_missing()
+        self.close_call(self.arguments(), ops.INSTANCE, self.waiting[-1].token.value)
+
+    def read_over(self, aggregate: str) -> None:
+        token = self.token
+        if token.kind != COLUMN:
+            hint = f"as in {aggregate}(views > 10 over views)"
+            raise self.expected("the name of a stream after over", hint)
+        self.index += 1
+        if self.token.kind != ")":
+            raise self.expected("')' after the name of the stream")
+        self.close_call(self.arguments(), ops.OVER, Over(aggregate, str(token.value)))
+
+    def read_offset(self, token: Token) -> None:
+        """Read `.last(2, or: 0)` and the like behind an operand."""
+        operator = ops.OFFSETS[str(token.value)]
+        if self.bare[-1] != ops.OPERAND:
+            hint = f"write (...).{operator.word}(...)"
+            raise self.error(f".{operator.word} needs parentheses before it", token, hint)
+        self.index += 2
+        distance = self.read_distance(operator)
+        default: Constant = None
+        if self.token.kind == "," and operator is not ops.HOLD:
+            self.index += 1
+            if self.token.kind != DEFAULT:
+                raise self.expected("or:", f"as in .{operator.word}({distance}, or: 0)")
+        if self.token.kind == DEFAULT:
+            default = self.read_default()
+        if self.token.kind != ")":
+            raise self.expected(f"')' at the end of .{operator.word}", OFFSET_HINTS[operator])
+        self.index += 1
+        operand, start = self.operands.pop(), self.starts.pop()
+        self.bare.pop()
+        span = Span(start, self.ahead(-1).end)
+        self.push(Expression(operator, (operand,), Offset(distance, default), span))
+
+    def read_distance(self, operator: Operator) -> int | Duration:
+        """Read how far an offset looks, and move to the token behind it."""
+        token = self.token
+        if operator is ops.AT:
+            if token.kind != "-":
+                raise self.expected("a minus and a length of time", OFFSET_HINTS[operator])
+            match = _BOUND.match(self.text, token.end, self.end)
+            assert match is not None
+            cursor = Cursor(self.text, self.source, match.start(), match.end())
+            distance = read_bound(cursor, self.unit)
+            self.index += 1
+            self.read_tokens_from(cursor.ahead(-1).end)
+            return distance
+        if operator is ops.HOLD:
+            return 0
+        if token.kind in {DEFAULT, ")"}:
+            return 1
+        if token.kind != NUMBER or not isinstance(token.value, int):
+            raise self.expected("a whole number", OFFSET_HINTS[operator])
+        if not 1 <= token.value <= LARGEST:
+            hint = f"{operator.word}(1) is the nearest other value"
+            message = f"the number after .{operator.word} is from 1 to {LARGEST}"
+            raise self.error(message, token, hint)
+        self.index += 1
+        return token.value
+
+
+def is_aggregate(word: object) -> bool:
+    """Whether a word before a bracket is the name of an aggregate."""
+    return word in ops.AGGREGATES or (isinstance(word, str) and registered(word) is not None)
+
+
+def _own(function: Operator, token: Token) -> OwnAggregate | None:
+    """The aggregate that a call is of, if a program defines it."""
+    return registered(str(token.value)) if function is ops.WINDOW_OWN else None
