@@ -177,7 +177,8 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
                 spent[number] += took
                 slowest = max(slowest, took)
             run = clock()
-            joiner.join(engines, answers)
+            joiner.take(engines)
+            joiner.join(answers)
             joined = clock()
             answers.take()
             rows = [one + got for one, got in zip(rows, splitter.row_counts, strict=True)]

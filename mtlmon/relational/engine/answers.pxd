@@ -31,4 +31,6 @@ cdef class AnswerBlock:
     cdef size_t answer_room, value_room
 
     cdef void clear(self) noexcept nogil
+    cdef AnswerBlock empty_block(self)
+    cdef void swap(self, AnswerBlock other) noexcept nogil
     cdef int put(self, const Answer *answer, const int64_t *values) except -1 nogil

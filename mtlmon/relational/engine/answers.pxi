@@ -53,6 +53,20 @@ cdef class AnswerBlock:
         self.value_count += width
         return 0
 
+    cdef AnswerBlock empty_block(self):
+        """Return a block with the same widths, without answers."""
+        cdef Memory memory = self.kept_widths
+        return AnswerBlock(<object> memory.buffer.obj)
+
+    cdef void swap(self, AnswerBlock other) noexcept nogil:
+        """Exchange the answers with those of a block with the same widths."""
+        self.answers, other.answers = other.answers, self.answers
+        self.values, other.values = other.values, self.values
+        self.count, other.count = other.count, self.count
+        self.value_count, other.value_count = other.value_count, self.value_count
+        self.answer_room, other.answer_room = other.answer_room, self.answer_room
+        self.value_room, other.value_room = other.value_room, self.value_room
+
     def take(self):
         """Return the answers as tuples (policy, kind, time-stamp, offset, point, cells), and
         forget them. The kind is 0 for a violation, 1 for none, 2 for a match."""

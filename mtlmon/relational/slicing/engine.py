@@ -98,6 +98,7 @@ class SlicedEngine:
         self._threads = 1 if own.functions else threads or processor_count()
         self._pool: ThreadPoolExecutor | None = None
         self._running: list[Future[None]] | None = None
+        self._failed: RelationalEngine | None = None
         self._wants_holding = False
         self.slicing = slicing
         self.engines: list[RelationalEngine] = []
@@ -252,12 +253,15 @@ class SlicedEngine:
                 self._rebalance()
             self._splitter.split(self.points, self._blocks)
             self.balance.note(self._splitter.row_counts)
-            self._finish()
-            self._require_sound()
-            for engine, block in zip(self.engines, self._blocks, strict=True):
-                exchange(engine.points, block)
-            self._splitter.tell()
-            self._start()
+            # what the slices have answered is joined while they go on
+            waits = self._wait()
+            if self._failed is None:
+                for engine, block in zip(self.engines, self._blocks, strict=True):
+                    exchange(engine.points, block)
+                self._splitter.tell()
+                self._start()
+            if waits:
+                self._join()
         if not self.is_ahead or self._has_many_texts:
             self.settle()
 
@@ -281,6 +285,7 @@ class SlicedEngine:
             with suppress(Exception):
                 # the engine keeps the error
                 engine.end(clock, is_closed)
+        self._take()
         self._join()
 
     def reslice(self, slicing: Slicing) -> None:
@@ -420,12 +425,25 @@ class SlicedEngine:
 
     def _finish(self) -> None:
         """Wait for the slices, and join their answers."""
+        if self._wait():
+            self._join()
+
+    def _wait(self) -> bool:
+        """Wait for the slices, and take their answers; return whether there are any to join."""
         if self._running is None:
-            return
+            return False
         for one in self._running:
             one.result()
         self._running = None
-        self._join()
+        self._take()
+        return True
+
+    def _take(self) -> None:
+        """Take the answers of the slices, which have stopped, and find out whether one failed."""
+        last = self._last
+        self._failed = None if last.failure is None else last
+        self._joiner.take(self.engines)
+        self._weigh()
 
     def _weigh(self) -> None:
         """Add up what is held."""
@@ -433,13 +451,11 @@ class SlicedEngine:
         self.held_bytes = self._timeline.held_bytes + sum(held)
 
     def _join(self) -> None:
-        """Join the answers of all slices; raise the error at which the first one stopped."""
-        failed = self._last
-        known = None if failed.failure is None else failed.point_count
-        counts = self._joiner.join(self.engines, self.answers, known)
+        """Join the answers that were taken; raise the error at which the first slice stopped."""
+        failed = self._failed
+        counts = self._joiner.join(self.answers, None if failed is None else failed.point_count)
         self._found = [one + more for one, more in zip(self._found, counts, strict=True)]
-        self._weigh()
-        if failed.failure is not None:
+        if failed is not None and failed.failure is not None:
             self.failure = failed.failure
             raise failed.failure
 

@@ -16,6 +16,8 @@ cdef struct OwnedAnswer:
 cdef class Joiner:
     cdef readonly Router router
     cdef public bint wants_holding
+    cdef list taken             # an `AnswerBlock` for each slice
+    cdef RelationalEngine first
     cdef OwnedAnswer *owned
     cdef size_t count, room
     cdef Rows gathered
@@ -24,7 +26,5 @@ cdef class Joiner:
     cdef size_t order_room, spare_room
 
     cdef int collect(self, AnswerBlock answers, uint32_t slice) except -1 nogil
-    cdef int write(
-        self, RelationalEngine engine, AnswerBlock target, uint64_t *found
-    ) except -1 nogil
-    cdef int sort(self, RelationalEngine engine, uint32_t policy) except -1 nogil
+    cdef int write(self, AnswerBlock target, uint64_t *found) except -1 nogil
+    cdef int sort(self, uint32_t policy) except -1 nogil

@@ -44,30 +44,49 @@ cdef class Joiner:
         free(self.order)
         free(self.spare)
 
-    def join(self, list engines not None, AnswerBlock target not None, known=None):
-        """Move the answers of the engines of all slices to a block.
+    def take(self, list engines not None):
+        """Take the answers of the engines of all slices, which may then go on, for `join`."""
+        cdef RelationalEngine engine
+        cdef AnswerBlock block
+        cdef size_t slice
+        if <size_t> len(engines) != self.router.slices:
+            raise ValueError("expected an engine for each slice")
+        for engine in engines:
+            if engine.policy_count != self.router.policy_count:
+                raise ValueError("answers of other policies")
+        if self.taken is None:
+            engine = engines[0]
+            self.taken = [engine.answers.empty_block() for _ in engines]
+        for slice in range(self.router.slices):
+            engine = engines[slice]
+            block = self.taken[slice]
+            if block.count:
+                raise ValueError("answers wait to be joined")
+            block.swap(engine.answers)
+        self.first = engines[0]
+
+    def join(self, AnswerBlock target not None, known=None):
+        """Move the answers that were taken to a block.
 
         known: leave out what was found when this many time-points had been read, or more.
 
         Returns:
             For each policy, the number of time-points with violations or matches.
         """
-        cdef RelationalEngine engine
+        cdef AnswerBlock block
         cdef uint64_t *found
         cdef uint32_t slice
         cdef size_t k, kept = 0
         cdef uint64_t limit = 0
-        if <size_t> len(engines) != self.router.slices:
-            raise ValueError("expected an engine for each slice")
         if target.policy_count != self.router.policy_count:
             raise ValueError("answers of other policies")
+        if self.taken is None:
+            raise ValueError("no answers have been taken")
         self.count = 0
         for slice in range(self.router.slices):
-            engine = engines[slice]
-            if engine.policy_count != self.router.policy_count:
-                raise ValueError("answers of other policies")
+            block = self.taken[slice]
             with nogil:
-                self.collect(engine.answers, slice)
+                self.collect(block, slice)
         if known is not None:
             limit = known
             for k in range(self.count):
@@ -79,11 +98,10 @@ cdef class Joiner:
         if found == NULL:
             raise MemoryError("mtlmon: out of memory")
         try:
-            engine = engines[0]
             with nogil:
-                self.write(engine, target, found)
-            for engine in engines:
-                engine.answers.clear()
+                self.write(target, found)
+            for block in self.taken:
+                block.clear()
             return [found[k] for k in range(self.router.policy_count)]
         finally:
             free(found)
@@ -114,9 +132,7 @@ cdef class Joiner:
             self.count += 1
         return 0
 
-    cdef int write(
-        self, RelationalEngine engine, AnswerBlock target, uint64_t *found
-    ) except -1 nogil:
+    cdef int write(self, AnswerBlock target, uint64_t *found) except -1 nogil:
         """Write the answers that have been noted."""
         cdef size_t first = 0
         cdef size_t end, k
@@ -145,7 +161,7 @@ cdef class Joiner:
                 target.put(&answer, NULL)
                 continue
             found[answer.policy] += 1
-            self.sort(engine, answer.policy)
+            self.sort(answer.policy)
             last = NULL
             for k in range(self.gathered.count):
                 values = row_of(&self.gathered, self.order[k])
@@ -154,7 +170,7 @@ cdef class Joiner:
                 last = values
         return 0
 
-    cdef int sort(self, RelationalEngine engine, uint32_t policy) except -1 nogil:
+    cdef int sort(self, uint32_t policy) except -1 nogil:
         """Find the order of the rows that have been gathered."""
         cdef size_t k
         cdef size_t count = self.gathered.count
@@ -164,6 +180,6 @@ cdef class Joiner:
             self.order[k] = <uint32_t> k
         if count > 1 and self.gathered.width:
             sort_rows(
-                engine.texts, engine.kinds[policy].of, &self.gathered, self.order, self.spare
+                self.first.texts, self.first.kinds[policy].of, &self.gathered, self.order, self.spare
             )
         return 0
