@@ -76,6 +76,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         max_memory=memory,
         threads=options.threads,
         has_whole=True,
+        passes_time=options.idle is not None,
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -88,7 +89,6 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
 def check_mixed_options(options: Options) -> None:
     """Raise Failure if an option does not work for files with policies of both kinds."""
     given = {
-        "--idle": options.idle is not None,
         "--verdicts first": options.given_verdicts == "first",
         "--time-points stamp": options.time_points == "stamp",
     }

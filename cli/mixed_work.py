@@ -317,6 +317,23 @@ class MixedWork(PolicyWork):
             remarks.append(NOT_EXPLAINED)
         save_report(ReportData(reports, replace(run, remarks=remarks)), self.options)
 
+    # ---- time without events ---------------------------------------------------------------
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no later event is below a time, which is above the known one.
+
+        What time decides comes in the order in which it does, of policies without variables first.
+        """
+        run = self.known_part().check.run
+        clock = -1
+        while clock < time_stamp and not self.is_stopped:
+            clock = min(self.check.next_due(self.source, time_stamp), run.next_due(time_stamp))
+            for _ in self.check.pass_time(self.source, clock):
+                self.take()
+            run.pass_time(clock)
+            self.take()
+        self.source.pass_time(time_stamp)
+
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property

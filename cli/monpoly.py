@@ -154,6 +154,8 @@ def refuse_others(options: Options) -> None:
     reasons = {
         "--unit": "time-stamps are seconds there",
         "--end-time": "--nonewlastts leaves the end of the log open",
+        "--idle": "a time-point ends where the next one begins, so that a line with a time-stamp "
+        "alone, @TS, lets time pass",
     }
     for name, is_given in refused.items():
         if is_given:

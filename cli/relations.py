@@ -90,9 +90,7 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     check_options(file, options)
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
-    analysis = valid_analysis(file, None)
-    if options.idle is not None and plan(file, analysis).closed:
-        raise Failure("--idle does not work yet for policies that look ahead without bound")
+    valid_analysis(file, None)
     if not all(map(is_first_order, file.policies)):
         from mtlmon.cli.mixed_policies import check_mixed
 

@@ -438,9 +438,7 @@ class LogCheck:
             time_stamp: the time, which is above the last event.
         """
         while self._feeder.passed < time_stamp:
-            until = max(self._native.next_due(time_stamp), self._feeder.passed + 1)
-            if self._ticks_wait:
-                until = min(until, self._after_next_tick(source))
+            until = self.next_due(source, time_stamp)
             if self._has_ticks:
                 for batch in source.ticks_until(until):
                     yield from self.feed(batch, source)
@@ -452,6 +450,16 @@ class LogCheck:
             yield
             if self.is_stopped:
                 return
+
+    def next_due(self, source: EventSource, limit: int) -> int:
+        """Return a time before which time alone brings no verdict, ticks apart, up to a limit.
+
+        Args:
+            source: the log.
+            limit: the limit, up to which time has not passed yet.
+        """
+        until = max(self._native.next_due(limit), self._feeder.passed + 1)
+        return min(until, self._after_next_tick(source)) if self._ticks_wait else until
 
     def _after_next_tick(self, source: EventSource) -> int:
         """Return a time at which the next tick has been checked, and none that follows it.

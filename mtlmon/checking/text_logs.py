@@ -362,7 +362,6 @@ class TextLog(BatchReader[TextBatch]):
 
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later event is below a time; call this after an event."""
-        assert isinstance(self._events, TextEvents)
         self.passed = time_stamp
         self._events.scanner.pass_time(time_stamp)
 

@@ -166,6 +166,14 @@ class ClosedMonitor:
                 self._decided[one] = verdict.value
                 waiting += self._same.pop(one, ())
 
+    @property
+    def next_due(self) -> int | None:
+        """The least clock at which time alone may bring a verdict, or None.
+
+        While a part has not spoken of a time-point, the verdicts wait for that part.
+        """
+        return None if self._times else self._monitor.next_change
+
     def snapshot(self) -> tuple[bytes, bytes]:
         """Return the state as two texts of bytes, for `restore`."""
         own = {

@@ -134,12 +134,18 @@ class RelationalRun:
         Args:
             time_stamp: the time, which is above the last time-point.
         """
+        while self.engine.clock < time_stamp and not self.is_stopped:
+            self._do(partial(self.engine.end, self.next_due(time_stamp), False))
+
+    def next_due(self, limit: int) -> int:
+        """Return a time before which time alone brings no answer, up to a limit.
+
+        Args:
+            limit: the limit, which is above the clock; so is the time.
+        """
         self.settle()
-        clock = self.engine.clock
-        while clock < time_stamp and not self.is_stopped:
-            due = self.engine.timeline.next_due()
-            clock = time_stamp if due is None else min(max(due, clock + 1), time_stamp)
-            self._do(partial(self.engine.end, clock, False))
+        due = self.engine.next_due()
+        return limit if due is None else min(max(due, self.engine.clock + 1), limit)
 
     def end(self, end_time: EndTime) -> None:
         """End the log.

@@ -214,14 +214,57 @@ def test_tables_of_policies_with_variables(tmp_path: Path, points: str) -> None:
         assert f"time-stamp {now} comes too late: nothing came for some time" in ended.errors
 
 
-def test_what_does_not_work_yet_with_variables(tmp_path: Path) -> None:
-    path, log = tmp_path / "p.mtl", tmp_path / "log"
-    log.write_text("@1 p(a)\n")
-    for text, words in [
-        ("policy p: EVENTUALLY EXISTS x. p(x)\n", "policies that look ahead without bound"),
-        (f"{WITH_VARIABLES}policy other: NOT r\n", "--idle does not work yet for a file with"),
-    ]:
-        path.write_text(f"unit s\n{text}")
-        done = mtlmon("--idle", "1s", str(path), str(log))
-        assert done.status == 2
-        assert words in done.errors
+BOTH = (
+    "policy soon: p(x) IMPLIES EVENTUALLY[0,2s] q(x)\n"
+    "policy quick: alarm IMPLIES EVENTUALLY[0,1s] reset\n"
+    "policy slow: alarm IMPLIES EVENTUALLY[0,3s] reset\n"
+)
+
+
+@pytest.mark.parametrize("slices", [[], ["--slices", "2"]])
+def test_text_logs_of_policies_of_both_kinds(tmp_path: Path, slices: list[str]) -> None:
+    path = tmp_path / "p.mtl"
+    path.write_text(f"unit s\n{BOTH}")
+    asked = ["--idle", "500ms", "--verdicts", "false", *slices]
+    with Live(*asked, str(path)) as live:
+        # all deadlines pass in one step
+        now = int(time.time()) - 100
+        live.send(f"@{now} p(a) alarm\n@{now} p(b) q(a)\n")
+        # in the order of deadlines, whatever kind of policy has them
+        wanted = [f"quick\t{now}:0 false", f"soon\t{now}:1 false (x=b)", f"slow\t{now}:0 false"]
+        assert [live.read_line(SLACK) for _ in wanted] == wanted
+        live.send(f"@{now + 1} q(b)\n")
+        ended = live.end()
+        assert ended.status == 2
+        assert f"time-stamp {now + 1} comes too late: nothing came for some time" in ended.errors
+
+
+def test_tables_of_policies_of_both_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "p.mtl"
+    alive = "policy alive per x on every 1s: count[0,3s]() > 0\n"
+    atoms = 'atom p(x) = k = "p"\natom q(x) = k = "q"\n'
+    path.write_text(f"unit s\n{atoms}{BOTH}{alive}")
+    asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "500ms", "--verdicts", "false"]
+    with Live(*asked, str(path)) as live:
+        now = int(time.time())
+        live.send(row(now, k="p", x="a", alarm=True, reset=False))
+        wanted = [f"quick\t\t{now}:0 false", f"soon\t\t{now}:0 false (x=a)"]
+        wanted += [f"slow\t\t{now}:0 false", f"alive\ta\t{now + 4}:0 false"]
+        assert [live.read_line(SLACK) for _ in wanted] == wanted
+        again = int(time.time())
+        live.send(row(again, k="p", x="b", alarm=False, reset=False))
+        while (line := live.read_line(SLACK)) is not None and "soon" not in line:
+            assert line.startswith("alive\ta")
+        assert line == f"soon\t\t{again}:0 false (x=b)"
+
+
+def test_policies_that_look_ahead_without_bound(tmp_path: Path) -> None:
+    path = tmp_path / "p.mtl"
+    # the future without bound is on the right of what time decides first
+    path.write_text(
+        "unit s\npolicy p: (EVENTUALLY[0,1s] EXISTS x. p(x)) AND EVENTUALLY EXISTS x. q(x)\n"
+    )
+    with Live("--idle", "500ms", str(path)) as live:
+        now = int(time.time())
+        live.send(f"@{now} r(a)\n")
+        assert live.read_line(SLACK) == f"p\t{now}:0 false"

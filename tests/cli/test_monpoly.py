@@ -198,6 +198,7 @@ def test_what_nothing_binds_is_refused(files: tuple[str, str, str], command: Com
         (["--end-time", "inf"], "--nonewlastts leaves the end of the log open"),
         (["--unit", "ms"], "time-stamps are seconds there"),
         (["--mode", "global"], "--mode does not work with --signature"),
+        (["--idle", "1s"], "a time-point ends where the next one begins, so that a line with"),
         (["--format", "csv"], "not for tables"),
     ],
 )

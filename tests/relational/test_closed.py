@@ -42,14 +42,14 @@ def _composed(draw: st.DrawFn, operands: st.SearchStrategy[Formula]) -> Formula:
 
 
 @st.composite
-def _formulas(draw: st.DrawFn) -> Formula:
+def closed_formulas(draw: st.DrawFn) -> Formula:
     inner = draw(st.recursive(st.sampled_from(_PARTS), _composed, max_leaves=3))
     operator = draw(st.sampled_from([ops.EVENTUALLY, ops.ALWAYS]))
     return make(operator, inner, interval=Interval(0, None))
 
 
 @settings(max_examples=150)
-@given(_formulas(), logs(), st.frozensets(st.integers(0, 3)))
+@given(closed_formulas(), logs(), st.frozensets(st.integers(0, 3)))
 def test_closed_formulas(formula: Formula, log: Log, cuts: frozenset[int]) -> None:
     agree(formula, log, cuts)
 

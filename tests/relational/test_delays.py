@@ -17,6 +17,7 @@ from mtlmon.relational.slicing import plan_slices
 from mtlmon.relational.slicing.engine import SlicedEngine
 from mtlmon.syntax.formula import Formula
 from tests.relational.formulas import safe_formulas
+from tests.relational.test_closed import closed_formulas
 
 DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 
@@ -109,17 +110,18 @@ class Kept:
 
 @settings(max_examples=40)
 @given(
-    st.lists(safe_formulas(aggregates=True), min_size=2, max_size=2),
-    st.lists(st.integers(0, 9), min_size=1, max_size=6).map(sorted),
+    st.lists(safe_formulas(aggregates=True) | closed_formulas(), min_size=2, max_size=2),
+    st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), min_size=1, max_size=6),
     st.sets(st.integers(0, 40)),
     st.sampled_from([1, 1, 3]),
 )
 def test_steps_of_time_change_nothing(
-    formulas: list[Formula], stamps: list[int], steps: set[int], slices: int
+    formulas: list[Formula], points: list[tuple[int, bool, bool]], steps: set[int], slices: int
 ) -> None:
     """Answers come in the same order whatever the steps are in which time passes."""
     text = "".join(f"policy p{number}: {one}\n" for number, one in enumerate(formulas))
-    ends = [40, *(step for step in sorted(steps) if step > stamps[-1])]
+    points.sort()
+    ends = [40, *(step for step in sorted(steps) if step > points[-1][0])]
     orders = []
     for own in (ends[:1], [*ends[1:], 40]):
         try:
@@ -128,14 +130,38 @@ def test_steps_of_time_change_nothing(
             assume(False)
         kept = Kept()
         run = RelationalRun(engine, kept, verdicts="all")
-        for stamp in stamps:
-            engine.points.add(stamp, ())
+        numbers = {one.name: number for number, one in enumerate(engine.plan.named_atoms)}
+        for stamp, *held in points:
+            rows = [
+                (numbers[name], cells)
+                for name, cells, is_held in zip("pq", ([1], [1, 1]), held, strict=True)
+                if is_held and name in numbers
+            ]
+            engine.points.add(stamp, rows)
             run.advance()
         for end in own:
             run.pass_time(end)
         orders.append(kept.found)
         assert engine.clock == 40
     assert orders[0] == orders[1]
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+def test_time_decides_where_the_future_has_no_bound(slices: int) -> None:
+    """As far as an ordinary monitor of the closed parts says so."""
+    never = "ALWAYS NOT EXISTS x. q(x, x)"
+    ahead = f"(EVENTUALLY[0,2] EXISTS x. p(x)) OR (({never}) UNTIL[0,6] EXISTS x. p(x))"
+    engine = engine_of(f"policy late: {ahead}\npolicy soon: p(x) IMPLIES q(x, _)\n", slices)
+    kept = Kept()
+    run = RelationalRun(engine, kept, verdicts="all")
+    engine.points.add(1, ())
+    run.advance()
+    run.pass_time(7)
+    assert [point for policy, _, point in kept.found if policy == 0] == []
+    assert engine.next_due() == 8
+    run.pass_time(8)
+    assert [point for policy, _, point in kept.found if policy == 0] == [0]
+    assert engine.next_due() is None
 
 
 def test_time_decides_in_its_order() -> None:
@@ -152,4 +178,4 @@ def test_time_decides_in_its_order() -> None:
     run.pass_time(30)
     # by the times 4, 7, 8 and 11
     assert [(policy, point) for policy, _, point in kept.found] == [(1, 0), (0, 0), (1, 1), (0, 1)]
-    assert engine.timeline.next_due() is None
+    assert engine.next_due() is None

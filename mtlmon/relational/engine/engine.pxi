@@ -193,6 +193,19 @@ cdef class RelationalEngine:
                 return self.timeline.waiting(<uint32_t> k, most)
         raise ValueError("there is no such policy")
 
+    def closed_due(self, policy):
+        """Return the least clock at which time alone may bring an answer about a closed policy.
+
+        None if that cannot be, or if the policy is not one that looks ahead without bound.
+        """
+        closed = self.closed.get(policy)
+        return None if closed is None else closed.next_due
+
+    def next_due(self):
+        """Return the least clock at which time alone may bring an answer, or None."""
+        dues = [self.timeline.next_due(), *map(self.closed_due, self.closed)]
+        return min((due for due in dues if due is not None), default=None)
+
     @property
     def is_closed(self):
         """Whether no time-point comes any more."""

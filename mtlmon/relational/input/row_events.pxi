@@ -68,6 +68,10 @@ cdef class RowEvents:
         """The bytes of memory that reading takes, not including the block."""
         return self.rows.lines.held_bytes() + self.rows.letter_room * sizeof(uint64_t)
 
+    def pass_time(self, uint64_t time_stamp):
+        """Declare that no later line is below a time."""
+        self.rows.lines.pass_time(time_stamp)
+
     def load(self, block):
         """Load a block of bytes for `read`; the block must not change until it has been read."""
         self.rows.load(block)

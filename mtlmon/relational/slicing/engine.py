@@ -227,6 +227,16 @@ class SlicedEngine:
         """The time-points, and when late blocks can be run."""
         return self._timeline
 
+    def next_due(self) -> int | None:
+        """Return the least clock at which time alone may bring an answer, or None."""
+        self._finish()
+        dues = [self._timeline.next_due()]
+        dues += (
+            self.engines[one.home].closed_due(number)
+            for number, one in enumerate(self.slicing.policies)
+        )
+        return min((due for due in dues if due is not None), default=None)
+
     def waiting_points(self, policy: int, most: int) -> list[tuple[int, int]]:
         """Return time-stamp and offset of the first time-points that a policy has no answer for."""
         self._finish()
