@@ -1,4 +1,4 @@
-"""Draws the small traces of the page on semantics: `python -m tests.docs.pictures`.
+"""Draws the small traces of the pages on semantics and patterns: `python -m tests.docs.pictures`.
 
 What the pictures show is what a monitor says, and tests compare them with the files. They have a
 ground of their own and follow the reader's setting, dark or light; marks differ in shape as well
@@ -89,6 +89,26 @@ ALL = (
         ("EVENTUALLY[0,6] p", "EVENTUALLY[0,3] EVENTUALLY[0,3] p"),
         ((0, ""), (5, "p"), (12, "")),
         Window("p", 0, 0, 6),
+    ),
+    Picture(
+        "order",
+        ("p IMPLIES ONCE s", "p IMPLIES EVENTUALLY s"),
+        ((0, "p"), (1, ""), (2, "s"), (3, ""), (4, "p"), (5, "p s"), (6, "p")),
+    ),
+    Picture(
+        "scopes",
+        ("p IMPLIES NOT (NOT r SINCE (q AND NOT r))",),
+        ((0, "p"), (1, "q"), (2, "p"), (3, ""), (4, "p"), (5, "r"), (6, "p"), (7, "q"), (8, "p r")),
+        Window("p", 1, 1, 4),
+    ),
+    Picture(
+        "debounced",
+        ("(hot AND NOT PREVIOUS hot) IMPLIES EVENTUALLY[0,5] NOT hot",),
+        (
+            *((0, ""), (1, "hot"), (2, "hot"), (3, ""), (5, "hot"), (6, "hot"), (8, "hot")),
+            *((9, "hot"), (11, "hot"), (12, "")),
+        ),
+        Window("hot", 5, 5, 10),
     ),
 )
 

@@ -14,9 +14,12 @@ def test_picture_is_up_to_date(picture: pictures.Picture) -> None:
 
 
 def test_every_picture_is_shown() -> None:
-    page = (pages.DIRECTORY / "semantics.md").read_text(encoding="utf-8")
+    shown = "".join(
+        (pages.DIRECTORY / page).read_text(encoding="utf-8")
+        for page in ("semantics.md", "patterns.md")
+    )
     for picture in pictures.ALL:
-        assert f"(pictures/{picture.name}.svg)" in page
+        assert f"(pictures/{picture.name}.svg)" in shown
     assert sorted(path.stem for path in pictures.PICTURES.iterdir()) == sorted(
         picture.name for picture in pictures.ALL
     )
