@@ -110,8 +110,9 @@ def add_pattern_option(group: argparse._ActionsContainer) -> None:
         "--pattern",
         metavar="REGEX",
         help="read lines of text: the named groups of this regular expression are the columns, as "
-        "in '(?P<user>\\S+) logged in'; or one of combined (nginx, Apache), nginx_error, syslog, "
-        "rfc3164:YEAR (syslog without a year), sshd, logfmt",
+        "in '(?P<user>\\S+) logged in'; or one of nginx, apache, combined, common (access logs), "
+        "nginx_error, syslog[:YEAR], sshd[:YEAR], logfmt; YEAR is that in which a log of times "
+        "without years begins",
     )
 
 

@@ -87,9 +87,10 @@ def open_tables(
             the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
             a line. Lines that do not match are no rows. The names in
             `mtlmon.tables.formats.ready_patterns` stand for patterns for well-known logs, with
-            their columns and formats of times: "combined" (nginx, Apache), "nginx_error", "syslog",
-            "rfc3164:2024" (syslog without a year, here of a log of 2024), "sshd". The columns of
-            "logfmt" are the names of pairs: level=info user="ann lee".
+            their columns and formats of times: "nginx", "apache", "combined" and "common" (access
+            logs of both), "nginx_error", "syslog", "sshd", or "syslog:2024" and "sshd:2024" for
+            a log that begins in 2024 and whose times have no year. The columns of "logfmt" are
+            the names of pairs: level=info user="ann lee".
         time: the column of times; the default is `ts`.
         time_unit: as for `Times`.
         time_format: as for `Times`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,8 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables import check_tables, open_tables
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.formats.pairs import pair_names, pair_values
-from mtlmon.tables.formats.ready_patterns import READY
+from mtlmon.tables.formats.ready_patterns import MONTHS, READY
+from mtlmon.tables.formats.years import YearCounter
 from tests.cli.process import Ended, Live, mtlmon
 
 if TYPE_CHECKING:
@@ -195,7 +197,7 @@ def test_patterns_with_names() -> None:
     ended = mtlmon("--pattern", "syslog", "-e", 'program = "sshd" and pid = 812', log=SSH)
     assert ended.output == "1795403101:0 true\n1795403102:0 false\n1795403102:1 true\n"
     for name, ready in READY.items():
-        assert line_pattern(f"{name}:2024" if ready.lacks_year else name).regex == ready.regex
+        assert line_pattern(name).regex == ready.regex
         if ready.regex is not None:
             assert re.compile(ready.regex).groups == len(re.compile(ready.regex).groupindex)
 
@@ -220,17 +222,101 @@ def test_errors_of_nginx() -> None:
 
 
 def test_syslog_without_a_year() -> None:
-    found = open_tables_of(BSD, "rfc3164:2024", ["program", "pid", "message"])
+    """The year stands behind the name; without it, it is 1972, as with formats of strptime."""
+    found = open_tables_of(BSD, "syslog:2024", ["program", "pid", "message"])
     assert found == [
         (1_709_251_199, "su", 7, "failed for ann"),
         (1_709_251_200, "cron", None, "started"),
     ]
-    for pattern in ("rfc3164", "rfc3164:24", "rfc3164:now"):
-        ended = mtlmon("--pattern", pattern, "-e", "pid = 7", log=BSD)
-        assert ended.status == 2 and "behind the name, as in rfc3164:2024" in ended.errors
+    ended = mtlmon("--pattern", "syslog", "-e", "pid = 7", log=BSD)
+    assert ended.output == "68255999:0 true\n68256000:0 false\n"
+    for year in ("", "24", "now", "1969"):
+        ended = mtlmon("--pattern", f"syslog:{year}", "-e", "pid = 7", log=BSD)
+        message = f"'{year}' is not the year in which a log of syslog begins: write syslog:2024"
+        assert ended.status == 2 and message in ended.errors
     # a day that the year does not have
-    ended = mtlmon("--pattern", "rfc3164:2023", "-e", "pid = 7", log=BSD)
-    assert ended.status == 2 and "'2023 Feb 29 23:59:59' is not a time" in ended.errors
+    ended = mtlmon("--pattern", "syslog:2023", "-e", "pid = 7", log=BSD)
+    assert ended.status == 2 and "'2023-02-29T23:59:59' is not a time" in ended.errors
+
+
+def test_a_log_without_years_that_goes_on_in_the_next_year() -> None:
+    log = (
+        "Nov 30 23:59:59 web a: x\nDec 31 23:59:59.5 web a: x\nJan  1 00:00:00 web a: x\n"
+        "Dec 31 23:59:59 web a: late\nJan  2 00:00:00 web a: x\nOct  1 00:00:00 web a: x\n"
+        "Feb  1 00:00:00 web a: x\n"
+    )
+    times = ["2023-11-30T23:59:59", "2023-12-31T23:59:59.500", "2024-01-01", "2024-01-02"]
+    times += ["2024-10-01", "2025-02-01"]
+    seconds = [int(datetime.fromisoformat(f"{one}+00:00").timestamp()) for one in times]
+    asked = ["--pattern", "syslog:2023", "--on-error", "skip", "-e", 'program = "a"']
+    ended = mtlmon(*asked, log=log)
+    assert ended.output == "".join(f"{second}:0 true\n" for second in seconds)
+    assert "skipped 1 row" in ended.errors
+    ended = mtlmon(*asked[:2], "--sort", *asked[4:], log=log)
+    seconds.insert(1, seconds[1])
+    assert ended.output.count("true") == 7 and f"{seconds[1]}:1 true\n" in ended.output
+
+
+def test_the_years_of_a_block_do_not_depend_on_blocks() -> None:
+    """Line by line, a fall by half a year or more is the next year."""
+    generator = random.Random(7)
+    for _ in range(50):
+        months = [generator.choice([0, 1, 5, 6, 10, 11]) for _ in range(generator.randrange(9))]
+        times = [f"{MONTHS[month]} {generator.randrange(1, 29):2} 01:02:03" for month in months]
+        expected, year, before = [], 2023, None
+        for month, time in zip(months, times, strict=True):
+            if before is not None and before - month >= 6:
+                year += 1
+            elif before is not None and month - before == 11 and year > 2023:
+                year -= 1
+            before = month
+            expected.append(f"{year}-{month + 1:02}-{time[4:6].replace(' ', '0')}T01:02:03")
+        counter, found, rest = YearCounter(2023), [], times
+        while rest:
+            size = generator.randrange(1, 4)
+            found += counter.with_years(pa.array(rest[:size], pa.large_string())).to_pylist()
+            rest = rest[size:]
+        assert found == expected
+
+
+OPENSSH = """\
+Dec 10 06:55:46 lab sshd[200]: Invalid user web from 192.0.2.186
+Dec 10 06:55:48 lab sshd[200]: Failed password for invalid user web from 192.0.2.186 port 38926 ssh2
+Dec 10 06:55:48 lab sshd[200]: Connection closed by 192.0.2.186 [preauth]
+Dec 10 07:13:43 lab sshd[227]: Failed none for invalid user a from b from 192.0.2.7 port 42393 ssh2
+Dec 10 07:13:44 lab cron[228]: Accepted
+Dec 10 07:13:44 lab sshd[228]: Accepted publickey for ann from 192.0.2.9 port 42 ssh2: RSA SHA256:x
+"""
+
+
+def test_log_ins_to_openssh(tmp_path: Path) -> None:
+    """Who logs in cannot pretend to come from elsewhere by the name of the user."""
+    log = tmp_path / "auth.log"
+    log.write_text(OPENSSH)
+    shown = "{result} {method} {invalid} {user} {client} {port}"
+    check = check_tables(
+        str(log),
+        f'unit s\natom all = pid > 0\ntrigger t: all message "{shown}"',
+        pattern="sshd:2015",
+    )
+    rows = check.to_arrow().to_pylist()
+    assert [row["message"] for row in rows] == [
+        "Failed password invalid web 192.0.2.186 38926",
+        "Failed none invalid a from b 192.0.2.7 42393",
+        "Accepted publickey null ann 192.0.2.9 42",
+    ]
+    assert rows[0]["time"] == 1_449_730_548 and check.events.unmatched == 3
+
+
+def test_access_logs_of_several_names() -> None:
+    log = (
+        '10.0.0.7 - - [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326\n'
+        '10.0.0.7 - - [10/Oct/2000:13:55:37 -0700] "\\x16\\x03\\"" 400 0 "-" "a\\"b"\n'
+    )
+    formula = "status = 200 or agent is not null and method is null"
+    for name in ("combined", "common", "apache", "nginx"):
+        ended = mtlmon("--pattern", name, "-e", formula, log=log)
+        assert ended == Ended(0, "971211336:0 true\n971211337:0 true\n", "")
 
 
 def open_tables_of(log: str, pattern: str, names: list[str]) -> list[tuple[object, ...]]:
@@ -372,7 +458,9 @@ def test_durations_need_no_unit_where_the_pattern_has_a_name(tmp_path: Path) -> 
         assert "unit of the stream's time-stamps is not declared" in others.errors
 
 
-def test_lines_whose_times_have_no_year() -> None:
-    ended = mtlmon("--pattern", "sshd", "-e", "true", log=BSD)
+def test_an_error_names_a_pattern_that_matches() -> None:
+    ended = mtlmon("--pattern", "nginx", "-e", "true", log=BSD)
     assert ended.status == 2
-    assert "rfc3164:YEAR is a pattern for lines whose times have no year" in ended.errors
+    assert "failed for ann', which syslog matches" in ended.errors
+    ended = mtlmon("--pattern", "sshd", "-e", "true", log="what\n")
+    assert "no line matches the pattern; the first one is 'what'\n" in ended.errors

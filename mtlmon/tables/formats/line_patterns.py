@@ -17,8 +17,9 @@ from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables.formats.pairs import pair_names, pair_values
-from mtlmon.tables.formats.ready_patterns import NAMES, READY, ready_pattern
+from mtlmon.tables.formats.ready_patterns import NAMES, fitting_pattern, ready_pattern
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
+from mtlmon.tables.formats.years import YearCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +45,13 @@ class LinePattern(NamedTuple):
         regex: a regular expression with named groups; None for pairs of names and values.
         time: the column of times; None for the default.
         time_format: how times are written, as for `Times`; None for the default.
-        year: the year that is put before each time; None if times have a year.
+        year: the year in which a log begins whose times may have none; None for other logs.
     """
 
     regex: str | None
     time: str | None = None
     time_format: str | None = None
-    year: str | None = None
+    year: int | None = None
 
 
 def line_pattern(pattern: str) -> LinePattern:
@@ -60,7 +61,8 @@ def line_pattern(pattern: str) -> LinePattern:
         pattern: a regular expression with named groups, or a name in `READY`.
 
     Raises:
-        MtlmonError: it is not a regular expression, or has no named groups, or needs a year.
+        MtlmonError: it is not a regular expression, has no named groups, or has no year behind
+            colon.
     """
     ready = ready_pattern(pattern)
     if ready is not None:
@@ -95,14 +97,8 @@ def cells_of(lines: list[str], pattern: LinePattern) -> pa.Table:
         for name in names
     }
     if pattern.year is not None and pattern.time is not None:
-        cells[pattern.time] = _with_year(cells[pattern.time], pattern.year)
+        cells[pattern.time] = YearCounter(pattern.year).with_years(cells[pattern.time])
     return pa.table(cells)
-
-
-def _with_year(times: pa.Array, year: str) -> pa.Array:
-    return pc.binary_join_element_wise(
-        pa.scalar(year, times.type), times, pa.scalar(" ", times.type)
-    )
 
 
 class LineReader:
@@ -132,6 +128,7 @@ class LineReader:
         self._absent = set(selection.names) if pattern.regex is None else set()
         # the first line that does not match, with its place
         self._first: tuple[str, int, str] | None = None
+        self._years = None if pattern.year is None else YearCounter(pattern.year)
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file.
@@ -161,10 +158,10 @@ class LineReader:
             TableError: none does, or no line has a column.
         """
         if self._first is not None and not self._has_match:
-            path, line, shown = self._first
-            reason = f"no line matches the pattern; the first one is {shown}"
-            if re.match(READY["rfc3164"].regex or "", shown[1:]):
-                reason += "; rfc3164:YEAR is a pattern for lines whose times have no year"
+            path, line, text = self._first
+            reason = f"no line matches the pattern; the first one is {_shown(text)}"
+            if fitting := fitting_pattern(text):
+                reason += f", which {fitting} matches"
             raise TableError(reason, path=path, line=line)
         if self._has_match and self._absent:
             name = min(self._absent)
@@ -187,8 +184,7 @@ class LineReader:
             self.unmatched += len(lines) - len(places)
             if self._first is None:
                 first = int(is_match.argmin())
-                shown = _shown(lines[first].as_py())
-                self._first = file.name, text.line_of(first), shown
+                self._first = file.name, text.line_of(first), lines[first].as_py()
         if not len(places):
             return None
         self._has_match = True
@@ -201,8 +197,8 @@ class LineReader:
             if name in self._absent and cell.null_count < len(cell):
                 self._absent.discard(name)
             cell = pc.if_else(pc.equal(cell, empty), nulls, cell)
-            if name == self._selection.time_name and self._pattern.year is not None:
-                cell = _with_year(cell, self._pattern.year)
+            if name == self._pattern.time and self._years is not None:
+                cell = self._years.with_years(cell)
             cells.append(cell)
         mark = pa.repeat(pa.scalar(1), len(places))
         table = pa.Table.from_arrays([mark, *cells], names=[_MARK, *names])

@@ -16,26 +16,35 @@ class ReadyPattern(NamedTuple):
             are the columns.
         time: the column of times; None for the default.
         time_format: how times are written, as for `Times`; None for ISO 8601 or numbers.
-        lacks_year: whether times have no year, so that it has to be told.
-        year: the year of the log, if it had to be told.
+        year: the year in which a log begins whose times may have none; None for other logs.
     """
 
     regex: str | None
     time: str | None
     time_format: str | None = None
-    lacks_year: bool = False
-    year: str | None = None
+    year: int | None = None
 
 
-_ISO_TIME = r"(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]\S+)"
-_PROGRAM = r"(?P<program>[^\s:\[]+)(?:\[(?P<pid>[0-9]+)\])?: (?P<message>.*)$"
+DEFAULT_YEAR = 1972
+"""The year of times without a year, if none is told: a leap year, so that it has all days."""
 
-READY = {
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+# ISO 8601, or without a year as in `May  1 12:30:00`.
+_SYSLOG_TIME = (
+    r"(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]\S+|"
+    rf"(?:{'|'.join(MONTHS)}) [ 0-9][0-9] [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)"
+)
+_SYSLOG_HEAD = rf"^(?:<(?P<priority>[0-9]+)>)?{_SYSLOG_TIME} (?P<host>\S+) "
+# The text between quotes; a backslash escapes.
+_QUOTED = r'(?:[^"\\]|\\.)*'
+
+_READY = {
     "combined": ReadyPattern(
         r"^(?P<client>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "
-        r'"(?P<method>[A-Z]+) (?P<path>\S+)(?: (?P<protocol>[^"]*))?" '
+        rf'"(?:(?P<method>[A-Z]+) (?P<path>[^\s"]+)(?: (?P<protocol>[^"]*))?|{_QUOTED})" '
         r"(?P<status>[0-9]{3}) (?:(?P<bytes>[0-9]+)|-)"
-        r'(?: "(?P<referrer>[^"]*)" "(?P<agent>[^"]*)")?',
+        rf'(?: "(?P<referrer>{_QUOTED})" "(?P<agent>{_QUOTED})")?',
         "time",
         "%d/%b/%Y:%H:%M:%S %z",
     ),
@@ -50,46 +59,58 @@ READY = {
         "%Y/%m/%d %H:%M:%S",
     ),
     "syslog": ReadyPattern(
-        rf"^(?:<(?P<priority>[0-9]+)>)?{_ISO_TIME} (?P<host>\S+) {_PROGRAM}", "time"
-    ),
-    "rfc3164": ReadyPattern(
-        r"^(?:<(?P<priority>[0-9]+)>)?(?P<time>[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}) "
-        rf"(?P<host>\S+) {_PROGRAM}",
+        rf"{_SYSLOG_HEAD}(?P<program>[^\s:\[]+)(?:\[(?P<pid>[0-9]+)\])?: (?P<message>.*)$",
         "time",
-        "%Y %b %d %H:%M:%S",
-        lacks_year=True,
+        year=DEFAULT_YEAR,
     ),
+    # The user is whatever somebody has typed in, so the client is what stands behind the last
+    # ` from `.
     "sshd": ReadyPattern(
-        rf"^(?:<[0-9]+>)?{_ISO_TIME} (?P<host>\S+) sshd[^\s:\[]*(?:\[(?P<pid>[0-9]+)\])?: "
+        rf"{_SYSLOG_HEAD}sshd[^\s:\[]*(?:\[(?P<pid>[0-9]+)\])?: "
         r"(?P<result>Accepted|Failed) (?P<method>\S+) for (?:(?P<invalid>invalid) user )?"
-        r"(?P<user>\S*) from (?P<client>\S+) port (?P<port>[0-9]+)",
+        r"(?P<user>.*) from (?P<client>\S+) port (?P<port>[0-9]+)(?: ssh2.*)?$",
         "time",
+        year=DEFAULT_YEAR,
     ),
     "logfmt": ReadyPattern(None, None),
 }
-"""The patterns by name. The year of a log stands behind the name: `rfc3164:2024`."""
 
-NAMES = tuple(f"{name}:YEAR" if one.lacks_year else name for name, one in READY.items())
+READY = {
+    **_READY,
+    "common": _READY["combined"],
+    "apache": _READY["combined"],
+    "nginx": _READY["combined"],
+}
+"""The patterns by name. The year in which a log begins can stand behind a name: `syslog:2024`."""
+
+NAMES = tuple(f"{name}[:YEAR]" if one.year is not None else name for name, one in READY.items())
 """How the names are written."""
 
 _YEAR = re.compile("[0-9]{4}")
+_FIRST_YEAR = 1970
 
 
 def ready_pattern(pattern: str) -> ReadyPattern | None:
     """Return the pattern that has a name; None if this is a regular expression.
 
     Raises:
-        MtlmonError: the times have no year, and none is told.
+        MtlmonError: what stands behind the name is not a year.
     """
     name, colon, year = pattern.partition(":")
     found = READY.get(name)
-    if found is None or (colon and not found.lacks_year):
+    if found is None or (colon and found.year is None):
         return None
-    if not found.lacks_year:
+    if not colon:
         return found
-    if not _YEAR.fullmatch(year):
+    if not _YEAR.fullmatch(year) or int(year) < _FIRST_YEAR:
         raise MtlmonError(
-            f"times of {name} have no year: write that of the log behind the name, as in "
-            f"{name}:2024"
+            f"{year!r} is not the year in which a log of {name} begins: write {name}:2024, for "
+            "instance"
         )
-    return found._replace(year=year)
+    return found._replace(year=int(year))
+
+
+def fitting_pattern(line: str) -> str | None:
+    """Return the name of a pattern that matches a line; None if there is none."""
+    names = (name for name, one in READY.items() if one.regex and re.search(one.regex, line))
+    return next(names, None)
