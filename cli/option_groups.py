@@ -154,7 +154,11 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
 
 def add_column_options(group: argparse._ActionsContainer) -> None:
     """Add the options that say what the columns of a table mean."""
-    group.add_argument("--time", metavar="COLUMN", help="the column of times (default: ts)")
+    group.add_argument(
+        "--time",
+        metavar="COLUMN[,COLUMN...]",
+        help="the column of times (default: ts); several ones are joined by blanks",
+    )
     group.add_argument(
         "--time-unit",
         choices=("s", "ms", "us", "ns"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from mtlmon.errors import MtlmonError
 from mtlmon.policy.clauses import read_assumption
-from mtlmon.policy.declarations import ASSUME, KEY, TEXTS, UNIT, ZONE
+from mtlmon.policy.declarations import ASSUME, KEY, TEXTS, TIME, UNIT, ZONE
+from mtlmon.support.time_columns import time_columns
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
@@ -91,10 +93,20 @@ class SettingsReader:
                 raise clauses.expected("a text in double quotes", hint)
             if kind == ZONE:
                 self.require_zone(value, declaration)
+            if kind == TIME:
+                value = self.joined_columns(value, declaration)
             setattr(self.file, kind, value)
         else:
             self.file.assumptions += (read_assumption(clauses),)
         clauses.require_end("the end of the line")
+
+    def joined_columns(self, names: str, declaration: Declaration) -> str:
+        """Return the names of columns of times without blanks around commas."""
+        try:
+            return ",".join(time_columns(names))
+        except MtlmonError as error:
+            hint = 'write the columns of times with commas between them: time "Date,Time"'
+            raise self.reader.error(declaration.place, str(error), hint) from None
 
     def require_zone(self, name: str, declaration: Declaration) -> None:
         """Check that a time zone exists."""

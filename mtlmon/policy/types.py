@@ -8,6 +8,7 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.environment import UTC
 from mtlmon.policy.predicates.inference import find_kinds
+from mtlmon.support.time_columns import time_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,6 +94,7 @@ def with_times(file: PolicyFile, environment: Environment, schema: pa.Schema) ->
         environment: what its expressions stand among.
         schema: the columns of the table.
     """
+    schema = _with_joined_times(schema, environment.time)
     place = -1 if environment.time is None else schema.get_field_index(environment.time)
     if place < 0 or kinds.kind_of(schema.field(place).type).name != "text":
         return schema
@@ -109,3 +111,13 @@ def with_times(file: PolicyFile, environment: Environment, schema: pa.Schema) ->
             if count < fewest:
                 best, fewest = timed, count
     return best
+
+
+def _with_joined_times(schema: pa.Schema, time: str | None) -> pa.Schema:
+    """Add the column of times that is joined from several ones, if all of these are there."""
+    columns = () if time is None else time_columns(time)
+    if len(columns) < 2 or time in schema.names or not set(columns) <= set(schema.names):
+        return schema
+    import pyarrow as pa
+
+    return schema.append(pa.field(time, pa.string()))

@@ -43,7 +43,7 @@ from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.sorting import EventSorter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
@@ -290,7 +290,7 @@ class TableEvents(BatchReader[EventBatch]):
         binary = BinaryReader(self._selection)
         for place, file in enumerate(self.sources, 1):
             if isinstance(file, TableObject):
-                yield from binary.object_blocks(file)
+                yield from self._joined(binary.object_blocks(file))
                 continue
             with ByteStream(file, self.wait) as stream:
                 self._stream = stream
@@ -302,7 +302,7 @@ class TableEvents(BatchReader[EventBatch]):
                     blocks = json_lines.blocks(file, stream)
                 else:
                     blocks = binary.blocks(file, stream)
-                for block in blocks:
+                for block in self._joined(blocks):
                     if place < len(self.sources) and isinstance(block, Block) and block.is_tail:
                         yield block._replace(is_tail=False)
                     else:
@@ -314,8 +314,27 @@ class TableEvents(BatchReader[EventBatch]):
         if self._lines is not None:
             self._lines.check_matches()
 
+    def _joined(self, blocks: Iterator[Block | BadRow]) -> Iterator[Block | BadRow]:
+        """The blocks, with the joined times if times have several columns."""
+        for block in blocks:
+            if isinstance(block, BadRow) or len(self._selection.time_columns) == 1:
+                yield block
+                continue
+            try:
+                batch = self._selection.with_joined_times(block.batch)
+            except TableError as error:
+                raise TableError(error.message, path=block.path, column=error.column) from None
+            # The joined times are absent where one of their columns is.
+            absent = dict(block.absent)
+            for name in self._selection.time_columns:
+                if name in absent:
+                    absent.setdefault(self._selection.time_name, absent[name])
+            yield block._replace(batch=batch, absent=absent)
+
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether the predicates can use columns of these types."""
+        if len(self._selection.time_columns) > 1:
+            schema = schema.append(pa.field(self._selection.time_name, pa.string()))
         try:
             compile_predicates(self._predicates, schema, self._environment)
         except PolicyError:

@@ -42,7 +42,7 @@ def open_tables(
     shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
     format: str | None = None,
     pattern: str | None = None,
-    time: str | None = None,
+    time: str | Sequence[str] | None = None,
     time_unit: str | None = None,
     time_format: str | None = None,
     resolution: str | None = None,
@@ -91,7 +91,9 @@ def open_tables(
             logs of both), "nginx_error", "syslog", "sshd", or "syslog:2024" and "sshd:2024" for
             a log that begins in 2024 and whose times have no year. The columns of "logfmt" are
             the names of pairs: level=info user="ann lee".
-        time: the column of times; the default is `ts`.
+        time: the column of times; the default is `ts`. For several columns, names with commas
+            between them, or a sequence of names: their texts are joined by blanks, and expressions
+            call the joined column as its columns, `Date,Time`.
         time_unit: as for `Times`.
         time_format: as for `Times`.
         resolution: as for `Times`.
@@ -141,6 +143,8 @@ def open_tables(
         lines, format = line_pattern(pattern), LINES
         time = time or lines.time
         time_format = time_format or lines.time_format
+    if not (time is None or isinstance(time, str)):
+        time = ",".join(time)
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]

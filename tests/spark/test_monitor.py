@@ -259,6 +259,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"end_time": -3}, MtlmonError, "-3"),
         ({"end_time": True}, MtlmonError, "end_time is a time-stamp, .* not True"),
         ({"key": 3}, MtlmonError, "key is the name of a column, not a int"),
+        ({"time": "d,t"}, MtlmonError, r"concat_ws\(' ', 'd', 't'\)"),
         ({"event": None, "atoms": {"p": 3}}, MtlmonError, "predicate of the atom 'p' is a int"),
         ({"policy": "rules/policy.mtl"}, MtlmonError, "looks like a path: pass pathlib.Path"),
         ({"policy": "policy.mtl"}, MtlmonError, "looks like a path: pass pathlib.Path"),

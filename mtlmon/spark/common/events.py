@@ -13,6 +13,7 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import parse_predicate
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import SPARK
+from mtlmon.support.time_columns import time_columns
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck
@@ -135,6 +136,12 @@ def event_source(
     for argument, name in (("time", time), ("event", event), *(("key", key) for key in keys)):
         if name is not None:
             _require_name(argument, name)
+    if len(names := time_columns(time)) > 1:
+        listed_names = ", ".join(repr(name) for name in names)
+        raise MtlmonError(
+            f"times in several columns of a data frame, {time!r}: join them in a column before, as "
+            f"in df.withColumn('at', concat_ws(' ', {listed_names}))"
+        )
     if not separator:
         raise MtlmonError("the separator of event names is empty")
     if on_error not in ("stop", "skip"):

@@ -11,6 +11,7 @@ from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import nearest
 from mtlmon.support.option_names import PYTHON
+from mtlmon.support.time_columns import time_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +31,14 @@ class Selection:
     """Which columns are read.
 
     Attributes:
-        time: the column of times; None until the first file has shown that there is a column `ts`.
+        time: the column of times, or several with commas between them, whose texts are joined by
+            blanks; None until the first file has shown that there is a column `ts`.
         event: the column of names of events, or None if atoms are columns.
         keys: the key columns; each distinct combination of values is a trace.
         booleans: the atoms that are columns.
         predicates: the columns that predicates use, each listed once.
+        time_columns: the columns of times, one or several.
+        typed: those of the columns that predicates use that are read, so not the joined times.
         options: how messages write the options that choose columns.
         hints: for columns that predicates use, what may be meant if there is no such column.
     """
@@ -50,27 +54,30 @@ class Selection:
         hints: Mapping[str, str] | None = None,
     ) -> None:
         self.hints = dict(hints or {})
-        self.time = time
+        self.time_columns = (DEFAULT_TIME,) if time is None else time_columns(time)
+        self.time = None if time is None else ",".join(self.time_columns)
         self.event = event
         self.keys = tuple(keys)
         self.booleans = tuple(booleans)
         self.predicates = tuple(dict.fromkeys(predicates))
+        joined = self.time_name if len(self.time_columns) > 1 else None
+        self.typed = tuple(name for name in self.predicates if name != joined)
         self.options = options
 
     @property
     def time_name(self) -> str:
-        """The column of times; `ts` by default."""
+        """The column of times, `ts` by default; the joined ones if there are several."""
         return DEFAULT_TIME if self.time is None else self.time
 
     @property
     def names(self) -> tuple[str, ...]:
         """All wanted columns, each listed once."""
-        return tuple(dict.fromkeys([*self.texts, *self.booleans, *self.predicates]))
+        return tuple(dict.fromkeys([*self.texts, *self.booleans, *self.typed]))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The columns for which a text format only needs to return the text."""
-        wanted = [self.time_name, *self.keys]
+        wanted = [*self.time_columns, *self.keys]
         if self.event is not None:
             wanted.append(self.event)
         return tuple(dict.fromkeys(wanted))
@@ -82,7 +89,7 @@ class Selection:
         of times, keys and names of events, under the name that it is mapped to. Even if a predicate
         compares a key as a number, `007` and `7` are two keys, and times keep all their digits.
         """
-        return {name: name + _TEXT_MARK for name in self.texts if name in self.predicates}
+        return {name: name + _TEXT_MARK for name in self.texts if name in self.typed}
 
     def cells(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         """The column of a batch with times, keys, names of events or atoms."""
@@ -91,6 +98,28 @@ class Selection:
             if place >= 0:
                 return batch.column(place)
         return batch.column(name)
+
+    def with_joined_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the column of joined times, if times have several columns; null if one of them is.
+
+        Raises:
+            TableError: a column cannot be written as text.
+        """
+        if len(self.time_columns) == 1:
+            return batch
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = []
+        for name in self.time_columns:
+            try:
+                texts.append(self.cells(batch, name).cast(pa.string()))
+            except pa.ArrowException as error:
+                reason = " ".join(str(error).split())
+                message = f"cannot write this column of times as text: {reason}"
+                raise TableError(message, path="", column=name) from None
+        joined = pc.binary_join_element_wise(*texts, pa.scalar(" "))
+        return batch.append_column(self.time_name, joined)
 
     def with_times(self, batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
         """Add a typed time column to rows whose times are texts, as `typed_and_text` has it."""
@@ -122,7 +151,7 @@ class Selection:
             message += " for the key"
         elif name == self.event:
             message += " for the names of events"
-        elif name == self.time:
+        elif self.time is not None and name in self.time_columns:
             message += " for the times"
         elif name in self.booleans:
             message += f" for the atom {name}"

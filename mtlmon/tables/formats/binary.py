@@ -171,7 +171,7 @@ class BinaryReader:
             if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
                 # so that only the rows determine what is null
                 columns[place] = column.dictionary_decode()
-        for name in self._selection.predicates:
+        for name in self._selection.typed:
             place = names.index(name)
             column = columns[place]
             known = self._types.get(name, column.type)

@@ -141,16 +141,16 @@ class DelimitedReader:
         """Find the types of columns that are not known, or of all columns whose type may change."""
         unknown = [
             name
-            for name in self._selection.predicates
+            for name in self._selection.typed
             if is_again or name not in self._types or pa.types.is_null(self._types[name])
         ]
         for name in self._selection.texts:
-            if name not in self._selection.predicates:
+            if name not in self._selection.typed:
                 self._types[name] = pa.string()
         for name in self._selection.booleans:
-            if name not in self._selection.predicates and name not in self._types:
+            if name not in self._selection.typed and name not in self._types:
                 self._types[name] = pa.bool_()
-            elif is_again and name not in self._selection.predicates:
+            elif is_again and name not in self._selection.typed:
                 # As text, all bad cells are found at once.
                 self._types[name] = pa.string()
         if unknown:
@@ -164,7 +164,7 @@ class DelimitedReader:
         """The types found in the first rows; or numbers for texts of which most are such, where
         predicates are about numbers: then some rows are wrong, not the predicates.
         """
-        types = {name: self._types.get(name, pa.null()) for name in self._selection.predicates}
+        types = {name: self._types.get(name, pa.null()) for name in self._selection.typed}
         if self._fits(pa.schema({**types, **found})):
             return found
         demanded = {

@@ -142,7 +142,7 @@ class JsonLinesReader:
                     continue
             self._absent.discard(name)
         present = list(self._present)
-        wanted = (self._selection.time_name, *self._selection.keys)
+        wanted = (*self._selection.time_columns, *self._selection.keys)
         return {
             name: self._selection.missing(name, present) for name in wanted if name in self._absent
         }
@@ -175,7 +175,7 @@ class JsonLinesReader:
         else:
             value = None
         data_type = type_of(value)
-        if pa.types.is_floating(data_type) and name == self._selection.time_name:
+        if pa.types.is_floating(data_type) and name in self._selection.time_columns:
             return EXACT
         return data_type
 

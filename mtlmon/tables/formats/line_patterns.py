@@ -61,7 +61,7 @@ def line_pattern(pattern: str) -> LinePattern:
         pattern: a regular expression with named groups, or a name in `READY`.
 
     Raises:
-        MtlmonError: it is not a regular expression, has no named groups, or has no year behind
+        MtlmonError: it is not a regular expression, has no named groups, or has no year behind a
             colon.
     """
     ready = ready_pattern(pattern)
@@ -174,7 +174,8 @@ class LineReader:
         lines = _lines(text)
         if regex is None:
             columns = {name: pair_values(lines, name) for name in names}
-            is_match = np.asarray(columns[self._selection.time_name].is_valid())
+            times = [columns[name].is_valid() for name in self._selection.time_columns]
+            is_match = np.logical_and.reduce([np.asarray(one) for one in times])
         else:
             found = pc.extract_regex(lines, regex)
             is_match = np.asarray(found.is_valid())
