@@ -42,7 +42,7 @@ mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon [options] --policy FILE [--policy FILE ...] [LOG ...]
        mtlmon resolve [options] [VERDICTS]
        mtlmon check-policy [options] FILE [LOG]
-       mtlmon streams [options] FILE TABLE...
+       mtlmon streams [options] FILE LOG...
        mtlmon analyze [options] FILE [TABLE]"""
 
 DESCRIPTION = """\

@@ -14,13 +14,13 @@ from mtlmon.checking import LogCheck, TextLog
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_log, position_of_input
 from mtlmon.cli.mixed_work import MixedTableWork, MixedTextWork, Part, mixed_output
+from mtlmon.cli.option_rules import require_no_keys
 from mtlmon.cli.policies import (
     note_modes,
     open_findings,
     open_source,
     open_table_source,
     prepare_messages,
-    require_no_keys,
     run_work,
     shown_in,
     statuses,

@@ -11,7 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from mtlmon.checking import LogCheck
     from mtlmon.cli.arguments import Options
+    from mtlmon.policy import PolicyFile
+    from mtlmon.syntax.formula import Formula
 
     Space = TypeVar("Space", bound=argparse.Namespace)
     from typing import Protocol
@@ -89,6 +92,48 @@ def check_text_options(options: Options) -> None:
     if len(options.logs) > 1:
         logs = ", ".join(options.logs)
         raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
+
+
+def require_no_keys(check: LogCheck, file: Formula | PolicyFile, options: Options) -> None:
+    """Raise Failure if policies have keys, which a text log does not have."""
+    from mtlmon.policy import PolicyFile
+
+    if check.partitions.all_columns:
+        column = check.partitions.all_columns[0]
+        name = options.formula_name
+        for part in file.parts if isinstance(file, PolicyFile) else ():
+            if any(column in (policy.key or part.key or ()) for policy in part.policies):
+                name = part.source
+                break
+        raise Failure(
+            f"{name} divides the log by the column {column}, but the log is read as text: add its "
+            "format, for instance --format csv"
+        )
+
+
+def require_no_columns(file: PolicyFile, options: Options, *, of_streams: bool = False) -> None:
+    """Raise Failure if policies need columns, which a text log does not have.
+
+    Args:
+        file: the policy file.
+        options: the options of the command line.
+        of_streams: whether all streams of the file are needed, instead of its policies.
+    """
+    from mtlmon.policy.needs import meant_equivalences, needs_of
+    from mtlmon.policy.policy_file import DEFAULT_TIME
+
+    for part in file.files:
+        needed = needs_of(part, (), tuple(part.streams)).columns if of_streams else part.columns
+        columns = [name for name in needed if name != DEFAULT_TIME]
+        if not columns:
+            continue
+        hints = meant_equivalences(part)
+        meant = next((f"; {hints[name]}" for name in columns if name in hints), "")
+        source = part.source if file.parts else options.formula_name
+        raise Failure(
+            f"{source} uses columns of a table, but the log is read as text: add its format, for "
+            f"instance --format csv{meant}"
+        )
 
 
 def check_checkpoint_options(parser: Parser, options: Options) -> None:

@@ -10,7 +10,9 @@ import numpy as np
 
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.cli.failure import WriteFailure
-from mtlmon.cli.policies import open_table_source
+from mtlmon.cli.files import position_of_input
+from mtlmon.cli.policies import open_table_source, open_text_source
+from mtlmon.cli.relation_readers import rewind
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
 from mtlmon.support.replacing import write_whole
 from mtlmon.text.byte_writer import ByteWriter
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.policy_work import Source
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
-    from mtlmon.tables import TableEvents
-    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.streams.atoms import Values
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.stream_values import StreamTable
 
 __all__ = ["PlotOutput", "plot_format"]
@@ -44,7 +47,8 @@ class PlotOutput:
     Args:
         table: creates the rows.
         names: the names of the streams.
-        source: the log.
+        source: the log, which has not been read yet.
+        times: its notation of times, or None if it has time-stamps.
         file: the policy file.
         path: the file to write.
         options: the options of the command line.
@@ -57,7 +61,8 @@ class PlotOutput:
         self,
         table: StreamTable,
         names: Sequence[str],
-        source: TableEvents,
+        source: Source,
+        times: Times | None,
         file: PolicyFile,
         path: str,
         options: Options,
@@ -66,16 +71,18 @@ class PlotOutput:
         self.writer = ByteWriter()
         self._table = table
         self._names = tuple(names)
-        self._source = source
+        self._size = source.size
+        self._times = times
+        self._start_of_input = position_of_input(options)
         self._file = file
         self._path = path
         self._options = options
         self._memory = memory
         self._batches: list[pa.RecordBatch] = []
 
-    def put(self, rows: EventBatch) -> None:
+    def put(self, values: Values) -> None:
         """Take the values."""
-        self._batches += self._table.batches(rows)
+        self._batches += self._table.batches(values)
 
     def close(self) -> None:
         """Check the policies, draw the picture and write it.
@@ -105,14 +112,15 @@ class PlotOutput:
             for name, column in zip(self._names, table.columns[-count:], strict=True):
                 values, labels = _numbers(column)
                 streams.append(PlottedStream(name, values, labels, self._window(name)))
+        own = self._times
         found = draw(
             times,
             keys,
             streams,
             self._policies(),
             format=plot_format(self._path) or "svg",
-            unit=self._source.times.resolution or self._source.times.unit,
-            is_date=not self._source.times.is_plain,
+            unit=self._options.unit if own is None else own.resolution or own.unit,
+            is_date=own is not None and not own.is_plain,
             title=", ".join(map(os.path.basename, self._options.formula_files)),
         )
         try:
@@ -133,7 +141,7 @@ class PlotOutput:
 
     def _policies(self) -> list[PlottedPolicy]:
         """The violations of the policies, found by reading the log again if that is possible."""
-        if not self._file.policies or self._source.size is None:
+        if not self._file.policies or self._size is None:
             return []
         options = self._options
         check = LogCheck(
@@ -146,16 +154,7 @@ class PlotOutput:
         )
         times: list[list[int]] = [[] for _ in check.policies]
         keys: list[list[str]] = [[] for _ in check.policies]
-        with closing(
-            open_table_source(
-                options,
-                check.atoms,
-                self._file,
-                check.partitions.columns,
-                self._memory,
-                atoms_of_partitions=check.atoms_of_partitions,
-            )
-        ) as log:
+        with closing(self._log_for(check)) as log:
             if check.repeats_ticks:
                 log.only_due_ticks()
             texts = TraceKeys(check.partitions, tuple(log.key_tables))
@@ -172,6 +171,20 @@ class PlotOutput:
             PlottedPolicy(policy.name or "policy", np.array(own, np.int64), some)
             for policy, own, some in zip(check.policies, times, keys, strict=True)
         ]
+
+    def _log_for(self, check: LogCheck) -> Source:
+        """Open the log once more, for the policies."""
+        rewind(self._start_of_input)
+        if not self._options.is_table:
+            return open_text_source(check, self._file, self._options)
+        return open_table_source(
+            self._options,
+            check.atoms,
+            self._file,
+            check.partitions.columns,
+            self._memory,
+            atoms_of_partitions=check.atoms_of_partitions,
+        )
 
 
 def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.float64], list[str]]:

@@ -12,6 +12,7 @@ from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
+from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
@@ -20,7 +21,6 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
-from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
@@ -253,38 +253,6 @@ def note_modes(check: LogCheck, options: Options) -> None:
         note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
 
 
-def require_no_keys(check: LogCheck, file: Formula | PolicyFile, options: Options) -> None:
-    """Raise Failure if policies have keys, which a text log does not have."""
-    if check.partitions.all_columns:
-        column = check.partitions.all_columns[0]
-        name = options.formula_name
-        for part in file.parts if isinstance(file, PolicyFile) else ():
-            if any(column in (policy.key or part.key or ()) for policy in part.policies):
-                name = part.source
-                break
-        raise Failure(
-            f"{name} divides the log by the column {column}, but the log is read as text: add its "
-            "format, for instance --format csv"
-        )
-
-
-def require_no_columns(file: PolicyFile, options: Options) -> None:
-    """Raise Failure if the policies need columns, which a text log does not have."""
-    for part in file.files:
-        columns = [name for name in part.columns if name != DEFAULT_TIME]
-        if not columns:
-            continue
-        from mtlmon.policy.needs import meant_equivalences
-
-        hints = meant_equivalences(part)
-        meant = next((f"; {hints[name]}" for name in columns if name in hints), "")
-        source = part.source if file.parts else options.formula_name
-        raise Failure(
-            f"{source} uses columns of a table, but the log is read as text: add its format, for "
-            f"instance --format csv{meant}"
-        )
-
-
 def shown_in(
     check: LogCheck, file: Formula | PolicyFile, options: Options, *, is_for_explanations: bool
 ) -> list[dict[When, list[str]]]:
@@ -334,16 +302,7 @@ def open_source(
     """
     shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
     if not options.is_table:
-        log = open_log(options.log)
-        atoms, streams = text_atoms(check, file, log.name, shown[0], options.on_error)
-        return TextLog(
-            log.descriptor,
-            log.name,
-            atoms,
-            skip_errors=options.on_error == "skip",
-            memory=check.memory,
-            streams=streams,
-        )
+        return open_text_source(check, file, options, shown[0])
     policies = file if isinstance(file, PolicyFile) else None
     return open_table_source(
         options,
@@ -353,6 +312,29 @@ def open_source(
         check.memory,
         atoms_of_partitions=check.atoms_of_partitions,
         shown=shown,
+    )
+
+
+def open_text_source(
+    check: LogCheck,
+    file: Formula | PolicyFile,
+    options: Options,
+    shown: Mapping[When, Sequence[str]] | None = None,
+) -> TextLog:
+    """Open a text log for a check; `shown` are the names of values to show.
+
+    Raises:
+        Failure: the log cannot be read.
+    """
+    log = open_log(options.log)
+    atoms, streams = text_atoms(check, file, log.name, shown or {}, options.on_error)
+    return TextLog(
+        log.descriptor,
+        log.name,
+        atoms,
+        skip_errors=options.on_error == "skip",
+        memory=check.memory,
+        streams=streams,
     )
 
 

@@ -138,7 +138,7 @@ def valid_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis:
 def require_no_conditions(file: PolicyFile, options: Options) -> None:
     """Raise Failure if policies need the columns of a table, which a text log does not have."""
     if file.columns:
-        from mtlmon.cli.policies import require_no_columns
+        from mtlmon.cli.option_rules import require_no_columns
 
         require_no_columns(file, options)
     for name in used_atoms(file):

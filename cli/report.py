@@ -219,23 +219,26 @@ def counts_table(cells: list[list[str]], texts: list[str]) -> str:
 
 
 def streams_summary(
-    source: TableEvents,
+    source: TextLog | TableEvents,
     memory: MemoryLimit,
     seconds: float,
     assumptions: AssumptionWatch | None = None,
     forgotten: int = 0,
 ) -> str:
     """Return counts and speed of computing the values of streams, aligned."""
+    from mtlmon.checking import TextLog
+
     rows = [("rows", source.rows, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
     if source.points_left_out:
         rows.append(("left out", source.points_left_out, "time-points at which integers overflow"))
-    if source.unmatched:
+    if not isinstance(source, TextLog) and source.unmatched:
         rows.append(("other lines", source.unmatched, "that do not match the pattern"))
-    if source.keys is not None:
+    keys = source.key_tables[0]
+    if keys is not None:
         remark = f"in memory; idle ones were forgotten {forgotten:,} times" if forgotten else ""
-        rows.append(("keys", len(source.keys), remark))
+        rows.append(("keys", len(keys), remark))
     rows += broken_rows(assumptions)
     rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
     return table(rows, source.rows, "rows", seconds)

@@ -7,11 +7,12 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon.checking import TextLog
 from mtlmon.cli.arguments import Options
 from mtlmon.cli.command import declared_policies
 from mtlmon.cli.endings import note_skipped, note_waiting
-from mtlmon.cli.failure import Failure
-from mtlmon.cli.files import open_verdicts, texts_of
+from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.files import open_log, open_verdicts, texts_of
 from mtlmon.cli.option_groups import (
     add_column_options,
     add_end_option,
@@ -21,12 +22,12 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_unit_options,
 )
-from mtlmon.cli.option_rules import take_policy_files
+from mtlmon.cli.option_rules import check_text_options, require_no_columns, take_policy_files
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import Progress, is_terminal, streams_summary
+from mtlmon.cli.report import Progress, absent_atoms, is_terminal, streams_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit, clock_at_end
@@ -37,17 +38,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.plotting import PlotOutput
+    from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
-    from mtlmon.tables import TableEvents
+    from mtlmon.streams.atoms import Values
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 
-    StreamOutput = (
-        PlotOutput | JsonRowsOutput[EventBatch] | CsvOutput[EventBatch] | ParquetOutput[EventBatch]
-    )
+    StreamOutput = PlotOutput | JsonRowsOutput[Values] | CsvOutput[Values] | ParquetOutput[Values]
 
 __all__ = ["write_streams"]
 
@@ -56,15 +57,16 @@ IDLE_KEYS = 1 << 16
 FORGOTTEN = 2**32 - 1
 
 USAGE = """\
-mtlmon streams [options] FILE TABLE...
-       mtlmon streams [options] --policy FILE [--policy FILE ...] TABLE..."""
+mtlmon streams [options] FILE LOG...
+       mtlmon streams [options] --policy FILE [--policy FILE ...] LOG..."""
 
 DESCRIPTION = """\
 Write the values of the streams that a policy file declares: a row for each row of the log and for
 each tick of streams with `every`, with its time-stamp, its key and the value of each stream.
 
   FILE   the streams; - for standard input. Its policies are not checked, and it needs none
-  TABLE  CSV, JSON lines, Parquet, Arrow; files, patterns, directories; - for standard input
+  LOG    CSV, JSON lines, Parquet, Arrow; files, patterns, directories; - for standard input.
+         Or lines '@TIME-STAMP ATOM ATOM ...': streams of atoms and the time ts
 """
 
 EPILOG = """\
@@ -72,6 +74,7 @@ examples:
   mtlmon streams rules.mtl events.csv
   mtlmon streams --output-format parquet -o values.parquet --key user rules.mtl 'logs/*.csv.gz'
   kafka-console-consumer ... | mtlmon streams --format jsonl rules.mtl -
+  mtlmon streams rules.mtl events.log
 
 exit status: 0 no error, 2 an error in usage, streams, log or writing
 """
@@ -91,12 +94,7 @@ def write_streams(arguments: Sequence[str]) -> int:
     options.unit = declared or options.time_unit
     file = declared_policies(texts_of(options.formula_files), declared, options, needs_policy=False)
     if not options.is_table:
-        path = options.logs[0]
-        shown = "standard input" if path == STANDARD_STREAM else path
-        raise Failure(
-            f"the format of {shown} is not known: add it, for instance --format csv, or --pattern "
-            "(see mtlmon streams --help)"
-        )
+        check_text_options(options)
     require_one_key(file, options)
     names = tuple(file.streams)
     if not names:
@@ -104,9 +102,9 @@ def write_streams(arguments: Sequence[str]) -> int:
         sources = " and ".join(one.source for one in file.files)
         raise Failure(f"{sources} {declare} no streams: write stream NAME = EXPRESSION")
     memory = MemoryLimit(options.max_memory, COMMAND)
-    with closing(
-        open_table_source(options, (), file, [options.key_columns], memory, streams=names)
-    ) as log:
+    if not options.is_table:
+        require_no_columns(file, options, of_streams=True)
+    with closing(open_streams(names, file, memory, options)) as log:
         output = make_output(log, names, file, memory, options)
         target = open_verdicts(options.output, statuses(log), options.formula_files)
         watch = assumption_watch(file, log, options)
@@ -122,6 +120,35 @@ def write_streams(arguments: Sequence[str]) -> int:
         )
 
 
+def open_streams(
+    names: Sequence[str], file: PolicyFile, memory: MemoryLimit, options: Options
+) -> Source:
+    """Open the log with the values of streams.
+
+    Raises:
+        Failure: the log cannot be read.
+        MtlmonError: the options are contradictory or unknown.
+    """
+    if options.is_table:
+        return open_table_source(options, (), file, [options.key_columns], memory, streams=names)
+    from mtlmon.checking.text_streams import TextStreams
+    from mtlmon.policy.needs import needs_of
+
+    log = open_log(options.log)
+    atoms = needs_of(file, (), names).log_atoms
+    streams = TextStreams(
+        file, (), {}, atoms, file.unit, log.name, values=names, on_error=options.on_error
+    )
+    return TextLog(
+        log.descriptor,
+        log.name,
+        atoms,
+        skip_errors=options.on_error == "skip",
+        memory=memory,
+        streams=streams,
+    )
+
+
 def require_one_key(file: PolicyFile, options: Options) -> None:
     """Raise Failure if policy files divide the log in different ways."""
     if not file.has_one_key and not options.keys:
@@ -135,14 +162,16 @@ def require_one_key(file: PolicyFile, options: Options) -> None:
         raise Failure(f"{' and '.join(keys)}: values have one key, add --key COLUMN")
 
 
-def report_end(log: TableEvents) -> None:
+def report_end(log: Source) -> None:
     """Mention what the values do not show."""
     note_skipped(log)
+    if isinstance(log, TextLog) and log.unseen_atoms:
+        note(absent_atoms(log.unseen_atoms, log.rows, lambda: log.seen_names))
     note_waiting(log)
 
 
 def make_output(
-    source: TableEvents,
+    source: Source,
     names: Sequence[str],
     file: PolicyFile,
     memory: MemoryLimit,
@@ -156,7 +185,10 @@ def make_output(
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput, StreamTable
 
-    table = StreamTable(source, names)
+    table, times = StreamTable(names), None
+    if not isinstance(source, TextLog):
+        times = source.times
+        table = StreamTable(names, source.partitions[0], source.keys, times)
     if options.plot is not None:
         from mtlmon.cli.explaining import check_file
         from mtlmon.cli.plotting import PlotOutput
@@ -165,7 +197,7 @@ def make_output(
         load_extra("matplotlib", "plot")
         others = [*options.logs, *options.formula_files, options.output]
         check_file(options.plot, "the picture", others, statuses(source).values())
-        return PlotOutput(table, names, source, file, options.plot, options, memory)
+        return PlotOutput(table, names, source, times, file, options.plot, options, memory)
     if options.output_format == "jsonl":
         return JsonRowsOutput(table)
     if options.output_format == "csv":
@@ -175,7 +207,7 @@ def make_output(
     return ParquetOutput(table)
 
 
-class StreamWork(LogWork["EventBatch"]):
+class StreamWork(LogWork["TextBatch | EventBatch"]):
     """Reads a log, and converts the values of streams to bytes.
 
     Args:
@@ -189,7 +221,7 @@ class StreamWork(LogWork["EventBatch"]):
 
     def __init__(
         self,
-        source: TableEvents,
+        source: Source,
         output: StreamOutput,
         memory: MemoryLimit,
         assumptions: AssumptionWatch | None,
@@ -211,12 +243,17 @@ class StreamWork(LogWork["EventBatch"]):
             if not has_many_keys:
                 self.source.prepare_next()
             self.memory.check()
-            self.output.put(batch)
-            self.event_count += len(batch)
+            self.put(batch)
+            self.event_count += len(batch.time_stamps)
             self.note_absent()
             if has_many_keys:
                 self.forget_keys()
             yield
+
+    def put(self, batch: TextBatch | EventBatch) -> None:
+        """Convert the values at the events of a batch and before them."""
+        assert batch.values is not None
+        self.output.put(batch.values)
 
     @property
     def has_many_keys(self) -> bool:
@@ -224,12 +261,12 @@ class StreamWork(LogWork["EventBatch"]):
 
         Then the next batch must not be prepared yet, as it uses the numbers that keys have then.
         """
-        keys = self.log.keys
+        keys = self.log.key_tables[0]
         return keys is not None and len(keys) >= self._most_keys and self.log.can_forget_keys
 
     def forget_keys(self) -> None:
         """Forget the keys that streams do not remember any more."""
-        keys = self.log.keys
+        keys = self.log.key_tables[0]
         assert keys is not None
         count = len(keys)
         settled = self.log.settled_traces(0, count)
@@ -246,11 +283,11 @@ class StreamWork(LogWork["EventBatch"]):
         if clock is not None and end_time is not None:
             following = clock_at_end(clock, end_time)
             for batch in self.log.ticks_until(clock + 1 if following is None else following):
-                self.output.put(batch)
+                self.put(batch)
                 yield
             if following is None:
                 for batch in self.log.released():
-                    self.output.put(batch)
+                    self.put(batch)
                     yield
         self.is_complete = True
         yield
@@ -288,11 +325,15 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     add_options(parser)
     options = parser.read(arguments, Options())
     options.constants = dict(options.settings)
+    # options of policies
     options.explain_formula = False
+    options.advance_every = None
+    options.time_points = "row"
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
     if not options.logs:
-        parser.error("no log: name a table, or - for standard input")
+        parser.error("no log: name one, or - for standard input")
+    options.log = options.logs[0]
     if STANDARD_STREAM in options.formula_files and STANDARD_STREAM in options.logs:
         parser.error("streams and log cannot both come from standard input")
     if options.plot is not None:
@@ -320,8 +361,8 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=FORMAT_NAMES,
-        help="the format of the log (default: from the name, as in log.csv.gz)",
+        choices=("text", *FORMAT_NAMES),
+        help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
     )
     add_policy_option(parser, "FILE")
     add_pattern_option(parser)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.input.native import RowEvents
-    from mtlmon.streams.atoms import TickAtoms
+    from mtlmon.streams.atoms import TickAtoms, Values
 
 __all__ = ["TextLog"]
 
@@ -47,6 +47,8 @@ class TextBatch:
         time_stamps: the time-stamps of the events.
         is_tail: whether this is a last line without a line feed, which may still be incomplete.
         ticks: the ticks of each period that come before these events, with the atoms there.
+        values: the values of streams, at these events and at the ticks before them; None if they
+            are not computed.
     """
 
     is_tail = False
@@ -65,6 +67,7 @@ class TextBatch:
         self._words = max(1, (len(atoms) + 63) // 64)
         self._atoms = tuple(atoms)
         self.ticks: Mapping[When, TickAtoms] = {}
+        self.values: Values | None = None
         self.tick_end = 0
         self.has_all_ticks = False
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.streams.atoms import Computed
 
 __all__ = ["TextStreams"]
 
@@ -35,6 +36,7 @@ class TextStreams:
         path: the name of the log in messages.
         shown: the names of expressions in `PolicyFile.shown` whose values batches have: at rows
             under `ROWS`, and at ticks under their period.
+        values: the names of the streams whose values batches have.
         on_error: what to do with events and ticks at which integers overflow: "skip" leaves them
             out, "stop" makes the first of them an error, which mentions the option.
 
@@ -53,6 +55,7 @@ class TextStreams:
         path: str,
         shown: Mapping[When, Sequence[str]] | None = None,
         *,
+        values: Sequence[str] = (),
         on_error: Literal["stop", "skip"] | None = None,
     ) -> None:
         self._names = tuple(names)
@@ -60,7 +63,9 @@ class TextStreams:
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
         wanted: dict[When, Sequence[str]] = {ROWS: self._names, **at_ticks}
-        self._streams = StreamAtoms(file, [wanted], log_atoms, environment, shown=[shown or {}])
+        self._streams = StreamAtoms(
+            file, [wanted], log_atoms, environment, values, shown=[shown or {}]
+        )
         self._atoms: tuple[str, ...] = ()
         self._path = path
         self._on_error = on_error
@@ -151,11 +156,7 @@ class TextStreams:
                     assert self.error is not None
                     raise self.error from None
             else:
-                batch = TextBatch(b"", b"", self._atoms)
-                (batch.ticks,) = found.ticks
-                batch.tick_end = found.ticks_done
-                batch.has_all_ticks = found.has_all_ticks
-                yield batch
+                yield _with_computed(TextBatch(b"", b"", self._atoms), found)
                 return
 
     def _some_ticks(self, limit: int) -> Iterator[TextBatch]:
@@ -165,11 +166,7 @@ class TextStreams:
         except TickError as error:
             self._has_left_out(error)
             return
-        batch = TextBatch(b"", b"", self._atoms)
-        (batch.ticks,) = found.ticks
-        batch.tick_end = found.ticks_done
-        batch.has_all_ticks = found.has_all_ticks
-        yield batch
+        yield _with_computed(TextBatch(b"", b"", self._atoms), found)
 
     def _has_left_out(self, refused: TickError) -> bool:
         """Leave out a tick, or set `error`; returns whether it has been left out."""
@@ -215,10 +212,16 @@ class TextStreams:
             bits = np.asarray(found[name]).astype(np.uint64) << np.uint64(number % 64)
             masks[:, number // 64] |= bits
         result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms, computed.shown[0])
-        (result.ticks,) = computed.ticks
-        result.tick_end = computed.ticks_done
-        result.has_all_ticks = computed.has_all_ticks
-        return result
+        return _with_computed(result, computed)
+
+
+def _with_computed(batch: TextBatch, computed: Computed) -> TextBatch:
+    """Add what is not of events: ticks, and values of streams."""
+    (batch.ticks,) = computed.ticks
+    batch.tick_end = computed.ticks_done
+    batch.has_all_ticks = computed.has_all_ticks
+    batch.values = computed.values
+    return batch
 
 
 def _bits(

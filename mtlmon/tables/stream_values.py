@@ -16,8 +16,9 @@ from mtlmon.text.byte_writer import ByteWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtlmon.tables.event_batch import EventBatch
-    from mtlmon.tables.events import TableEvents
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.streams.atoms import Values
+    from mtlmon.tables.columns.times import Times
 
 __all__ = ["JsonRowsOutput", "StreamTable"]
 
@@ -35,13 +36,22 @@ class StreamTable:
     until the name is unique.
 
     Args:
-        source: the log, opened with these streams.
         streams: the names of the streams.
+        key_columns: the key columns of the log.
+        keys: the keys by the numbers of traces, or None if the log is one trace.
+        times: the notation of times of the log, or None if it has the time-stamps.
     """
 
-    def __init__(self, source: TableEvents, streams: Sequence[str]) -> None:
-        self._source = source
-        self._keys = unique_columns(source.partitions[0], _FIXED, "key_")
+    def __init__(
+        self,
+        streams: Sequence[str],
+        key_columns: Sequence[str] = (),
+        keys: KeyTable | None = None,
+        times: Times | None = None,
+    ) -> None:
+        self._key_table = keys
+        self._times = times
+        self._keys = unique_columns(key_columns, _FIXED, "key_")
         self._streams = unique_columns(streams, [*_FIXED, *self._keys], "stream_")
         self._schema: pa.Schema | None = None
 
@@ -55,15 +65,13 @@ class StreamTable:
             return pa.schema(fields)
         return self._schema
 
-    def batches(self, events: EventBatch) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a batch of events; the types are those that the streams have there."""
-        values = events.values
-        assert values is not None
+    def batches(self, values: Values) -> Iterator[pa.RecordBatch]:
+        """Return the values as a batch of rows; its types are those that the streams have there."""
         columns = {"time": pa.array(values.time_stamps)}
-        if not self._source.times.is_plain:
-            columns["time_text"] = self._source.times.text_array(values.time_stamps)
+        if self._times is not None and not self._times.is_plain:
+            columns["time_text"] = self._times.text_array(values.time_stamps)
         for place, name in enumerate(self._keys):
-            columns[name] = key_texts(self._source.keys, values.numbers, place)
+            columns[name] = key_texts(self._key_table, values.numbers, place)
         columns |= zip(self._streams, values.columns.values(), strict=True)
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         if self._schema is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import mtlmon
+from tests.cli.process import mtlmon, shell
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib (mtlmon[plot]) is not installed")
@@ -98,3 +98,16 @@ def test_matplotlib_is_imported_only_for_pictures(files: tuple[Path, Path]) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("from_input", [False, True])
+def test_a_picture_of_a_text_log(tmp_path: Path, from_input: bool) -> None:
+    rules, log, target = tmp_path / "rules.mtl", tmp_path / "log", tmp_path / "picture.svg"
+    rules.write_text("unit s\nstream fails = count[0,9](failed)\npolicy few: fails < 2\n")
+    log.write_text("@1 failed\n@2 failed\n@7\n@30 failed\n")
+    named = '- < "$3"' if from_input else '"$3"'
+    script = f'$M streams --plot "$1" "$2" {named}'
+    assert shell(script, str(target), str(rules), str(log)) == (0, "", "")
+    picture = target.read_text()
+    for comment in ("fails", "few (2)", "time (s)"):
+        assert f"<!-- {comment} -->" in picture

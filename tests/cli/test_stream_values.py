@@ -226,9 +226,13 @@ def test_streams_from_standard_input(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "no policy file: name one"),
-        (["{s}"], "no log: name a table, or - for standard input"),
-        (["{s}", "-"], "the format of standard input is not known: add it"),
-        (["{s}", "log"], "the format of log is not known: add it"),
+        (["{s}"], "no log: name one, or - for standard input"),
+        (["{s}", "log"], "cannot read log: No such file or directory"),
+        (["{columns}", "log"], "columns.mtl uses columns of a table, but the log is read as text"),
+        (["{keys}", "log"], "keys.mtl declares the key of a table, but the log is read as text"),
+        (["{s}", "log", "--key", "x"], "--key works on tables, but log is read as a text log"),
+        (["{s}", "log", "--sort"], "--sort works on tables, but log is read as a text log"),
+        (["{s}", "a", "b"], "several text logs (a, b): name one at a time"),
         (["-", "-", "--format", "csv"], "streams and log cannot both come from standard input"),
         (["{s}", "none.csv"], "cannot read none.csv"),
         (["none.mtl", "log.csv"], "cannot read none.mtl"),
@@ -246,6 +250,8 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
         "t": "ts\n1\n",
         "empty": "policy p: q\n",
         "ticks": "unit s\nstream b = count[0,5]() + x every 10s\n",
+        "columns": "stream a = count[0,5](x > 1)\n",
+        "keys": "key x\nstream a = count[0,5]()\n",
         "instances": "stream c = 1 every 10\nstream d = c per ts every 10\n",
     }
     paths = {}

@@ -53,9 +53,10 @@ def from_log(text: str, rows: pa.Table) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     options: dict[str, Any] = {"key": file.key or (), "resolution": file.unit}
     with open_tables(rows, (), policies=file, streams=streams, **options) as log:
-        table = StreamTable(log, streams)
+        table = StreamTable(streams, log.partitions[0], log.keys, log.times)
         for events in log:
-            for batch in table.batches(events):
+            assert events.values is not None
+            for batch in table.batches(events.values):
                 found += batch.to_pylist()
     return found
 
