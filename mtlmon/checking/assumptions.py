@@ -80,7 +80,7 @@ class AssumptionWatch:
                 if count > one.limit:
                     self._keys.remove(one)
                     shown = visible(", ".join(columns))
-                    yield f"the log breaks 'assume {one}': it has {count:,} keys of {shown}"
+                    yield f"the log breaks {_shown(one)}: it has {count:,} keys of {shown}"
                     break
 
     def _note_rates(self, batch: EventBatch, source: EventSource) -> Iterator[str]:
@@ -102,7 +102,14 @@ class AssumptionWatch:
                 whose = f" of {visible(columns)} {visible(', '.join(table.key(number)))}"
             when = f"at time-stamp {first}" if first == last else f"from {first} to {last}"
             rows = "row" if rate.limit == 1 else "rows"
-            yield f"the log breaks 'assume {one}': more than {rate.limit:,} {rows}{whose} {when}"
+            excess_of = f"more than {rate.limit:,} {rows}{whose} {when}"
+            yield f"the log breaks {_shown(one)}: {excess_of}"
+
+
+def _shown(assumption: Assumption) -> str:
+    """An assumption as it is written, and its file, if there are several."""
+    of_file = "" if assumption.source is None else f" of {visible(assumption.source)}"
+    return f"'assume {assumption}'{of_file}"
 
 
 class _Rate:

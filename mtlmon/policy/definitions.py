@@ -259,9 +259,10 @@ class Assumption:
         limit: the largest number.
         unit: for rates, the unit of time, a key of `mtlmon.syntax.bounds.UNITS`; else None.
         keys: the key columns that it is about, if it is about keys; None for all of the run.
+        source: the name of its file, if there are several; else None.
     """
 
-    __slots__ = ("keys", "limit", "subject", "unit")
+    __slots__ = ("keys", "limit", "source", "subject", "unit")
 
     def __init__(
         self,
@@ -269,7 +270,9 @@ class Assumption:
         limit: int,
         unit: str | None,
         keys: frozenset[tuple[str, ...]] | None = None,
+        source: str | None = None,
     ) -> None:
+        self.source = source
         self.subject = subject
         self.limit = limit
         self.unit = unit

@@ -197,7 +197,7 @@ class _Joiner:
         default = file.key or ()
         keys = frozenset(default if policy.key is None else policy.key for policy in file.policies)
         self.file.assumptions += tuple(
-            one if has_one_key else Assumption(one.subject, one.limit, one.unit, keys)
+            Assumption(one.subject, one.limit, one.unit, None if has_one_key else keys, file.source)
             for one in file.assumptions
         )
 
