@@ -50,7 +50,7 @@ def report_end(work: PolicyWork) -> None:
     """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
     check, source, options = work.check, work.source, work.options
     note_skipped(source)
-    if work.is_complete and source.unseen_atoms:
+    if work.is_complete and (source.unseen_atoms or not check.event_count):
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
     if work.is_complete:
         note_waiting(source)

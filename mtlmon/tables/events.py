@@ -100,7 +100,7 @@ class TableEvents(BatchReader[EventBatch]):
         partitions: Sequence[tuple[str, ...]],
         environment: Environment,
         streams: StreamAtoms | None,
-        conditions: Collection[str],
+        named_atoms: Collection[str],
         pattern: LinePattern | None,
         typed: Callable[[pa.Schema], pa.Schema] | None,
     ) -> None:
@@ -143,8 +143,8 @@ class TableEvents(BatchReader[EventBatch]):
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.schema: pa.Schema | None = None
-        # A condition that is never true may be what one hopes for.
-        self._unseen = set(atoms) - set(conditions) - set(computed)
+        # A column or condition that is never true may be what one hopes for.
+        self._unseen = set(named_atoms)
         self._json_lines = JsonLinesReader(selection)
         self._pattern = pattern
         self._lines: LineReader | None = None
@@ -273,8 +273,18 @@ class TableEvents(BatchReader[EventBatch]):
 
     @property
     def unseen_atoms(self) -> tuple[str, ...]:
-        """The atoms that have not held at any event so far."""
-        return tuple(name for name in self._atoms if name in self._unseen)
+        """The atoms that no row has named so far, by a name of an event or a Boolean column.
+
+        Atoms that are defined by predicates, and columns that are never true, are not among them.
+        """
+        unseen = self._unseen if self._selection.event is not None else self._absent_columns
+        return tuple(name for name in self._atoms if name in unseen)
+
+    @property
+    def _absent_columns(self) -> Collection[str]:
+        """The columns that no row has had so far, although others have been read."""
+        is_json = all(isinstance(one, TableFile) and one.format == "jsonl" for one in self.sources)
+        return self._json_lines.absent_names if is_json and self.rows else ()
 
     @property
     def seen_names(self) -> list[str]:
@@ -676,7 +686,7 @@ class TableEvents(BatchReader[EventBatch]):
         return numbers
 
     def _note_seen(self, rows: UsableRows) -> None:
-        """Remove the atoms that hold in some row from the unseen ones; keep names for hints."""
+        """Remove the atoms that some row names from the unseen ones; keep names for hints."""
         if self._names is None and self._selection.event is not None:
             cells = self._selection.cells(rows.batch, self._selection.event)
             names: dict[str, None] = {}
@@ -684,13 +694,11 @@ class TableEvents(BatchReader[EventBatch]):
                 parts = cell.split(self._separator) if isinstance(cell, str) else cell or ()
                 names.update(dict.fromkeys(str(part) for part in parts))
             self._names = list(names)
-        letters = rows.letters
-        found = None if letters.names is None else np.bitwise_or.reduce(letters.names, axis=0)
+        names_of_rows = rows.letters.names
+        assert names_of_rows is not None
+        found = np.bitwise_or.reduce(names_of_rows, axis=0)
         for number, name in enumerate(self._atoms):
-            array = letters.booleans.get(number)
-            if (array is not None and array.true_count) or (
-                found is not None and int(found[number // 64]) >> (number % 64) & 1
-            ):
+            if int(found[number // 64]) >> (number % 64) & 1:
                 self._unseen.discard(name)
 
 

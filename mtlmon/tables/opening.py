@@ -175,7 +175,8 @@ def open_tables(
             for name in atoms
             if name in defined and name not in needs.remembering
         }
-    booleans = () if event is not None else [name for name in atoms if name not in defined]
+    of_log = [name for name in atoms if name not in defined]
+    booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
     selection = Selection(time, event, keys, booleans, used, option_names, hints)
     times = Times(time_unit, time_format, resolution)
@@ -206,7 +207,7 @@ def open_tables(
         [tuple(columns) for columns in partitions],
         environment,
         stream_atoms,
-        () if policies is None else policies.conditions,
+        () if event is None else of_log,
         lines,
         None if policies is None else partial(with_times, policies, environment),
     )

@@ -334,7 +334,7 @@ def test_the_end_of_time(command: Command, tmp_path: Path) -> None:
         assert done.output == "".join(
             f"{one.replace(' ', chr(9), 1)}\n" for one in lines.split(", ")
         )
-        assert done.errors == "mtlmon: no event has the atom q\n"
+        assert done.errors == ""
     done = command("--resolve", "--key", "k", "-e", RESPONSE, log)
     assert "mtlmon: 1 time-point undecided at the end of the log (see --end-time)" in done.errors
     done = command("--verdicts", "first", "--key", "k", "-e", f"({RESPONSE}) AND NOT q", log)
@@ -395,3 +395,26 @@ def test_misspelt_names_of_events(command: Command, tmp_path: Path) -> None:
     log.write_text("ts,what\n1,error|slow\n2,\n3,request\n")
     done = command("--verdicts", "none", "--event", "what", "-e", "NOT (eror AND slow)", log)
     assert done.errors == "mtlmon: no event has the atom eror; did you mean error?\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--event", "what"]])
+def test_what_is_there_and_never_true_is_not_missing(
+    command: Command, tmp_path: Path, options: list[str]
+) -> None:
+    """Columns that are never true, and declared atoms, are no misspelt names."""
+    rules, log, lines = tmp_path / "rules.mtl", tmp_path / "log.csv", tmp_path / "log.jsonl"
+    rules.write_text("atom large = x > 5\npolicy one: NOT (large AND never)\n")
+    log.write_text("ts,what,x,never\n1,p,1,\n2,p,2,false\n")
+    missing = "mtlmon: no event has the atom never\n" if options else ""
+    done = command("--verdicts", "none", *options, rules, log)
+    assert (done.status, done.errors) == (0, missing)
+    # rows of JSON lines may name only what is true, so this is all that is known of the atom
+    lines.write_text('{"ts": 1, "what": "p", "x": 1}\n')
+    done = command("--verdicts", "none", *options, rules, lines)
+    assert (done.status, done.errors) == (0, "mtlmon: no event has the atom never\n")
+
+
+def test_a_table_without_rows_is_noted(command: Command, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,p\n")
+    assert command("-e", "p", log).errors == "mtlmon: the log has no events\n"

@@ -21,7 +21,7 @@ from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.files import ByteStream, TableFile
@@ -88,6 +88,11 @@ class JsonLinesReader:
         for message in self.absent("no row has a column"):
             assert self._last_path is not None
             raise TableError(message, path=self._last_path)
+
+    @property
+    def absent_names(self) -> Collection[str]:
+        """The columns that no row has had so far."""
+        return self._absent
 
     def absent(self, subject: str) -> list[str]:
         """Messages about the columns that no row has had so far; none before there are rows.
