@@ -24,7 +24,7 @@ from mtlmon.cli.relations import (
     tell_findings,
     valid_analysis,
 )
-from mtlmon.cli.report import absent_atoms, plural, progress_for
+from mtlmon.cli.report import absent_atoms, broken_rows, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
@@ -345,6 +345,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
                 counts.append(("skipped", source.skipped, "that cannot be read"))
             if work.left_out:
                 counts.append(("left out", work.left_out, "rows of atoms, without a value"))
+            counts += broken_rows(work.assumptions)
             return check.summary(counts, "rows", seconds)
 
         return run_to_end(

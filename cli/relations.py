@@ -9,6 +9,7 @@ from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
 from mtlmon.cli.report import (
     absent_atoms,
+    broken_rows,
     counts_table,
     is_terminal,
     plural,
@@ -115,8 +116,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "--key is for policies without variables, and others are over the whole log: make "
             "the key an argument of atoms"
         )
-    if file.assumptions and not options.is_table:
-        raise Failure("assumptions about text logs do not work with variables yet: leave them out")
 
 
 def valid_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis:
@@ -367,7 +366,12 @@ def check_text(file: PolicyFile, options: Options) -> int:
     )
     signals = Signals(verdicts, is_held=has_checkpoints)
     progress = progress_for(log.size, verdicts, options)
-    loop = RowLoop(rows, check, points_at_once(options))
+    watch = None
+    if file.assumptions:
+        from mtlmon.checking.assumptions import AssumptionWatch
+
+        watch = AssumptionWatch(file.assumptions, options.unit, [()])
+    loop = RowLoop(rows, check, points_at_once(options), watch)
     work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
     def report(status: int, seconds: float) -> None:
@@ -392,6 +396,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
         counts = [("events", check.engine.point_count, "")]
         if rows.lines.skipped_count:
             counts.append(("skipped", rows.lines.skipped_count, "lines that cannot be read"))
+        counts += broken_rows(watch)
         return check.summary(counts, "events", seconds)
 
     return run_to_end(

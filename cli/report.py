@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Progress",
     "absent_atoms",
+    "broken_rows",
     "counts_table",
     "is_terminal",
     "name_list",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from mtlmon.cli.failure import note
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
 
 if TYPE_CHECKING:
+    from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile, VerdictFile
     from mtlmon.cli.pump import EndTime
@@ -48,9 +50,17 @@ class RowLoop:
         rows: reads the rows.
         check: takes the time-points.
         most_points: how many time-points are read at once.
+        assumptions: tells which assumptions the log breaks; None if nothing is assumed.
     """
 
-    def __init__(self, rows: RowSource, check: Check, most_points: int = DEFAULT_POINTS) -> None:
+    def __init__(
+        self,
+        rows: RowSource,
+        check: Check,
+        most_points: int = DEFAULT_POINTS,
+        assumptions: AssumptionWatch | None = None,
+    ) -> None:
+        self.assumptions = assumptions
         self.rows = rows
         self.check = check
         self.most_points = most_points
@@ -75,6 +85,9 @@ class RowLoop:
             # what comes before is written first
             self.check.run.settle()
             raise
+        if self.assumptions is not None:
+            for message in self.assumptions.note_times(self.check.engine.points.time_stamps()):
+                note(message)
         self.check.run.advance()
         return more and not self.is_stopped
 

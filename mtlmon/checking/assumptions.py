@@ -10,12 +10,16 @@ from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.sources import EventBatch, EventSource
     from mtlmon.policy.definitions import Assumption
+
+    # returns the number of each event's trace in a partition
+    _NumbersOf = Callable[[int], NDArray[np.uint32] | None]
 
 __all__ = ["AssumptionWatch"]
 
@@ -64,7 +68,22 @@ class AssumptionWatch:
         """
         if not self._keys and not self._rates:
             return
-        found = [*self._note_keys(source), *self._note_rates(batch, source)]
+        times = np.asarray(batch.time_stamps)
+        yield from self._note(times, batch.numbers_of, source.key_tables)
+
+    def note_times(self, times: bytes) -> Iterator[str]:
+        """Do as `note` for the next events of a log that is one trace without keys.
+
+        Args:
+            times: their time-stamps, 64 bits each.
+        """
+        if self._rates:
+            yield from self._note(np.frombuffer(times, np.int64), lambda _: None, (None,))
+
+    def _note(
+        self, times: NDArray[np.int64], numbers_of: _NumbersOf, tables: Sequence[KeyTable | None]
+    ) -> Iterator[str]:
+        found = [*self._note_keys(tables), *self._note_rates(times, numbers_of, tables)]
         self.broken += found
         yield from found
 
@@ -73,9 +92,9 @@ class AssumptionWatch:
         for _, rate in self._rates:
             rate.forget()
 
-    def _note_keys(self, source: EventSource) -> Iterator[str]:
+    def _note_keys(self, tables: Sequence[KeyTable | None]) -> Iterator[str]:
         for one in list(self._keys):
-            for columns, table in zip(self._partitions, source.key_tables, strict=True):
+            for columns, table in zip(self._partitions, tables, strict=True):
                 count = 0 if table is None or not one.is_about(columns) else len(table)
                 if count > one.limit:
                     self._keys.remove(one)
@@ -83,19 +102,20 @@ class AssumptionWatch:
                     yield f"the log breaks {_shown(one)}: it has {count:,} keys of {shown}"
                     break
 
-    def _note_rates(self, batch: EventBatch, source: EventSource) -> Iterator[str]:
-        times = np.asarray(batch.time_stamps)
+    def _note_rates(
+        self, times: NDArray[np.int64], numbers_of: _NumbersOf, tables: Sequence[KeyTable | None]
+    ) -> Iterator[str]:
         for one, rate in list(self._rates):
             if not any(other is one for other, _ in self._rates):
                 # broken in another partition
                 continue
-            numbers = None if rate.partition is None else batch.numbers_of(rate.partition)
+            numbers = None if rate.partition is None else numbers_of(rate.partition)
             excess = rate.excess(times, numbers)
             if excess is None:
                 continue
             first, last, number = excess
             self._rates = [entry for entry in self._rates if entry[0] is not one]
-            table = None if rate.partition is None else source.key_tables[rate.partition]
+            table = None if rate.partition is None else tables[rate.partition]
             whose = ""
             if table is not None and rate.partition is not None:
                 columns = ", ".join(self._partitions[rate.partition])

@@ -412,7 +412,6 @@ def test_the_rows_of_a_time_point_are_limited(command: Command, tmp_path: Path) 
     ("rules", "message"),
     [
         ("policy a per user: NOT p(x)\n", "policy a has variables, so it is over the whole log"),
-        ("assume keys <= 3\npolicy a: NOT p(x)\n", "assumptions about text logs do not work"),
         ("atom p(x) = y > 3\npolicy a: NOT p(x)\n", "says which rows of a table are rows of p"),
         ("policy a: p(x) IMPLIES NOT row.y = 3\n", "uses columns of a table, but the log is read"),
         ("policy a: p(x) IMPLIES q(y)\n", "nothing says which values"),
@@ -426,6 +425,27 @@ def test_what_does_not_fit_a_text_log_is_refused(
     done = command(tmp_path / "rules.mtl", tmp_path / "log")
     assert done.status == 2
     assert message in done.errors
+
+
+@pytest.mark.parametrize("given", [[], ["--slices", "2"]])
+@pytest.mark.parametrize("more", ["", "policy quiet: NOT noise\n"], ids=["alone", "mixed"])
+def test_logs_that_break_an_assumption(
+    command: Command, tmp_path: Path, given: list[str], more: str
+) -> None:
+    """Text logs and tables are told of in the same way, once."""
+    rules, log, table = (tmp_path / name for name in ("rules.mtl", "log", "log.csv"))
+    assumed = "unit ms\nassume rate <= 2/s\nassume rate <= 9/s\nassume keys <= 1\n"
+    stamps = [0, 999, 1000, 1500, 1999, 2500, 2501, 2502]
+    log.write_text("".join(f"@{stamp} p(a) p(b) p(c)\n" for stamp in stamps))
+    table.write_text("ts,x,noise\n" + "".join(f"{stamp},a,false\n" for stamp in stamps))
+    for own, declared in (log, ""), (table, "atom p(x) = x is not null\n"):
+        rules.write_text(f"{assumed}{declared}find a: p(x)\n{more}")
+        done = command("--summary", *given, rules, own)
+        lines = [one for one in done.errors.splitlines() if "assum" in one]
+        message = "the log breaks 'assume rate <= 2/s': more than 2 rows from 1000 to 1999"
+        assert lines[0] == f"mtlmon: {message}"
+        assert re.fullmatch("broken +1 +assumptions of the policy file", lines[1])
+        assert len(lines) == 2
 
 
 def test_atoms_of_tables_need_a_condition(command: Command, tables: tuple[Path, Path]) -> None:

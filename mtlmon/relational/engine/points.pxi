@@ -6,9 +6,11 @@ its bits, a Boolean as 0 or 1, a text as its number in a `KeyTable` of one colum
 nanoseconds since 1970. No cell is null or NaN, and -0.0 is written as 0.0.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython cimport final
 from libc.stdint cimport SIZE_MAX
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from mtlmon.arrays.native cimport Memory
 
@@ -124,6 +126,19 @@ cdef class PointBlock:
             place = self.row(atom)
             for k in range(len(cells)):
                 place[k] = cells[k]
+
+    def time_stamps(self):
+        """Return the time-stamps of the time-points that have not been read, 64 bits each."""
+        cdef size_t k
+        cdef size_t count = self.point_count - self.next
+        cdef bytes found = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
+        cdef char *place = PyBytes_AS_STRING(found)
+        for k in range(count):
+            memcpy(
+                place + k * sizeof(int64_t), &self.points[self.next + k].time_stamp,
+                sizeof(int64_t)
+            )
+        return found
 
     def sample(self, size_t most):
         """Return some of the rows, evenly spread: for each its atom's number and its cells."""
