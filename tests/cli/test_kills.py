@@ -10,10 +10,14 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.process import COMMAND, SECONDS, Ended, environment, mtlmon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KILLS = 4
 EVENTS = 40_000
@@ -109,10 +113,14 @@ def run_killed(
     source: random.Random,
     *,
     can_pipe: bool = True,
+    more: Callable[[], list[str]] = list,
 ) -> Ended:
-    """Start and kill the command so many times, then let it come to its end."""
+    """Start and kill the command so many times, then let it come to its end.
+
+    more: returns the arguments that change from one start to the next.
+    """
     for left in range(kills, -1, -1):
-        process, feeder = start(arguments, log, source, can_pipe)
+        process, feeder = start([*more(), *arguments], log, source, can_pipe)
         if left > 0:
             kill_somewhere(process, checkpoint, source)
         assert process.stderr is not None

@@ -80,6 +80,44 @@ def test_killed_runs_write_what_an_undisturbed_one_does(name: str, tmp_path: Pat
         assert sorted(tmp_path.iterdir()) == [checkpoint, log, output, rules]
 
 
+def told(errors: str) -> list[str]:
+    """What the command says but for which policies are not split."""
+    return [line for line in without_speed(errors) if "runs in one slice" not in line]
+
+
+@pytest.mark.parametrize("name", ["all", "first"])
+def test_killed_runs_go_on_with_other_slices(name: str, tmp_path: Path) -> None:
+    """Whatever the numbers of slices are, and how values are spread over them."""
+    options, policies, _ = RUNS[name]
+    source = random.Random(f"slices {name}")
+    names = ("rules.mtl", "log", "output", "checkpoint")
+    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules.write_text(policies)
+    log.write_bytes(make_log(source, POINTS, 0))
+    arguments = [*options, "--summary", "-o", str(output), str(rules)]
+    expected = mtlmon(*arguments, str(log))
+    answers = output.read_bytes()
+    assert answers
+    output.unlink()
+    arguments += ["--resume", "--checkpoint", str(checkpoint)]
+    arguments += ["--checkpoint-every", str(POINTS // 20)]
+    # the first run has none
+    slices = iter([0, *source.sample(range(1, 9), KILLS)])
+
+    def more() -> list[str]:
+        count = next(slices)
+        seed = ["--slice-seed", str(source.randint(1, 3))]
+        return ["--slices", str(count), *seed, "--threads", "2"] if count else []
+
+    done = run_killed(arguments, log, checkpoint, KILLS, source, more=more)
+    assert output.read_bytes() == answers
+    assert done.status == expected.status
+    if name != "first":
+        # slices take in whole blocks, so counts may go on behind the first violation
+        assert told(done.errors) == told(expected.errors)
+    assert sorted(tmp_path.iterdir()) == [checkpoint, log, output, rules]
+
+
 ON_TABLES = """\
 atom publish(user, file) = what = "publish"
 atom approve(user, file) = what = "approve"
