@@ -17,6 +17,7 @@ from mtlmon.cli.option_groups import (
 )
 from mtlmon.cli.option_rules import (
     check_checkpoint_options,
+    check_exit_options,
     check_monpoly_options,
     check_table_options,
     policy_files,
@@ -133,6 +134,7 @@ class Options(argparse.Namespace):
     explain_output: str | None
     explain_limit: int
     explain_formula: bool
+    fail_on_vacuous: bool
     report: str | None
     checkpoint: str | None
     checkpoint_every: tuple[Literal["events", "seconds"], float] | None
@@ -206,6 +208,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.log = options.logs[0]
     check_table_options(parser, options)
     check_monpoly_options(parser, options)
+    check_exit_options(parser, options)
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
     if (

@@ -154,7 +154,7 @@ def run(options: Options) -> int:
         from mtlmon.cli.monitoring import can_monitor, monitor_log
 
         name, formula = policy
-        if can_monitor(name, options):
+        if can_monitor(name, formula, options):
             return monitor_log(name, formula, options)
     from mtlmon.cli.policies import check_logs
 
@@ -316,7 +316,7 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
         return None, file
     (policy, *others) = file.policies
     has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
-    has_more = has_more or policy.tolerance is not None
+    has_more = has_more or policy.has_tolerance
     has_more = has_more or policy.is_find or policy.formula.is_first_order
     return None if others or has_more else (policy.name, policy.formula)
 

@@ -6,23 +6,39 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
 from mtlmon.cli.failure import note
-from mtlmon.cli.report import absent_atoms, plural
+from mtlmon.cli.report import absent_atoms, plural, policy_name
 
 if TYPE_CHECKING:
-    from mtlmon.checking import PolicyCounts
+    from mtlmon.checking import LogCheck, PolicyCounts
+    from mtlmon.checking.counts import Triggered
     from mtlmon.cli.policy_work import PolicyWork
     from mtlmon.policy import Policy
     from mtlmon.tables import TableEvents
 
     Source = TextLog | TableEvents
 
-__all__ = ["is_violated", "note_skipped", "note_waiting", "report_end"]
+__all__ = ["is_violated", "never_triggered", "note_skipped", "note_waiting", "report_end"]
 
 
-def is_violated(policy: Policy, counts: PolicyCounts) -> bool:
-    """Whether a policy is false more often than it may be."""
-    share = policy.tolerance
-    return counts.false > (0 if share is None else share * counts.events)
+def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | None = None) -> bool:
+    """Whether a policy is false more often than it may be.
+
+    A share is one of the time-points at which the left side of an implication held, if that is
+    counted and the policy itself is the implication; else of all time-points.
+    """
+    total = counts.events
+    if triggered is not None and triggered.is_own:
+        total = triggered.times
+    return not policy.allows(counts.false, total)
+
+
+def never_triggered(check: LogCheck) -> list[str]:
+    """Return the names of the policies whose left side held nowhere, as they are written."""
+    return [
+        policy_name(policy)
+        for policy, triggered in zip(check.policies, check.triggered, strict=True)
+        if triggered is not None and not triggered.times
+    ]
 
 
 def note_skipped(source: Source) -> None:
@@ -54,6 +70,9 @@ def report_end(work: PolicyWork) -> None:
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
     if work.is_complete:
         note_waiting(source)
+    if options.fail_on_vacuous:
+        for name in never_triggered(check):
+            note(f"{name} was never triggered (--fail-on-vacuous)")
     undecided = sum(counts.undecided for counts in check.counts)
     if work.is_complete and options.resolve and undecided:
         note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")

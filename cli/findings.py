@@ -7,6 +7,7 @@ import resource
 import shlex
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ from mtlmon.verdicts.arrays import verdict_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.checking import LogCheck, PolicyCounts, TextLog
+    from mtlmon.checking.counts import Triggered
     from mtlmon.checking.shown import Details
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
@@ -288,6 +290,12 @@ class Findings:
 
     def policy_report(self, policy: int) -> PolicyReport:
         """Return the results of a policy, with its keys if policies have different ones."""
+        return with_triggered(
+            self.keyed_report(policy), self.check.counts[policy], self.check.triggered[policy]
+        )
+
+    def keyed_report(self, policy: int) -> PolicyReport:
+        """Return the results of a policy without how often its left side held."""
         collector = self.collectors[policy]
         if not self.keys.has_keys(policy):
             return collector.report()
@@ -326,6 +334,17 @@ class Findings:
             key = number if self.keys.has_keys(policy) else None
             details = self.details_of(violation)
             self.collectors[policy].explain(time_stamp, offset, key, proof, details)
+
+
+def with_triggered(
+    report: PolicyReport, counts: PolicyCounts, triggered: Triggered | None
+) -> PolicyReport:
+    """Add to a report how often the left side of an implication held, if that was counted."""
+    if triggered is None:
+        return report
+    has_share = triggered.is_own and triggered.times
+    share = counts.false / triggered.times if has_share else None
+    return replace(report, triggered=triggered.times, triggered_share=share)
 
 
 def save_report(data: ReportData, options: Options) -> None:

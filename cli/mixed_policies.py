@@ -25,6 +25,7 @@ from mtlmon.cli.policies import (
     shown_in,
     statuses,
     text_atoms,
+    wants_triggered,
 )
 from mtlmon.cli.relation_readers import rewind, table_reader, text_reader
 from mtlmon.cli.relations import engine_for, require_no_conditions, valid_analysis
@@ -77,6 +78,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         threads=options.threads,
         has_whole=True,
         passes_time=options.idle is not None,
+        counts_triggered=wants_triggered(file.policies, options),
     )
     if not options.is_table:
         require_no_keys(check, file, options)

@@ -6,7 +6,7 @@ from mtlmon._core import Monitor
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import MonitoredText, Pump
-from mtlmon.cli.report import name_list, progress_for, report_end, summary
+from mtlmon.cli.report import name_list, progress_for, report_end, summary, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import TextMonitor, policy_label
@@ -27,15 +27,22 @@ __all__ = ["can_monitor", "monitor_log"]
 PLENTY_OF_MEMORY = 64 << 20
 
 
-def can_monitor(name: str | None, options: Options) -> bool:
+def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
     """Whether `monitor_log` supports the options; otherwise use `check_logs`.
 
     Args:
         name: the name of the policy, if it has one.
+        formula: the formula of the policy.
         options: the options of the command line.
     """
-    if options.report is not None or options.explain:
+    if options.report is not None or options.explain or options.fail_on_vacuous:
         return False
+    if name is not None and options.checkpoint is None and wants_summary(options.summary):
+        # The summary of a named policy says how often the left side of an implication held.
+        from mtlmon.analysis.antecedent import antecedent_of
+
+        if antecedent_of(formula) is not None:
+            return False
     return name is None or len(policy_label(name, line_format(options))) <= MAX_LABEL_BYTES
 
 

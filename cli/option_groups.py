@@ -238,6 +238,11 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         help="the Boolean value of every time-point instead of equivalences; memory grows with "
         "the undecided time-points",
     )
+    group.add_argument(
+        "--fail-on-vacuous",
+        action="store_true",
+        help="exit status 1 also if the left side of a policy 'p IMPLIES q' never holds",
+    )
     group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     group.add_argument(
         "--output-format",

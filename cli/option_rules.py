@@ -43,6 +43,17 @@ def check_table_options(parser: Parser, options: Options) -> None:
         )
 
 
+def check_exit_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if options for the exit status do not work with others."""
+    if options.fail_on_vacuous and options.given_verdicts == "first":
+        parser.error(
+            "--fail-on-vacuous does not work with --verdicts first, which stops before the end of "
+            "the log: use --verdicts false"
+        )
+    if options.fail_on_vacuous and options.signature is not None:
+        parser.error("--fail-on-vacuous does not work with --signature: leave it out")
+
+
 def check_monpoly_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options for MonPoly's files stand without a signature."""
     if options.signature is not None:

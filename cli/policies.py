@@ -16,7 +16,7 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import is_terminal, name_list, progress_for
+from mtlmon.cli.report import is_terminal, name_list, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.engine.native import MemoryLimit
@@ -68,6 +68,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
         passes_time=options.idle is not None,
+        counts_triggered=wants_triggered(policies, options),
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -162,14 +163,14 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) ->
 
     def report(status: int, seconds: float) -> None:
         work.report_end()
-        if options.explain and status == VIOLATION:
+        if options.explain and status == VIOLATION and work.has_violation():
             work.explain(again)
         if options.report is not None:
             write_report(work, again, seconds, status, signals)
 
     return run_to_end(
         pump,
-        has_violation=work.has_violation,
+        has_violation=work.fails,
         report=report,
         summary=work.summary,
         wants_summary=options.summary,
@@ -233,6 +234,19 @@ def write_report(
         lambda: work.write_report(again, seconds, is_interrupted=True), REPORT_SECONDS
     ):
         note(f"{work.options.report} was not written: there was no time for it")
+
+
+def wants_triggered(policies: Sequence[Policy], options: Options) -> bool:
+    """Whether anything depends on how often the left sides of implications hold.
+
+    A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
+    on the terminal whether a later run can continue from the checkpoint.
+    """
+    if options.fail_on_vacuous or any(policy.tolerance is not None for policy in policies):
+        return True
+    return options.report is not None or (
+        options.checkpoint is None and wants_summary(options.summary)
+    )
 
 
 def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
-from mtlmon.cli.endings import is_violated, report_end
+from mtlmon.cli.endings import is_violated, never_triggered, report_end
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.report import plural, policies_summary
@@ -250,7 +250,14 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     def has_violation(self) -> bool:
         """Whether a policy is violated more often than it may be."""
-        return any(map(is_violated, self.check.policies, self.check.counts))
+        check = self.check
+        return any(map(is_violated, check.policies, check.counts, check.triggered))
+
+    def fails(self) -> bool:
+        """Whether the exit status is that of a violation."""
+        if self.options.fail_on_vacuous and never_triggered(self.check):
+            return True
+        return self.has_violation()
 
     def report_end(self) -> None:
         """Mention what the verdicts do not show."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import VerdictFile
     from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import Policy
     from mtlmon.tables import TableEvents
     from mtlmon.text.head import LogHead
 
@@ -31,12 +32,14 @@ __all__ = [
     "name_list",
     "plural",
     "policies_summary",
+    "policy_name",
     "progress_for",
     "report_end",
     "resolving_summary",
     "show_summary",
     "streams_summary",
     "summary",
+    "wants_summary",
 ]
 
 REFRESH_SECONDS = 0.1
@@ -101,11 +104,16 @@ def progress_for(size: int, verdicts: VerdictFile, options: Options) -> Progress
     return Progress(size if is_shown else 0)
 
 
+def wants_summary(wanted: bool | None) -> bool:
+    """Whether a summary is printed, by the option; if that is not given, only on a terminal."""
+    if sys.stderr is None:
+        return False
+    return is_terminal(sys.stderr) if wanted is None else wanted
+
+
 def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
     """Print a summary if it is wanted; if that is not specified, only on a terminal."""
-    if wanted is None:
-        wanted = is_terminal(sys.stderr)
-    if wanted and sys.stderr is not None:
+    if wants_summary(wanted):
         say(f"{make()}\n")
 
 
@@ -191,17 +199,50 @@ def policies_summary(
     rows += key_rows(check, source) + broken_rows(assumptions)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
+    used = triggered_lines(check)
     if len(counts) == 1 and not check.policies[0].text:
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
-        return table(rows, count, what, seconds)
+        return f"{table(rows, count, what, seconds)}{used}"
     cells = [["policy", "true", "false", "undecided"]]
     cells += [
         [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
         for policy, one in zip(check.policies, counts, strict=True)
     ]
     texts = [visible(policy.text) for policy in check.policies]
-    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}"
+    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
+
+
+def triggered_lines(check: LogCheck) -> str:
+    """Say of each implication how often its left side held, behind an empty line."""
+    from mtlmon.syntax.report import visible
+
+    lines = []
+    for policy, counts, triggered in zip(
+        check.policies, check.counts, check.triggered, strict=True
+    ):
+        if triggered is None:
+            continue
+        if not triggered.times:
+            name = policy_name(policy)
+            lines.append(f"warning: {name} was never triggered, so nothing was checked")
+            continue
+        remarks = []
+        if triggered.is_own:
+            remarks.append(f"{100 * counts.false / triggered.times:.1f}%")
+        if policy.has_tolerance:
+            remarks.append(policy.tolerance_text)
+        remark = f" ({', '.join(remarks)})" if remarks else ""
+        held = f"{visible(policy.name or 'formula')}: {triggered.times:,} triggered"
+        lines.append(f"{held}, {counts.false:,} violated{remark}, {counts.undecided:,} open")
+    return "".join(["\n", *(f"\n{line}" for line in lines)]) if lines else ""
+
+
+def policy_name(policy: Policy) -> str:
+    """Return the name of a policy for messages."""
+    from mtlmon.syntax.report import visible
+
+    return "the formula" if policy.name is None else f"policy {visible(policy.name)}"
 
 
 def counts_table(cells: list[list[str]], texts: list[str]) -> str:

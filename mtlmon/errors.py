@@ -33,6 +33,8 @@ __all__ = [
     "UndecidedError",
     "UnitError",
     "UnknownAtomWarning",
+    "VacuousError",
+    "VacuousWarning",
     "ViolationError",
 ]
 
@@ -328,6 +330,22 @@ class ViolationError(MtlmonError, AssertionError):
         self.time_point = time_point
         self.is_undecided = is_undecided
         super().__init__(report)
+
+
+class VacuousError(MtlmonError, AssertionError):
+    """An implication holds of a trace only because its left side holds nowhere.
+
+    Attributes:
+        formula: that was asserted.
+    """
+
+    def __init__(self, message: str, *, formula: Formula) -> None:
+        self.formula = formula
+        super().__init__(message)
+
+
+class VacuousWarning(UserWarning):
+    """An implication holds of a trace only because its left side holds nowhere."""
 
 
 class UnknownAtomWarning(UserWarning):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckNumbers", "damaged", "opened", "sealed"]
 
 _MAGIC = b"mtlmon check"
-_VERSION = 4
+_VERSION = 5
 _DIGEST_BYTES = 8
 # Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
 _NUMBERS = struct.Struct("<?Qqq")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["PolicyCounts"]
+__all__ = ["PolicyCounts", "Triggered"]
 
 
 class PolicyCounts(NamedTuple):
@@ -24,3 +24,16 @@ class PolicyCounts(NamedTuple):
     def undecided(self) -> int:
         """The number of time-points that have no verdict."""
         return self.events - self.true - self.false
+
+
+class Triggered(NamedTuple):
+    """How often the left side of an implication held.
+
+    Attributes:
+        times: at how many time-points.
+        is_own: whether the policy itself is the implication, so that only these time-points can
+            violate it; otherwise operators such as ALWAYS are around the implication.
+    """
+
+    times: int
+    is_own: bool

@@ -12,6 +12,7 @@ from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.feeding import Feeder
 from mtlmon.checking.idle_keys import IdleKeys
 from mtlmon.checking.partitions import partitions_of
+from mtlmon.checking.triggered import Companions
 from mtlmon.drive.native import (
     KeyedMonitors,
     PolicyMonitors,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from mtlmon.checking.clocks import EndTime
+    from mtlmon.checking.counts import Triggered
     from mtlmon.checking.row_offsets import RowOffsets
     from mtlmon.checking.shown import Messages
     from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers
@@ -79,11 +81,12 @@ class LogCheck:
         gets_all_ticks: whether the source leaves out no ticks; see `repeats_ticks`.
         passes_time: whether `pass_time` will be called.
         has_whole: whether one of the partitions is the whole log, whatever policies need.
+        counts_triggered: whether to count how often the left sides of implications hold. Not
+            possible with "first", as a check that stops leaves the rest of the log unread.
 
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
         partitions: how the policies divide the log into traces; the source has the same partitions.
-        monitors: the native monitors, by policy.
         first_time_stamp: the first time-stamp of the log, or None before the first event.
         position: the number of events of the log that have been checked, including those of the
             runs whose snapshots this one continues.
@@ -119,6 +122,7 @@ class LogCheck:
         gets_all_ticks: bool = False,
         passes_time: bool = False,
         has_whole: bool = False,
+        counts_triggered: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         if any(policy.is_find or policy.formula.is_first_order for policy in policies):
@@ -126,7 +130,11 @@ class LogCheck:
 
             refuse_first_order(policies)
         self.messages: Messages | None = None
-        self._clocks = [clock_of(policy) for policy in self.policies]
+        # Companions come behind the policies, and their verdicts are only counted.
+        has_companions = counts_triggered and verdicts != "first"
+        self._companions = Companions(self.policies if has_companions else ())
+        monitored = (*self.policies, *self._companions.policies)
+        self._clocks = [clock_of(policy) for policy in monitored]
         self._has_clocks = any(clock is not None for clock in self._clocks)
         self._has_ticks = any(one is not None and one.has_ticks for one in self._clocks)
         waits = [one is not None and one.waits for one in self._clocks]
@@ -135,21 +143,23 @@ class LogCheck:
             refuse_waiting(verdicts, advances=advance_every is not None)
         keys = (policy.key for policy in self.policies)
         self.partitions = partitions_of(keys, key, has_whole=has_whole)
+        of_policies = self.partitions.of_policies
+        self._partition_of = [*of_policies, *(of_policies[k] for k in self._companions.owners)]
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
         self.memory = max_memory
-        self.memory.note("formula", formula_bytes(*(policy.formula for policy in policies)))
-        self.monitors: list[KeyedMonitors] = []
+        self.memory.note("formula", formula_bytes(*(policy.formula for policy in monitored)))
+        self._monitors: list[KeyedMonitors] = []
         held = 0
-        for policy in policies:
-            own_clocks = waits[len(self.monitors)]
-            self.monitors.append(
+        for policy in monitored:
+            own_clocks = waits[len(self._monitors)]
+            self._monitors.append(
                 KeyedMonitors(policy.formula, mode, bdd=bdd, own_clocks=own_clocks)
             )
             if self.memory.limit is not None:
-                self.monitors[-1].set_limit(self.memory, len(policies))
+                self._monitors[-1].set_limit(self.memory, len(monitored))
             # With many policies, the limit may already be exceeded here.
-            held += self.monitors[-1].held_bytes
+            held += self._monitors[-1].held_bytes
             self.memory.note("expressions", held)
             self.memory.check()
         self.memory.note("expressions", 0)
@@ -164,41 +174,44 @@ class LogCheck:
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._collects_first = collect and self._wants_first
         self._threads = threads
-        delays = None
+        delays: list[int | None] | None = None
         self._ticks_wait = False
         if advance_every is not None or passes_time:
             # Where rows wait for later values, time alone decides nothing.
             delays = [
                 None if has_waiting else decision_delay(policy.formula)
-                for policy, has_waiting in zip(policies, waits, strict=True)
+                for policy, has_waiting in zip(self.policies, waits, strict=False)
             ]
+            # Nothing that time decides of companions is waited for.
+            delays += [None] * len(self._companions.policies)
             self._ticks_wait = any(
                 delay and period_of(clock) is not None
                 for delay, clock in zip(delays, self._clocks, strict=True)
             )
         self._native = PolicyMonitors(
-            self.monitors,
+            self._monitors,
+            shown=len(self.policies),
             verdicts="none" if verdicts == "first" else verdicts,
             resolve=resolve,
             collect=collect and not self._wants_first,
             find_first=self._wants_first,
             delays=delays,
-            partitions=list(self.partitions.of_policies),
+            partitions=self._partition_of,
             memory=self.memory,
         )
         self.repeats_ticks = self._has_ticks and not self._wants_first and not gets_all_ticks
         if self.repeats_ticks:
             self._native.run_ticks([period_of(clock) for clock in self._clocks])
-        self.slice_events = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
+        self.slice_events = max(_SLICE_EVENTS // len(self._monitors), _LEAST_EVENTS)
         if self.memory.limit is not None:
-            share = self.memory.limit // 8 // len(self.monitors)
+            share = self.memory.limit // 8 // len(self._monitors)
             self.slice_events = max(1, min(self.slice_events, share // _VERDICT_BYTES))
         self._advance_every = advance_every
         count = len(self.partitions.columns)
         self.position = 0
         # For each partition whose policies choose rows, the offsets of its rows.
         self._row_offsets: list[RowOffsets | None] = [None] * count
-        for partition, clock in zip(self.partitions.of_policies, self._clocks, strict=True):
+        for partition, clock in zip(self._partition_of, self._clocks, strict=True):
             if clock is not None and clock.atom is not None:
                 from mtlmon.checking.row_offsets import RowOffsets
 
@@ -206,7 +219,7 @@ class LogCheck:
         self._idle = IdleKeys(self._native, self._row_offsets)
         self._feeder = Feeder(
             self._native,
-            len(self.monitors),
+            len(self._monitors),
             threads=threads,
             advance_every=advance_every,
             has_clocks=self._has_clocks,
@@ -248,6 +261,19 @@ class LogCheck:
         return self._native.violations
 
     @property
+    def monitors(self) -> list[KeyedMonitors]:
+        """The native monitors, by policy."""
+        return self._monitors[: len(self.policies)]
+
+    @property
+    def triggered(self) -> list[Triggered | None]:
+        """For each policy how often its left side held; None if it has none, or is not counted."""
+        if not self._companions.policies:
+            return [None] * len(self.policies)
+        hidden = self._monitors[len(self.policies) :]
+        return self._companions.triggered([one.counters["true"] for one in hidden])
+
+    @property
     def counts(self) -> list[PolicyCounts]:
         """The counts by policy."""
         first = self._native.first
@@ -269,8 +295,8 @@ class LogCheck:
     def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
         """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
         atoms: list[dict[When, dict[str, None]]] = [{} for _ in self.partitions.columns]
-        partitions = self.partitions.of_policies
-        for partition, one, clock in zip(partitions, self.monitors, self._clocks, strict=True):
+        every = zip(self._partition_of, self._monitors, self._clocks, strict=True)
+        for partition, one, clock in every:
             when: When = _ROWS
             if clock is not None and clock.period is not None:
                 assert isinstance(clock.period, int | tuple)
@@ -284,13 +310,13 @@ class LogCheck:
     @property
     def clocks(self) -> list[Clock | None]:
         """For each policy its time-points, with periods in units of time; None for all rows."""
-        return list(self._clocks)
+        return self._clocks[: len(self.policies)]
 
     @property
     def state_bytes(self) -> list[int]:
         """The bytes that the states of all keys take by partition, without the keys themselves."""
         counts = [0] * len(self.partitions.columns)
-        for partition, one in zip(self.partitions.of_policies, self.monitors, strict=True):
+        for partition, one in zip(self._partition_of, self._monitors, strict=True):
             counts[partition] += one.counters["bytes"]
         return counts
 
@@ -373,9 +399,9 @@ class LogCheck:
             self._native.first.with_keys()
         if self.messages is not None:
             self.messages.add(batch)
-        partitions = self.partitions.of_policies
+        partitions = self._partition_of
         offsets = self._row_offsets
-        chosen = points_of(batch, self.monitors, partitions, self._clocks, offsets)
+        chosen = points_of(batch, self._monitors, partitions, self._clocks, offsets)
         events, own_numbers, places = chosen.events, chosen.numbers, chosen.places
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []
@@ -499,8 +525,8 @@ class LogCheck:
     def _event_counts(self) -> list[int]:
         """How many time-points each policy has had, if that may be needed."""
         if not self._has_clocks or not self._wants_first:
-            return [0] * len(self.monitors)
-        return [one.counters["events"] for one in self.monitors]
+            return [0] * len(self._monitors)
+        return [one.counters["events"] for one in self._monitors]
 
     def snapshot(self) -> bytes:
         """Return the state of the check after `position` events as bytes for `restore`.
@@ -571,6 +597,10 @@ class LogCheck:
             ("policies on other time-points", list(map(str, self._clocks))),
             ("another selection of verdicts", self._selection),
             ("another period after which all keys advance", self._advance_every),
+            (
+                "a check that counts other left sides of implications (--fail-on-vacuous)",
+                [str(policy.formula) for policy in self._companions.policies],
+            ),
         ]
 
     def close(self) -> None:

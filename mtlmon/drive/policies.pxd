@@ -54,6 +54,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef Part *parts
     cdef Source *sources
     cdef uint32_t policy_count
+    cdef uint32_t shown_count       # policies with verdicts; the others are only counted
     # policies of one partition have the same streams
     cdef uint32_t *partition_of     # by policy
     cdef readonly uint32_t partition_count

@@ -30,7 +30,7 @@ from mtlmon.engine.native cimport (
     NO_LIMIT,
     reserve,
 )
-from mtlmon.text.native cimport VerdictFilter
+from mtlmon.text.native cimport FILTER_NONE, VerdictFilter
 from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
 from mtlmon.traces.native cimport NO_NUMBER
 
@@ -58,6 +58,7 @@ cdef class PolicyMonitors(MemoryHolder):
         executor: an executor of concurrent.futures, whose threads process policies; None to use
             only the calling thread.
         memory: the limit for everything together, which is checked every few thousand events.
+        shown: how many policies have verdicts; those behind them are only counted. None means all.
 
     Attributes:
         executor: as given; can be set between two calls.
@@ -73,7 +74,7 @@ cdef class PolicyMonitors(MemoryHolder):
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
         bint collect=False, bint find_first=False, list delays=None, list partitions=None,
-        executor=None, MemoryLimit memory=None
+        executor=None, MemoryLimit memory=None, shown=None
     ):
         cdef KeyedMonitors one
         cdef uint32_t policy
@@ -105,14 +106,21 @@ cdef class PolicyMonitors(MemoryHolder):
         self.executor = executor
         self.verdicts = VerdictRows()
         self.violations = VerdictRows()
+        self.shown_count = self.policy_count
+        if shown is not None:
+            if not 0 < shown <= len(monitors):
+                raise ValueError("expected at least one policy with verdicts")
+            self.shown_count = shown
         if find_first:
             self.first = FirstViolation(self.policy_count)
         self.delivery = Delivery(
             self.verdicts, filter, resolve, self.policy_count,
             self.violations if collect else None, self.first,
         )
-        if self.delivery.resolver is None:
-            for one in monitors:
+        for policy, one in enumerate(monitors):
+            if policy >= self.shown_count:
+                one.filter = FILTER_NONE
+            elif self.delivery.resolver is None:
                 one.filter = filter
         self.memory = MemoryLimit() if memory is None else memory
         self.batch = min(
@@ -148,14 +156,18 @@ cdef class PolicyMonitors(MemoryHolder):
             periods: for each policy its period, or None if all its events are given.
         """
         cdef KeyedMonitors one
-        cdef VerdictFilter filter = self.delivery.filter
+        cdef VerdictFilter filter
+        cdef uint32_t policy
+        cdef bint collects
         if self.first is not None or len(periods) != <Py_ssize_t> self.policy_count:
             raise ValueError("expected a period or None for each policy, and no first violation")
-        for one, period in zip(self.monitors, periods):
+        for policy, (one, period) in enumerate(zip(self.monitors, periods)):
+            filter = self.delivery.filter if policy < self.shown_count else FILTER_NONE
+            collects = self.delivery.violations is not None and policy < self.shown_count
             if period is not None:
                 one.ticking = TickRuns(
                     one.streams, period,
-                    not passes(filter, VERDICT_FALSE) and self.delivery.violations is None,
+                    not passes(filter, VERDICT_FALSE) and not collects,
                     not passes(filter, VERDICT_TRUE),
                 )
 

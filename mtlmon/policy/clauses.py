@@ -231,16 +231,18 @@ class PolicyClauses:
         key: the key columns, or None.
         clock: the time-points, or None for all rows.
         tolerance: the share of time-points at which it may be violated, or None.
+        most: the number of time-points at which it may be violated, or None.
         severity: a word, or None.
     """
 
-    __slots__ = ("clock", "key", "severity", "text", "tolerance")
+    __slots__ = ("clock", "key", "most", "severity", "text", "tolerance")
 
     def __init__(self) -> None:
         self.text = ""
         self.key: tuple[str, ...] | None = None
         self.clock: Clock | None = None
         self.tolerance: Fraction | None = None
+        self.most: int | None = None
         self.severity: str | None = None
 
     def read(self, clauses: ClauseReader, scope: Scope, *, is_trigger: bool) -> None:
@@ -264,15 +266,18 @@ class PolicyClauses:
         clauses.require_end(f"':' (before it can be, in this order: {order})")
 
     def read_tolerance(self, clauses: ClauseReader) -> None:
-        """Read `most NUMBER %`, which follows the word `at`."""
+        """Read `most NUMBER [%]`, which follows the word `at`."""
         if not clauses.take("most"):
             raise clauses.expected("most", "as in at most 1%")
-        share = clauses.number("a number") / 100
-        if share > 1:
-            raise clauses.error("a share is at most 100%")
-        if not clauses.take_sign("%"):
-            raise clauses.expected("'%'", "as in at most 1%")
-        self.tolerance = share
+        number = clauses.number("a number")
+        if clauses.take_sign("%"):
+            if number > 100:
+                raise clauses.error("a share is at most 100%")
+            self.tolerance = number / 100
+        elif number.denominator == 1:
+            self.most = int(number)
+        else:
+            raise clauses.expected("'%'", "as in at most 1%; a number of violations is whole")
 
 
 def read_clock(clauses: ClauseReader, scope: Scope) -> Clock | None:

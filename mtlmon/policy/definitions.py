@@ -83,6 +83,7 @@ class Policy:
         text: what the policy means, in words; empty if the file does not say.
         clock: the time-points, or None for all rows.
         tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
+        most: the number of time-points at which it may be violated, or None.
         severity: how serious a violation is, or None.
         message: for a trigger, the text of its violations, with names of `PolicyFile.shown` for the
             expressions; None if there is none.
@@ -95,6 +96,7 @@ class Policy:
         "is_find",
         "key",
         "message",
+        "most",
         "name",
         "severity",
         "text",
@@ -112,6 +114,7 @@ class Policy:
         text: str = "",
         clock: Clock | None = None,
         tolerance: Fraction | None = None,
+        most: int | None = None,
         severity: str | None = None,
         message: tuple[Message, tuple[str, ...]] | None = None,
         is_find: bool = False,
@@ -124,8 +127,34 @@ class Policy:
         self.text = text
         self.clock = clock
         self.tolerance = tolerance
+        self.most = most
         self.severity = severity
         self.message = message
+
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether it may be violated at some time-points."""
+        return self.tolerance is not None or self.most is not None
+
+    @property
+    def tolerance_text(self) -> str:
+        """How often it may be violated, as in its file; empty if it may not."""
+        if self.most is not None:
+            return f"at most {self.most}"
+        return "" if self.tolerance is None else f"at most {float(100 * self.tolerance):g}%"
+
+    def allows(self, violations: int, time_points: int) -> bool:
+        """Whether it may be violated so many times.
+
+        Args:
+            violations: the number of violated time-points.
+            time_points: the number that a share is of: the time-points at which the left side of an
+                implication held, or all of them.
+        """
+        if self.most is not None:
+            return violations <= self.most
+        share = 0 if self.tolerance is None else self.tolerance
+        return violations <= share * time_points
 
     def __repr__(self) -> str:
         return f"<Policy {self.name or 'without a name'}>"

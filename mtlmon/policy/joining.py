@@ -241,6 +241,7 @@ class _Joiner:
             text=policy.text,
             clock=renamer.clock(policy.clock),
             tolerance=policy.tolerance,
+            most=policy.most,
             severity=policy.severity,
             message=message,
             is_find=policy.is_find,

@@ -71,6 +71,7 @@ class PolicyReader:
             text=clauses.text,
             clock=clauses.clock,
             tolerance=clauses.tolerance,
+            most=clauses.most,
             severity=clauses.severity,
             message=message_text,
             is_find=declaration.kind == FIND,

@@ -158,6 +158,9 @@ class PolicyReport:
             time-points; else None.
         text: what the policy means, in words; empty if the policy does not say.
         severity: how serious a violation is, in a word, or None.
+        triggered: for an implication, at how many time-points its left side held, if that is known.
+        triggered_share: the share of these that violate the policy, from 0 to 1; None if there are
+            none, or if operators such as ALWAYS are around the implication.
         time_points: the number of all time-points.
     """
 
@@ -173,6 +176,8 @@ class PolicyReport:
     valuations: int | None = None
     text: str = ""
     severity: str | None = None
+    triggered: int | None = None
+    triggered_share: float | None = None
 
     @property
     def time_points(self) -> int:

@@ -6,7 +6,13 @@
 - `mtlmon.testing.strategies` generates formulas and traces with hypothesis.
 """
 
-from mtlmon.errors import TraceError, UnknownAtomWarning, ViolationError
+from mtlmon.errors import (
+    TraceError,
+    UnknownAtomWarning,
+    VacuousError,
+    VacuousWarning,
+    ViolationError,
+)
 from mtlmon.testing.checking import Result, assert_holds, check
 from mtlmon.testing.live import LiveMonitor
 from mtlmon.testing.logs import LogHandler, LogRule, log_events
@@ -18,6 +24,8 @@ __all__ = [
     "Result",
     "TraceError",
     "UnknownAtomWarning",
+    "VacuousError",
+    "VacuousWarning",
     "ViolationError",
     "assert_holds",
     "check",

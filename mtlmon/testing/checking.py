@@ -8,6 +8,7 @@ from mtlmon.errors import EventTypeError, TimeStampError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of, events_with_conditions
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions, record
+from mtlmon.testing.vacuity import left_side
 from mtlmon.verdicts.native import Resolution
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.testing.recording import AtEnd, EndTime, Events, Mode, Pair
     from mtlmon.testing.relations import RelationalRecording
     from mtlmon.testing.seen import Unknown
+    from mtlmon.testing.vacuity import LeftSide, Vacuous
 
 __all__ = ["Result", "assert_holds", "check"]
 
@@ -206,12 +208,20 @@ def assert_holds(
     atoms: Sequence[str] | None = None,
     keep: int | None = DEFAULT_KEEP,
     unknown: Unknown = None,
+    vacuous: Vacuous = "ignore",
 ) -> None:
     """Assert that every time-point of a trace satisfies a formula.
 
-    The arguments are those of `check`. Reading stops at the first violation that becomes known.
+    The other arguments are those of `check`. Reading stops at the first violation that becomes
+    known.
+
+    Args:
+        vacuous: what to do if the formula is an implication whose left side holds nowhere, so that
+            the trace says nothing about it: "warn" (`VacuousWarning`), "error" or "ignore". ALWAYS
+            and HISTORICALLY can be around the implication.
 
     Raises:
+        VacuousError: the left side of the implication holds nowhere, and `vacuous="error"`.
         ViolationError: a time-point violates the formula, or is undecided at the end of the trace
             while `at_end="decided"`. It is an AssertionError whose message is the full report.
         FormulaError, TraceError, TimeStampError, LogError, EventTypeError: as `check` does.
@@ -221,18 +231,25 @@ def assert_holds(
     __tracebackhide__ = True
     read = read_conditions(formula, unit)
     recording = record(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
+    left = left_side(recording, vacuous)
     verdicts: Iterable[Verdict | Answer]
     if isinstance(recording, Recording):
-        verdicts = _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time)
+        events = _events(recording, trace, time, unit, atoms)
+        verdicts = _verdicts(recording, events, end_time, left)
     else:
         verdicts = _answers(recording, trace, time, unit, atoms, end_time)
     for verdict in verdicts:
         if verdict.value is False:
             raise report.violation(recording, (verdict.time_stamp, verdict.offset))
     is_open = bool(recording.undecided) and at_end == "decided"
-    recording.seen.finish(recording.event_count, has_failed=is_open)
+    if left is not None:
+        left.finish(end_time)
+    has_failed = is_open or (left is not None and left.is_failure)
+    recording.seen.finish(recording.event_count, has_failed=has_failed)
     if is_open:
         raise report.undecided(recording)
+    if left is not None:
+        left.tell()
 
 
 def _relational_result(
@@ -300,7 +317,12 @@ def _events(
     )
 
 
-def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -> Iterator[Verdict]:
+def _verdicts(
+    recording: Recording,
+    events: Iterator[Pair],
+    end_time: EndTime,
+    left: LeftSide | None = None,
+) -> Iterator[Verdict]:
     __tracebackhide__ = True
     step, keep = recording.monitor.step, recording.pairs.append
     seen, missing = recording.seen, recording.seen.missing
@@ -311,6 +333,8 @@ def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -
             number = recording.event_count
             raise type(error)(f"event {number}: {error}", index=number) from None
         keep(event)
+        if left is not None:
+            left.step(*event)
         if missing:
             seen.note(event[1])
         if verdicts:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     TimePoint = tuple[int, int]
 
-__all__ = ["undecided", "violation"]
+__all__ = ["misspelt", "undecided", "violation"]
 
 # how many events are shown before and after the time-point in question, and at the end
 BEFORE = 3
@@ -40,7 +40,7 @@ def violation(recording: Events, time_point: TimePoint) -> ViolationError:
         "\n".join([f"{_name(time_point)} violates {formula}", *_values(values)]),
         _events(recording, time_point),
         f"expected: {expectation(instance, time_point, recording.unit)}",
-        *_misspelt(recording),
+        *misspelt(recording),
         *([] if proof is None else [proof]),
     ]
     return ViolationError("\n\n".join(parts), formula=formula, time_point=time_point)
@@ -59,7 +59,7 @@ def undecided(recording: Events) -> ViolationError:
         f"{_count(count, 'time-point')} {verb} undecided at the end: {shown}\nby {formula}",
         _events(recording, points[0]),
         _until_when(recording, points[0]),
-        *_misspelt(recording),
+        *misspelt(recording),
         'Let the stream go on, or say what its end means: at_end="closed" if no event follows, '
         'at_end="undecided-ok" if open obligations are no failure.',
     ]
@@ -98,7 +98,7 @@ def _until_when(recording: Events, time_point: TimePoint) -> str:
     )
 
 
-def _misspelt(recording: Events) -> Iterable[str]:
+def misspelt(recording: Events) -> Iterable[str]:
     """Hints about atoms that never occurred, if a similar name did."""
     for name in recording.seen.absent:
         if guess := nearest(name, recording.seen.names()):

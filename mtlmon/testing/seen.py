@@ -157,7 +157,7 @@ class SeenNames:
         if is_error:
             raise TraceError(message)
         if place is None:
-            warnings.warn(message, UnknownAtomWarning, stacklevel=_levels_inside())
+            warnings.warn(message, UnknownAtomWarning, stacklevel=levels_inside())
         else:
             warnings.warn_explicit(message, UnknownAtomWarning, *place)
 
@@ -170,8 +170,8 @@ def _guess(absent: Sequence[str], known: Sequence[str]) -> str:
     return "."
 
 
-def _levels_inside() -> int:
-    """The `stacklevel` with which `_say` warns about the line that called the package."""
+def levels_inside() -> int:
+    """The `stacklevel` with which the caller warns about the line that called the package."""
     level = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
