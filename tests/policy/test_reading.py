@@ -229,7 +229,7 @@ _MORE_TEXTS = {
     "no rows": ("policy x on row: p", 1, 13, "expected rows or every, found 'row'", "every 10s"),
     "no most": ("policy x at 1%: p", 1, 13, "expected most, found '1'", "at most 1%"),
     "share": ("policy x at most 101%: p", 1, 22, "a share is at most 100%", None),
-    "percent": ("policy x at most 1.5: p", 1, 21, "expected '%'", "a number of violations is whole"),
+    "percent": ("policy x at most 1.5: p", 1, 21, "expected '%'", "is whole"),
     "column": (
         "policy x per 5: p",
         1,
