@@ -33,6 +33,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.atoms import (
     is_first_order,
     named_rows,
+    refuse_points,
     require_rows_of_tables,
     used_atoms,
 )
@@ -92,7 +93,6 @@ def check_mixed_options(options: Options) -> None:
     """Raise Failure if an option does not work for files with policies of both kinds."""
     given = {
         "--verdicts first": options.given_verdicts == "first",
-        "--time-points stamp": options.time_points == "stamp",
     }
     for name, is_given in given.items():
         if is_given:
@@ -100,6 +100,11 @@ def check_mixed_options(options: Options) -> None:
                 f"{name} does not work yet for a file with policies with variables and without: "
                 "write them in two files"
             )
+    if options.checkpoint is not None and options.time_points == "stamp":
+        raise Failure(
+            "--checkpoint does not work yet with --time-points stamp for a file with policies "
+            "with variables and without: write them in two files"
+        )
 
 
 def check_mixed_text(
@@ -160,6 +165,8 @@ def check_mixed_tables(
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
+    if options.time_points == "stamp":
+        refuse_points(file)
     start = position_of_input(options)
     # before atoms with arguments are declared as atoms of rows
     shown_of_partitions = shown_in(check, file, options, is_for_explanations=False)

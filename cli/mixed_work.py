@@ -89,7 +89,7 @@ class Part:
         times: Times | None = None,
     ) -> None:
         self.analysis = analysis
-        self.ahead = RelationsAhead(engine.plan)
+        self.ahead = RelationsAhead(engine.plan, by_stamp=options.time_points == "stamp")
         options.verdicts = options.given_verdicts or "false"
         if table is not None:
             table.valuations = valuation_table(engine.plan, times, options.verdicts)
@@ -104,6 +104,15 @@ class Part:
         """Check a batch; return after how many events there are answers."""
         own = None if self.rows is None else batch
         return self.ahead.feed(self.check.run, self.rows, own)  # type: ignore[arg-type]
+
+    def complete(self) -> None:
+        """Check what is there of the last time-stamp: no more rows of it come."""
+        self.ahead.complete(self.check.run, self.rows)
+
+    def end(self, end_time: EndTime) -> None:
+        """End the log."""
+        self.complete()
+        self.check.run.end(end_time)
 
     def take(self, position: int | None = None) -> bytes:
         """Return the lines of the first events, or of all that is answered."""
@@ -216,7 +225,7 @@ class MixedWork(PolicyWork):
         """Check a last row without a line feed, and end the log; yield now and then."""
         yield from super().end(end_time)
         if self.part is not None:
-            self.part.check.run.end(end_time)
+            self.part.end(end_time)
 
     def finish(self) -> None:
         """Convert what is left, and write the end of the file to the writer."""
@@ -324,7 +333,10 @@ class MixedWork(PolicyWork):
 
         What time decides comes in the order in which it does, of policies without variables first.
         """
-        run = self.known_part().check.run
+        part = self.known_part()
+        part.complete()
+        self.take()
+        run = part.check.run
         clock = -1
         while clock < time_stamp and not self.is_stopped:
             clock = min(self.check.next_due(self.source, time_stamp), run.next_due(time_stamp))

@@ -10,6 +10,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.atoms import (
     is_first_order,
+    refuse_points,
     refuse_traces,
     require_rows_of_tables,
     used_atoms,
@@ -58,6 +59,7 @@ class MixedCheck(TableCheck):
         shown: for each atom with arguments, the names of their values.
         end_time: what is known about the time after the last row.
         verdicts: which verdicts are wanted; None for the default of each kind.
+        by_stamp: whether all rows of one time-stamp are one time-point of those with variables.
     """
 
     def __init__(
@@ -68,8 +70,11 @@ class MixedCheck(TableCheck):
         shown: Mapping[str, list[str]],
         end_time: EndTime,
         verdicts: Wanted | None,
+        *,
+        by_stamp: bool,
     ) -> None:
         self.log_check = check
+        self._by_stamp = by_stamp
         self.events = events
         self._file = file
         self._shown = shown
@@ -104,13 +109,15 @@ class MixedCheck(TableCheck):
             made = plan(self._file, valid_analysis(self._file, self.events.schema))
             wanted: Wanted = self._wanted or "false"
             self._table.valuations = valuation_table(made, self.events.times, wanted)
-            ahead = RelationsAhead(made)
+            ahead = RelationsAhead(made, by_stamp=self._by_stamp)
             engine = RelationalEngine(made, made.texts)
             memory = self.log_check.memory
             run = RelationalRun(engine, ahead.queue, verdicts=wanted, memory=memory)
             whole = self.log_check.partitions.columns.index(())
             atoms = table_atoms(made, self._shown)
-            rows = RelationRows(atoms, engine.points, made.texts, partition=whole)
+            rows = RelationRows(
+                atoms, engine.points, made.texts, by_stamp=self._by_stamp, partition=whole
+            )
             self._started = run, rows, ahead
         return self._started
 
@@ -121,9 +128,10 @@ class MixedCheck(TableCheck):
                 run, rows, ahead = self._start()
                 for _ in check.feed(batch, self.events, ahead.feed(run, rows, batch)):
                     yield from self._taken(check.position)
-            run, _, _ = self._start()
+            run, rows, ahead = self._start()
             for _ in check.end(self.events, end_time):
                 yield from self._taken(check.position)
+            ahead.complete(run, rows)
             run.end(end_time)
             yield from self._taken()
         except MtlmonError:
@@ -165,17 +173,19 @@ def check_mixed(
         OSError: a file cannot be opened.
     """
     require_local(mode)
-    given = {"verdicts='first'": verdicts == "first", "time_points": time_points != "row"}
-    for name, is_given in given.items():
-        if is_given:
-            raise MtlmonError(
-                f"{name} does not work yet for policies with variables beside others: check them "
-                "in two calls"
-            )
+    if verdicts == "first":
+        raise MtlmonError(
+            "verdicts='first' does not work yet for policies with variables beside others: check "
+            "them in two calls"
+        )
+    if time_points not in {"row", "stamp"}:
+        raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
     refuse_traces(file)
     valid_analysis(file)
     names = used_atoms(file)
     require_rows_of_tables(file, names)
+    if time_points == "stamp":
+        refuse_points(file)
     without = [policy for policy in file.policies if not is_first_order(policy)]
     check, file = log_check_of(
         file,
@@ -210,4 +220,5 @@ def check_mixed(
         shown=shown_of_partitions,
         **options,
     )
-    return MixedCheck(file, check, events, shown, end_time, verdicts)
+    by_stamp = time_points == "stamp"
+    return MixedCheck(file, check, events, shown, end_time, verdicts, by_stamp=by_stamp)

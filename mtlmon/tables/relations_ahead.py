@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import AnswerQueue
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import RelationalRun
     from mtlmon.tables.event_batch import EventBatch
@@ -24,15 +29,18 @@ class RelationsAhead:
 
     Args:
         made: the plan of these policies.
+        by_stamp: whether all rows of one time-stamp are one time-point of theirs. It is complete
+            with the first row of a later one.
 
     Attributes:
         queue: takes the answers of a run of these policies.
     """
 
-    def __init__(self, made: Plan) -> None:
+    def __init__(self, made: Plan, *, by_stamp: bool = False) -> None:
         widths = array("I", [len(one.variables) for one in made.named_policies])
         self.queue = AnswerQueue(widths)
         self._ready = AnswerBlock(widths)
+        self._stamps = _Stamps() if by_stamp else None
 
     def feed(
         self, run: RelationalRun, rows: RelationRows | None, batch: EventBatch | None
@@ -48,14 +56,74 @@ class RelationsAhead:
         if rows is None or batch is None:
             run.advance()
         else:
+            if self._stamps is not None:
+                before = self._stamps.row_count
+                self._stamps.add(batch.time_stamps)
             rows.load(batch)
-            more = True
-            while more:
-                more = rows.read()
-                run.advance(keeps_texts=more or len(self.queue) > 0)
-        return [known - before for known in self.queue.known()]
+            self._advance(run, rows)
+        known = self.queue.known()
+        if self._stamps is not None:
+            known = [self._stamps.end_of(count) for count in known]
+        return [count - before for count in known]
+
+    def complete(self, run: RelationalRun, rows: RelationRows | None) -> None:
+        """Check what is there of the last time-stamp: no more rows of it come."""
+        if rows is not None and self._stamps is not None:
+            rows.load_end()
+            self._advance(run, rows)
+            self._stamps.complete()
+
+    def _advance(self, run: RelationalRun, rows: RelationRows) -> None:
+        more = True
+        while more:
+            more = rows.read()
+            run.advance(keeps_texts=more or len(self.queue) > 0)
 
     def found(self, position: int | None = None) -> AnswerBlock:
         """Return what the first events of the log have answered, or all; the caller takes it."""
+        if position is not None and self._stamps is not None:
+            position = self._stamps.points_at(position)
         self.queue.take(self._ready, _ALL if position is None else position)
         return self._ready
+
+
+class _Stamps:
+    """Counts the complete time-stamps of a log.
+
+    Attributes:
+        row_count: how many rows the log has so far.
+    """
+
+    def __init__(self) -> None:
+        self.row_count = 0
+        self._last: int | None = None
+        # how many time-stamps are complete, and for those behind them the rows that it takes
+        self._complete = 0
+        self._ends: deque[int] = deque()
+
+    def add(self, stamps: NDArray[np.int64]) -> None:
+        """Note the next rows."""
+        if not len(stamps):
+            return
+        before = stamps[0] if self._last is None else self._last
+        firsts = np.flatnonzero(np.diff(stamps, prepend=before))
+        self._ends.extend((firsts + (self.row_count + 1)).tolist())
+        self._last = int(stamps[-1])
+        self.row_count += len(stamps)
+
+    def complete(self) -> None:
+        """Note that no more rows of the last time-stamp come."""
+        if self._last is not None:
+            self._ends.append(self.row_count)
+            self._last = None
+
+    def end_of(self, count: int) -> int:
+        """Return after how many rows the first `count` time-stamps are complete."""
+        return self._ends[count - self._complete - 1] if count > self._complete else 0
+
+    def points_at(self, row_count: int) -> int:
+        """Return how many time-stamps are complete after a number of rows, which only grows."""
+        while self._ends and self._ends[0] <= row_count:
+            self._ends.popleft()
+            self._complete += 1
+        return self._complete

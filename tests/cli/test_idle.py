@@ -239,13 +239,14 @@ def test_text_logs_of_policies_of_both_kinds(tmp_path: Path, slices: list[str]) 
         assert f"time-stamp {now + 1} comes too late: nothing came for some time" in ended.errors
 
 
-def test_tables_of_policies_of_both_kinds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", ["row", "stamp"])
+def test_tables_of_policies_of_both_kinds(tmp_path: Path, points: str) -> None:
     path = tmp_path / "p.mtl"
     alive = "policy alive per x on every 1s: count[0,3s]() > 0\n"
     atoms = 'atom p(x) = k = "p"\natom q(x) = k = "q"\n'
     path.write_text(f"unit s\n{atoms}{BOTH}{alive}")
     asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "500ms", "--verdicts", "false"]
-    with Live(*asked, str(path)) as live:
+    with Live(*asked, "--time-points", points, str(path)) as live:
         now = int(time.time())
         live.send(row(now, k="p", x="a", alarm=True, reset=False))
         wanted = [f"quick\t\t{now}:0 false", f"soon\t\t{now}:0 false (x=a)"]

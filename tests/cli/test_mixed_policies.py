@@ -104,6 +104,46 @@ def test_lines_come_event_by_event(
         before = now
 
 
+def test_rows_of_a_time_stamp_are_there_once_a_later_one_comes(
+    command: Command, tmp_path: Path
+) -> None:
+    """For policies with variables; to the others, each row is a time-point."""
+    lines = table_lines(13, 30)
+    stamps = [line.partition(",")[0] for line in lines]
+    given = ["--time-points", "stamp"]
+    wanted, before = [], ["", ""]
+    for count in range(2, len(lines) + 1):
+        complete = stamps.index(stamps[count - 1])
+        now = [
+            outputs(command, tmp_path, ORDINARY, lines[:count]),
+            outputs(command, tmp_path, WITH_VARIABLES, lines[:complete], *given),
+        ]
+        wanted += [new.removeprefix(old) for new, old in zip(now, before, strict=True)]
+        before = now
+    last = outputs(command, tmp_path, WITH_VARIABLES, lines, *given)
+    wanted.append(last.removeprefix(before[1]))
+    assert outputs(command, tmp_path, MIXED, lines, *given) == "".join(wanted)
+    assert last.count("\n") > 5
+    page = tmp_path / "explained.txt"
+    explains: list[str | Path] = ["--explain", "--explain-limit", "99", "--explain-output", page]
+    outputs(command, tmp_path, MIXED, lines, *given, *explains)
+    text = page.read_text()
+    outputs(command, tmp_path, WITH_VARIABLES, lines, *given, *explains)
+    found = re.split(r"^(?=policy known)", page.read_text(), flags=re.MULTILINE)
+    assert len(found) > 2
+    assert all(one.strip() in text for one in found)
+
+
+def test_rows_of_a_time_stamp_are_not_cut_by_checkpoints(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text("\n".join([*TABLE_ATOMS, *MIXED, ""]))
+    log.write_text("ts,kind,x,ask,reply,noise\n")
+    kept = ["--checkpoint", tmp_path / "kept", "-o", tmp_path / "out"]
+    done = command("--time-points", "stamp", *kept, rules, log)
+    assert done.status == 2
+    assert "--checkpoint does not work yet with --time-points stamp for a file with" in done.errors
+
+
 def test_pieces_change_nothing(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +198,7 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
     ("given", "rules", "message"),
     [
         (["--verdicts", "first"], [], "--verdicts first does not work yet for a file with"),
+        (["--time-points", "stamp"], [], "--time-points stamp works on tables, but"),
         ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
         (
             [],

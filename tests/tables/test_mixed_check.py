@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -41,6 +41,7 @@ def rows_of(command: str) -> list[dict[str, Any]]:
         (["--verdicts", "false", "--resolve"], {"verdicts": "false", "resolve": True}),
         (["--end-time", "inf", "--advance-every", "3"], {"end_time": "inf", "advance_every": 3}),
         (["--key", "x"], {"key": "x"}),
+        (["--time-points", "stamp"], {"time_points": "stamp"}),
     ],
 )
 def test_rows_are_those_of_the_command(
@@ -62,21 +63,25 @@ def test_rows_are_those_of_the_command(
     assert list(check.counts) == names
     violating = {row["time"] for row in wanted if row["policy"] == "known" and not row["verdict"]}
     assert check.counts["known"].false >= len(violating) > 0
-    assert check.counts["known"].events == 60
+    stamps = {line.partition(",")[0] for line in lines[1:]}
+    points = len(stamps) if "time_points" in named else 60
+    assert (check.counts["known"].events, check.counts["quiet"].events) == (points, 60)
 
 
-def test_batches_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", ["row", "stamp"])
+def test_batches_change_nothing(tmp_path: Path, points: Literal["row", "stamp"]) -> None:
     text = "\n".join([*KEYED, ""])
     log = tmp_path / "log.csv"
     log.write_text("\n".join([*table_lines(22, 40), ""]))
-    whole = check_tables(str(log), text).to_arrow()
+    whole = check_tables(str(log), text, time_points=points).to_arrow()
     from pyarrow import csv
 
     table = csv.read_csv(log)
     for size in 1, 7:
         pieces = table.to_batches(max_chunksize=size)
         reader = pa.RecordBatchReader.from_batches(table.schema, pieces)
-        assert check_tables(reader, text).to_arrow().to_pylist() == whole.to_pylist()
+        check = check_tables(reader, text, time_points=points)
+        assert check.to_arrow().to_pylist() == whole.to_pylist()
 
 
 def test_what_comes_before_an_error_is_known(tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_no_verdicts_are_wanted() -> None:
     ("named", "message"),
     [
         ({"verdicts": "first"}, "verdicts='first' does not work yet for policies with variables"),
-        ({"time_points": "stamp"}, "time_points does not work yet"),
+        ({"time_points": "day"}, "time_points is 'row' or 'stamp', not 'day'"),
         ({"mode": "global"}, "mode 'global' is for policies without variables"),
     ],
 )
