@@ -100,12 +100,7 @@ class Aggregates:
         self._context.kinds[target] = (
             kinds.INTEGER if word == "COUNT" else kinds.FLOAT if word in {"AVG", "MEDIAN"} else kind
         )
-        keys = [
-            (block.columns[name], place)
-            for place, name in enumerate(groups)
-            if name in block.columns
-        ]
-        taken = {name: place for place, name in enumerate(groups) if name not in block.columns}
+        keys, taken = block.match(groups)
         taken[target] = len(groups)
         self._steps.join(
             "scan", "group", number, len(groups) + 1, block, "join", keys, taken, [], []
@@ -166,10 +161,7 @@ class Aggregates:
             )
         scope.states[number] = None
         self._context.kinds[target] = kinds.FLOAT if word == "AVG" else kinds.INTEGER
-        keys = [
-            (block.columns[name], at) for at, name in enumerate(groups) if name in block.columns
-        ]
-        taken = {name: at for at, name in enumerate(groups) if name not in block.columns}
+        keys, taken = block.match(groups)
         index = 0 if not taken else self._context.index(number, tuple(place for _, place in keys))
         block.add(
             StepPlan(

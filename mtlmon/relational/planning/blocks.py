@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.relational.plan import StepPlan
 
@@ -45,6 +45,25 @@ class Block:
     @property
     def bound(self) -> Names:
         return frozenset(self.columns)
+
+    def match(self, names: Sequence[str]) -> tuple[list[tuple[int, int]], dict[str, int]]:
+        """Compare the columns of a source, which are variables, with those of the block.
+
+        Args:
+            names: the variables of the source's columns.
+
+        Returns:
+            The columns of the block and of the source that must be equal, and the new variables,
+            with their columns of the source.
+        """
+        keys: list[tuple[int, int]] = []
+        taken: dict[str, int] = {}
+        for place, name in enumerate(names):
+            if name in self.columns:
+                keys.append((self.columns[name], place))
+            else:
+                taken[name] = place
+        return keys, taken
 
     def add(self, step: StepPlan, *new: str) -> None:
         """Add a step, which adds columns for new variables."""

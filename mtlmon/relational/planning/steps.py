@@ -127,12 +127,7 @@ class Steps:
     def look_up(self, number: int, names: Sequence[str], block: Block, mode: str) -> None:
         """Add the rows of a state, whose columns are variables."""
         state = self._context.states[number]
-        keys = [
-            (block.columns[name], place)
-            for place, name in enumerate(names)
-            if name in block.columns
-        ]
-        taken = {name: place for place, name in enumerate(names) if name not in block.columns}
+        keys, taken = block.match(names)
         if state.kind == "neighbour":
             self.join("scan", "neighbour", number, len(names), block, mode, keys, taken, [], [])
             return
