@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.spark.common.atom_rows import AtomColumns
     from mtlmon.spark.common.end_times import EndTimeLike
     from mtlmon.spark.common.events import OnError
     from mtlmon.spark.common.policies import PolicyLike
+    from mtlmon.spark.common.row_counts import Reporter
     from mtlmon.spark.common.row_counts import RowCounts as Counts
     from mtlmon.spark.common.trace_monitors import EndTime
 
@@ -150,11 +152,7 @@ def monitor_relations(
         statistics = Statistics() if count == 1 else _collected(rows, source, count)
     sliced = SliceSource(source, count, statistics)
     slicing = sliced.slicing()
-    reporter = reporter_of(df.sparkSession, counts)
-    source = source._replace(source=source.source._replace(reporter=reporter))
-    columns = source.columns()
-    atom_rows = AtomRows(source, has_marks=needs_marks(slicing))
-    given = rows.mapInArrow(atom_rows, spark_schema(columns.schema))
+    given, columns = rows_of_atoms(rows, source, slicing, reporter_of(df.sparkSession, counts))
     placed = given.select(
         F.explode(slices_of_rows(slicing, columns)).alias(SLICE),
         TIME,
@@ -190,12 +188,25 @@ def slice_count(spark: SparkSession, slices: int | None) -> int:
     return slices
 
 
-def needs_marks(slicing: Slicing) -> bool:
-    """Whether all slices get all time-points.
+def rows_of_atoms(
+    rows: DataFrame, source: RelationSource, slicing: Slicing, reporter: Reporter
+) -> tuple[DataFrame, AtomColumns]:
+    """Return the rows of atoms, and marks, that slices get.
 
-    Time-points have no numbers in Spark, so PREVIOUS, for one, needs all of them.
+    Args:
+        rows: the rows of a data frame, as `prepared_relations` returns them.
+        source: how they become rows of atoms.
+        slicing: the plan of slices.
+        reporter: sends counts of rows to the driver.
+
+    Returns:
+        The rows of atoms, and their columns.
     """
-    return slicing.needs_marks or slicing.needs_numbers
+    source = source._replace(source=source.source._replace(reporter=reporter))
+    columns = source.columns()
+    # time-points have no numbers in Spark, so PREVIOUS, for one, needs all of them
+    atom_rows = AtomRows(source, has_marks=slicing.needs_marks or slicing.needs_numbers)
+    return rows.mapInArrow(atom_rows, spark_schema(columns.schema)), columns
 
 
 def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataFrame:

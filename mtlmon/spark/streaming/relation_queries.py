@@ -6,8 +6,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.batch.relations import needs_marks, prepared_relations, reported, slice_count
-from mtlmon.spark.common.atom_rows import ATOM, TIME, AtomRows, spark_schema
+from mtlmon.spark.batch.relations import prepared_relations, reported, rows_of_atoms, slice_count
+from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
@@ -85,10 +85,7 @@ def monitor_relation_stream(
         repr((slicing.digest(), file.text, source.schema, source.names)).encode(), digest_size=16
     ).digest()
     reporter = reporter_of(df.sparkSession, counts, is_stream=True)
-    source = source._replace(source=source.source._replace(reporter=reporter))
-    columns = source.columns()
-    atom_rows = AtomRows(source, has_marks=needs_marks(slicing))
-    given = rows.mapInArrow(atom_rows, spark_schema(columns.schema))
+    given, columns = rows_of_atoms(rows, source, slicing, reporter)
     placed = given.select(
         F.posexplode(slices_of_rows(slicing, columns)).alias("place", SLICE),
         TIME,

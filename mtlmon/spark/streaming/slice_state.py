@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -26,15 +25,10 @@ from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.atom_rows import ATOM, END, TIME
 from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SliceSource
 from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK
+from mtlmon.spark.streaming.stateful import TimedProcessor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql.streaming.stateful_processor import (
-        ExpiredTimerInfo,
-        StatefulProcessorHandle,
-        TimerValues,
-    )
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon.spark.streaming.event_clock import EventClock
 
@@ -70,7 +64,6 @@ PACKED = StructType(
 )
 RESULTS = StructType([StructField(SLICE, IntegerType()), StructField(RECORDS, BinaryType())])
 
-_STATE = StructType([StructField("state", BinaryType())])
 _VERSION = 1
 # version, number of slices, next wake-up (-1: never), bytes of the settings and of the snapshot
 _HEAD = struct.Struct("<BIqIQ")
@@ -262,7 +255,7 @@ def _nothing(source: SliceSource) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)
 
 
-class SliceProcessor(StatefulProcessor):
+class SliceProcessor(TimedProcessor[SliceState]):
     """Monitors slices, whose states are in Spark's state store; picklable.
 
     Args:
@@ -271,73 +264,30 @@ class SliceProcessor(StatefulProcessor):
         settings: tells settings on which states depend.
     """
 
+    STATE_NAME = "slice"
+
     def __init__(self, source: SliceSource, clock: EventClock, settings: bytes) -> None:
+        super().__init__(clock)
         self._source = source
-        self._clock = clock
         self._settings = settings
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._state = handle.getValueState("slice", _STATE)
+    def decoded(self, encoded: bytes) -> SliceState:
+        return SliceState.decoded(encoded)
 
-    def close(self) -> None:
-        pass
-
-    def handleInputRows(
-        self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
-    ) -> Iterator[Row]:
-        # the order of rows from several tasks is arbitrary
-        blocks = [
-            bytes(row[EVENTS]) for row in sorted(rows, key=lambda row: (row[TASK], row[PLACE]))
-        ]
-        return self._visit(key, blocks, timerValues.getCurrentWatermarkInMs(), None)
-
-    def handleExpiredTimer(
+    def visit(
         self,
         key: tuple[object, ...],
-        timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,
-    ) -> Iterator[Row]:
-        expired = expiredTimerInfo.getExpiryTimeInMs()
-        return self._visit(key, (), timerValues.getCurrentWatermarkInMs(), expired)
-
-    def _visit(
-        self,
-        key: tuple[object, ...],
+        state: SliceState | None,
         blocks: Sequence[bytes],
-        watermark: int,
-        expired: int | None,
-    ) -> Iterator[Row]:
+        horizon: int,
+    ) -> tuple[SliceState, Iterable[Row]]:
         (number,) = key
         assert isinstance(number, int)
-        stored = self._state.get()
-        before = None if stored is None else SliceState.decoded(bytes(stored[0]))
-        horizon = self._clock.horizon(max(0, watermark))
         after, found, late = slice_visit(
-            self._source, self._settings, number, before, blocks, horizon
+            self._source, self._settings, number, state, blocks, horizon
         )
-        if after != before:
-            self._state.update((after.encoded(),))
-        self._set_timer(self._timer(before), self._timer(after), expired)
-        for batch in found:
-            yield Row(**{SLICE: number, RECORDS: packed_rows(batch)})
-        for batch in late:
-            yield Row(**{SLICE: number, RECORDS: packed_rows(batch)})
-
-    def _timer(self, state: SliceState | None) -> int | None:
-        """The watermark at which a state has to be visited again, or None."""
-        if state is None or state.next_wakeup is None:
-            return None
-        return self._clock.timer(state.next_wakeup)
-
-    def _set_timer(self, before: int | None, after: int | None, expired: int | None) -> None:
-        if before == after:
-            return
-        # Spark removes the expired timer
-        if before is not None and before != expired:
-            self._handle.deleteTimer(before)
-        if after is not None:
-            self._handle.registerTimer(after)
+        rows = (Row(**{SLICE: number, RECORDS: packed_rows(part)}) for part in (*found, *late))
+        return after, rows
 
 
 class UnpackSlices:
