@@ -137,7 +137,7 @@ def first_order_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis
     """Analyse what has variables; return None if nothing has."""
     policies = file.policies
     if not (file.relations or file.parameters) and not any(
-        policy.is_find or policy.formula.is_first_order for policy in policies
+        policy.is_first_order for policy in policies
     ):
         return None
     from mtlmon.relational import analyse
@@ -174,7 +174,7 @@ def explanation(
             title = f"{'Find' if policy.is_find else 'Policy'} {visible(policy.name)}"
             blocks.append(f"{title}\n{'=' * len(title)}")
             blocks += header(policy, file.unit)
-        if policy.is_find or policy.formula.is_first_order:
+        if policy.is_first_order:
             blocks.append(first_order_block(file, analysis, policy))
             if slices is not None and analysis is not None:
                 blocks.append(slices_block(file, analysis, policy, slices, slice_seed))
@@ -222,7 +222,7 @@ def explanation(
 
 def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
     """Say what windows and streams keep, if there are any and the types of columns are known."""
-    if any(policy.is_find or policy.formula.is_first_order for policy in file.policies):
+    if any(policy.is_first_order for policy in file.policies):
         return []
     expressions = (predicate.expression for predicate in file.atoms.values())
     if not file.streams and not any(

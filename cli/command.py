@@ -135,9 +135,7 @@ def run(options: Options) -> int:
         return 0
     from mtlmon.syntax.formula import Formula
 
-    if not isinstance(file, Formula) and any(
-        policy.is_find or policy.formula.is_first_order for policy in file.policies
-    ):
+    if not isinstance(file, Formula) and any(policy.is_first_order for policy in file.policies):
         from mtlmon.cli.relations import check_relations
 
         options.verdicts = options.given_verdicts or "false"
@@ -316,8 +314,7 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
         return None, file
     (policy, *others) = file.policies
     has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
-    has_more = has_more or policy.has_tolerance
-    has_more = has_more or policy.is_find or policy.formula.is_first_order
+    has_more = has_more or policy.has_tolerance or policy.is_first_order
     return None if others or has_more else (policy.name, policy.formula)
 
 

@@ -31,7 +31,6 @@ from mtlmon.cli.relation_readers import rewind, table_reader, text_reader
 from mtlmon.cli.relations import engine_for, require_no_conditions, valid_analysis
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.atoms import (
-    is_first_order,
     named_rows,
     refuse_points,
     require_rows_of_tables,
@@ -67,7 +66,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
     options.verdicts = options.given_verdicts or "all"
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = LogCheck(
-        [policy for policy in file.policies if not is_first_order(policy)],
+        [policy for policy in file.policies if not policy.is_first_order],
         options.mode,
         key=options.key_columns,
         bdd=options.bdd,

@@ -24,7 +24,6 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational import analyse
 from mtlmon.relational.atoms import (
     cell_word,
-    is_first_order,
     named_rows,
     refuse_traces,
     used_atoms,
@@ -73,7 +72,7 @@ SLICED_POINTS = 1 << 14
 
 def has_variables(file: PolicyFile) -> bool:
     """Whether a file has policies that `check_relations` checks."""
-    return any(map(is_first_order, file.policies))
+    return any(policy.is_first_order for policy in file.policies)
 
 
 def check_relations(file: PolicyFile, options: Options) -> int:
@@ -92,7 +91,7 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
     valid_analysis(file, None)
-    if not all(map(is_first_order, file.policies)):
+    if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.cli.mixed_policies import check_mixed
 
         return check_mixed(file, options)
@@ -115,7 +114,7 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "--fail-on-vacuous does not work yet for policies with variables: leave it out, or "
             "write the others in a file of their own"
         )
-    has_others = not all(map(is_first_order, file.policies))
+    has_others = not all(policy.is_first_order for policy in file.policies)
     if options.keys and not has_others and options.keys != [list(file.key or ())]:
         raise Failure(
             "--key is for policies without variables, and others are over the whole log: make "

@@ -125,7 +125,7 @@ class LogCheck:
         counts_triggered: bool = False,
     ) -> None:
         self.policies = tuple(policies)
-        if any(policy.is_find or policy.formula.is_first_order for policy in policies):
+        if any(policy.is_first_order for policy in policies):
             from mtlmon.policy.needs import refuse_first_order
 
             refuse_first_order(policies)

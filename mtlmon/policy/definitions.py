@@ -132,6 +132,11 @@ class Policy:
         self.message = message
 
     @property
+    def is_first_order(self) -> bool:
+        """Whether the engine for policies with variables evaluates it, as it does every `find`."""
+        return self.is_find or self.formula.is_first_order
+
+    @property
     def has_tolerance(self) -> bool:
         """Whether it may be violated at some time-points."""
         return self.tolerance is not None or self.most is not None

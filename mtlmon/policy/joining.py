@@ -227,7 +227,6 @@ class _Joiner:
     ) -> Policy:
         """Return a policy of a file for the joined one; `default` is the key if it has none."""
         formula = renamer.formula(policy.formula)
-        is_of_traces = not policy.is_find and not formula.is_first_order
         message = None
         if policy.message is not None:
             own, names = policy.message
@@ -237,7 +236,7 @@ class _Joiner:
             name,
             formula,
             renamer.formula(policy.written),
-            default if policy.key is None and is_of_traces else policy.key,
+            default if policy.key is None and not policy.is_first_order else policy.key,
             text=policy.text,
             clock=renamer.clock(policy.clock),
             tolerance=policy.tolerance,

@@ -143,7 +143,7 @@ def refuse_first_order(policies: Iterable[Policy]) -> None:
         MtlmonError: there is one.
     """
     for policy in policies:
-        if policy.is_find or policy.formula.is_first_order:
+        if policy.is_first_order:
             name = "the policy" if policy.name is None else f"policy {policy.name}"
             if policy.is_find:
                 name = f"find {policy.name}"

@@ -72,7 +72,7 @@ def analyse(
         has_all_columns: whether `schema` has all columns of the table, so that atoms that no policy
             uses can be checked, too.
     """
-    first_order = [one for one in file.policies if one.is_find or one.formula.is_first_order]
+    first_order = [one for one in file.policies if one.is_first_order]
     if not first_order and not file.relations and not file.parameters:
         return Analysis((), {}, ())
     analyser = _Analyser(file)

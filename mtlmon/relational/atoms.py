@@ -12,25 +12,19 @@ from mtlmon.syntax.traversal import postorder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.plan import Plan
     from mtlmon.syntax.formula import Formula
 
 __all__ = [
     "cell_word",
-    "is_first_order",
     "named_rows",
     "refuse_points",
     "refuse_traces",
     "require_rows_of_tables",
     "used_atoms",
 ]
-
-
-def is_first_order(policy: Policy) -> bool:
-    """Whether a policy is evaluated by the engine for policies with variables."""
-    return policy.is_find or policy.formula.is_first_order
 
 
 def used_atoms(file: PolicyFile) -> tuple[str, ...]:
@@ -53,7 +47,7 @@ def used_atoms(file: PolicyFile) -> tuple[str, ...]:
 def formulas_of(file: PolicyFile) -> Iterator[Formula]:
     """Yield the formulas of first-order policies, and those of the lets that they use."""
     seen: set[str] = set()
-    stack = [policy.formula for policy in reversed(file.policies) if is_first_order(policy)]
+    stack = [policy.formula for policy in reversed(file.policies) if policy.is_first_order]
     while stack:
         formula = stack.pop()
         yield formula
@@ -100,7 +94,9 @@ def refuse_traces(file: PolicyFile) -> None:
     Raises:
         MtlmonError: there is one.
     """
-    for policy in filter(is_first_order, file.policies):
+    for policy in file.policies:
+        if not policy.is_first_order:
+            continue
         name = f"{'find' if policy.is_find else 'policy'} {policy.name}"
         if policy.key:
             raise MtlmonError(

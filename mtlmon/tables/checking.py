@@ -168,7 +168,7 @@ def check_tables(
         options.setdefault("event", file.event)
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
-    having = [one.is_find or one.formula.is_first_order for one in file.policies]
+    having = [one.is_first_order for one in file.policies]
     if any(having) and not all(having):
         from mtlmon.tables.mixed_check import check_mixed
 

@@ -9,7 +9,6 @@ from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.atoms import (
-    is_first_order,
     refuse_points,
     refuse_traces,
     require_rows_of_tables,
@@ -186,7 +185,7 @@ def check_mixed(
     require_rows_of_tables(file, names)
     if time_points == "stamp":
         refuse_points(file)
-    without = [policy for policy in file.policies if not is_first_order(policy)]
+    without = [policy for policy in file.policies if not policy.is_first_order]
     check, file = log_check_of(
         file,
         without,

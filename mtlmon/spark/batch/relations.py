@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
-from mtlmon.relational.atoms import is_first_order, refuse_traces
+from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
 from mtlmon.spark.common.atom_rows import (
     ATOM,
@@ -78,7 +78,7 @@ def prepared_relations(
         PolicyError: a policy cannot be evaluated, or does not fit the columns.
         MtlmonError: an argument is invalid.
     """
-    if not all(map(is_first_order, file.policies)):
+    if not all(policy.is_first_order for policy in file.policies):
         raise MtlmonError(
             "policies with variables and others have verdicts with other columns: monitor them in "
             "two calls"

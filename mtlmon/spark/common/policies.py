@@ -306,7 +306,7 @@ def read_file(policy: object, unit: str | None, time_unit: str | None) -> Policy
 
 def _needs_unit(policy: Policy) -> bool:
     """Whether an ordinary policy has intervals or a period with units of time."""
-    if policy.is_find or policy.formula.is_first_order:
+    if policy.is_first_order:
         return False
     clock = policy.clock
     is_period = clock is not None and isinstance(clock.period, Duration)
@@ -328,7 +328,7 @@ def relational_file(
         policy = str(policy)
     Times(time_unit, None, resolution)
     file = read_file(policy, resolution, time_unit)
-    return file if any(one.is_find or one.formula.is_first_order for one in file.policies) else None
+    return file if any(one.is_first_order for one in file.policies) else None
 
 
 def _policy_file(policy: object, unit: str | None) -> PolicyFile:
