@@ -24,6 +24,7 @@ from mtlmon.syntax.formula import Formula
 from tests.reference.first_order import Log
 from tests.reference.slicing import hashed, owner, rows_of_slices
 from tests.relational.formulas import logs, safe_formulas
+from tests.relational.slicing.forgetting import FORGETFUL, forgotten_points
 from tests.relational.slicing.test_slices import SPARK
 
 _KINDS: dict[type, Kind] = {int: INTEGER, float: FLOAT, str: TEXT}
@@ -187,21 +188,6 @@ def test_answers_are_those_of_one_engine(
     assert run(sliced, log, cuts, text, **given) == expected
 
 
-FORGETFUL = """
-atom p(x: text)
-atom q(x: text, y: text)
-find a: p(x) AND ONCE[0,3] q(x, y)
-policy b: p(x) IMPLIES EVENTUALLY[0,2] q(x, _)
-"""
-
-
-def long_log(points: int) -> list[tuple[int, dict[str, list[tuple[str, ...]]]]]:
-    return [
-        (k, {"p": [(f"u{k - k % 3}",)], "q": [(f"u{k}", f"f{7 * k % 11}"), (f"u{k}", "z")]})
-        for k in range(points)
-    ]
-
-
 @pytest.mark.parametrize("is_ahead", [False, True])
 def test_texts_are_forgotten_by_all_slices(is_ahead: bool) -> None:
     file = parse_policies(FORGETFUL)
@@ -215,7 +201,7 @@ def test_texts_are_forgotten_by_all_slices(is_ahead: bool) -> None:
     found: list[tuple[int, ...]] = []
     expected: list[tuple[int, ...]] = []
     answers = []
-    for time_stamp, database in long_log(200):
+    for time_stamp, database in forgotten_points(200):
         answers.append((single.step(time_stamp, database), sliced.step(time_stamp, database)))
         numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
         rows = []

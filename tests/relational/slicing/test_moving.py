@@ -17,6 +17,7 @@ from mtlmon.relational.slicing.engine import SlicedEngine
 from mtlmon.syntax.formula import Formula
 from tests.reference.first_order import Log
 from tests.relational.formulas import logs, safe_formulas
+from tests.relational.slicing.forgetting import FORGETFUL, forgotten_points
 
 _STATISTICS = st.tuples(
     st.tuples(*[st.integers(0, 9)] * 2), *[st.frozensets(st.integers(0, 2), max_size=1)] * 3
@@ -223,30 +224,15 @@ def test_states_of_operators(name: str) -> None:
     assert found > 0
 
 
-TEXTS = """
-atom p(x: text)
-atom q(x: text, y: text)
-find a: p(x) AND ONCE[0,3] q(x, y)
-policy b: p(x) IMPLIES EVENTUALLY[0,2] q(x, _)
-"""
-
-
-def text_points(count: int) -> list[tuple[int, dict[str, list[tuple[str, ...]]]]]:
-    return [
-        (k, {"p": [(f"u{k - k % 3}",)], "q": [(f"u{k}", f"f{7 * k % 11}"), (f"u{k}", "z")]})
-        for k in range(count)
-    ]
-
-
 @pytest.mark.parametrize("way", ["reslice", "restart"])
 def test_texts_are_forgotten_behind_moves(way: str) -> None:
     plans = [
         (slices, Statistics({}, {("q", 1): frozenset(heavy), ("p", 0): frozenset({"u3"})}), 0)
         for slices, heavy in ((3, {"z"}), (5, {"new", "z"}), (2, set()), (7, {"f4", "f5"}))
     ]
-    single = RelationalMonitor(TEXTS)
-    moved = Moved(TEXTS, "false", plans[0])
-    for number, (time_stamp, database) in enumerate(text_points(240)):
+    single = RelationalMonitor(FORGETFUL)
+    moved = Moved(FORGETFUL, "false", plans[0])
+    for number, (time_stamp, database) in enumerate(forgotten_points(240)):
         engine = moved.monitor.engine
         assert isinstance(engine, SlicedEngine)
         for one in engine.engines:
