@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -152,13 +153,14 @@ def mixed_output(
     return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
 
 
-class MixedWork(PolicyWork):
+class MixedWork(PolicyWork, ABC):
     """Reads the events of a log, and checks the policies of both kinds.
 
     Args:
         check: the check of the policies without variables.
         source: the log.
-        part: the policies with variables; None if their plan needs the types of columns.
+        part: the policies with variables; None until the types of columns are known, if their plan
+            needs them.
         outputs: what `mixed_output` has returned.
         findings: collects violations of the policies without variables, if they are wanted.
         logs: the status of the log's files by name.
@@ -192,15 +194,9 @@ class MixedWork(PolicyWork):
         self.rest: Iterator[None] = iter(())
         self.is_within_batch = False
 
-    def make_part(self) -> Part:
-        """Make the policies with variables once the types of columns are known."""
-        raise NotImplementedError
-
+    @abstractmethod
     def known_part(self) -> Part:
         """Return the policies with variables, also if no row has shown the types of columns."""
-        if self.part is None:
-            self.part = self.make_part()
-        return self.part
 
     def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         self.rest = self.steps_to_end(batch, self.known_part().feed(batch))
@@ -359,9 +355,9 @@ class MixedWork(PolicyWork):
             return True
         return False
 
+    @abstractmethod
     def source_state(self) -> bytes:
         """What is known of the log for the policies with variables, as bytes."""
-        raise NotImplementedError
 
     def snapshot(self) -> bytes:
         if self.part is None:
@@ -410,6 +406,10 @@ class MixedTextWork(MixedWork):
         if options.checkpoint is not None:
             source.note_block = self.note_block
             source.marks_end = True
+
+    def known_part(self) -> Part:
+        assert self.part is not None
+        return self.part
 
     def note_block(self, block: memoryview) -> None:
         """Keep a block for the digest, which needs no bytes that are part of it."""
@@ -477,7 +477,13 @@ class MixedTableWork(MixedWork):
         self.kept: tuple[bytes, list[bytes]] | None = None
         source.digests_shown = True
 
-    def make_part(self) -> Part:
+    def known_part(self) -> Part:
+        if self.part is None:
+            self.part = self.new_part()
+        return self.part
+
+    def new_part(self) -> Part:
+        """Make the policies with variables for the types of columns that rows have shown."""
         assert not isinstance(self.source, TextLog)
         analysis = valid_analysis(self.file, self.source.schema)
         engine = engine_for(self.file, analysis, self.options)

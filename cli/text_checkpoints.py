@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ class LogDigest:
         return self.digest.copy().digest()
 
 
-class DigestedText(TextWork):
+class DigestedText(TextWork, ABC):
     """A text log with a digest of what has been monitored; its position is a number of bytes.
 
     Attributes:
@@ -68,9 +69,9 @@ class DigestedText(TextWork):
         return [self.log.status]
 
     @property
+    @abstractmethod
     def position(self) -> int:
         """The number of bytes that have been monitored."""
-        raise NotImplementedError
 
     @property
     def amount(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from operator import index
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -64,7 +65,7 @@ class Event(NamedTuple):
     number: int = 0
 
 
-class Events:
+class Events(ABC):
     """The last events that a monitor has seen.
 
     Args:
@@ -112,14 +113,14 @@ class Events:
         self.undecided: list[tuple[int, int]] = []
 
     @property
+    @abstractmethod
     def event_count(self) -> int:
         """The number of events so far."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def counts(self) -> tuple[int, int, int]:
         """The numbers of true, false and undecided time-points, including equivalents."""
-        raise NotImplementedError
 
     @property
     def is_complete(self) -> bool:
@@ -164,9 +165,9 @@ class Events:
         """What a time-point violates: the formula, and the values of its variables as lines."""
         return self.formula, []
 
+    @abstractmethod
     def proof(self, time_point: tuple[int, int]) -> str | None:
         """Why a time-point violates the formula, or why nothing can be said; None for nothing."""
-        raise NotImplementedError
 
     def _note_end(self, end_time: EndTime) -> EndTime:
         """Remember what is known about the time after the last event; return it."""
