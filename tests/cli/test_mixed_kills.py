@@ -9,10 +9,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import mtlmon
-from tests.cli.test_kills import KILLS, run_killed
+from tests.cli.kills import check_killed_runs
 from tests.cli.test_relation_kills import ON_TABLES, POLICIES, make_log, make_rows
-from tests.cli.test_table_kills import without_speed, write
+from tests.cli.test_table_kills import write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,27 +46,18 @@ def marked(source: random.Random, log: bytes) -> bytes:
 def test_killed_runs_over_text(name: str, tmp_path: Path) -> None:
     options, bad = RUNS[name]
     source = random.Random(name)
-    names = ("rules.mtl", "log", "output", "checkpoint")
-    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules, log, output = (tmp_path / name for name in ("rules.mtl", "log", "output"))
     rules.write_text(POLICIES + WITHOUT)
     log.write_bytes(marked(source, make_log(source, POINTS, bad)))
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
-    expected = mtlmon(*arguments, str(log))
-    lines = output.read_bytes()
-    assert expected.status == 1, expected.errors
+    every, can_pipe = str(POINTS // 20), "--explain" not in options
+    expected, lines = check_killed_runs(
+        arguments, log, output, source, every=every, can_pipe=can_pipe
+    )
+    assert expected.status == 1
     assert b"quiet" in lines
     assert b"approved" in lines
     assert "no event has the atom never" in expected.errors
-    output.unlink()
-    arguments += ["--resume", "--checkpoint", str(checkpoint)]
-    arguments += ["--checkpoint-every", str(POINTS // 20)]
-    can_pipe = "--explain" not in options
-    for kills in KILLS - 1, 1:
-        done = run_killed(arguments, log, checkpoint, kills, source, can_pipe=can_pipe)
-        assert output.read_bytes() == lines
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
-        assert sorted(tmp_path.iterdir()) == [checkpoint, log, output, rules]
 
 
 ROWS = 15_000
@@ -93,8 +83,7 @@ TABLE_RUNS: dict[str, tuple[str, list[str]]] = {
 def test_killed_runs_over_tables(name: str, tmp_path: Path) -> None:
     kind, options = TABLE_RUNS[name]
     source = random.Random(name)
-    names = ("rules.mtl", f"log.{kind}", "output", "checkpoint")
-    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules, log, output = (tmp_path / name for name in ("rules.mtl", f"log.{kind}", "output"))
     rules.write_text(WITH_KEYS)
     rows = make_rows(source, ROWS)
     for row in rows:
@@ -103,16 +92,8 @@ def test_killed_runs_over_tables(name: str, tmp_path: Path) -> None:
             row["user"], row["file"] = "nobody", None
     write(rows, log)
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
-    expected = mtlmon(*arguments, str(log))
-    lines = output.read_bytes()
-    assert expected.status == 1, expected.errors
+    expected, _ = check_killed_runs(
+        arguments, log, output, source, every=str(ROWS // 10), can_pipe=False
+    )
+    assert expected.status == 1
     assert "left out" in expected.errors
-    output.unlink()
-    arguments += ["--resume", "--checkpoint", str(checkpoint)]
-    arguments += ["--checkpoint-every", str(ROWS // 10)]
-    for kills in KILLS - 1, 1:
-        done = run_killed(arguments, log, checkpoint, kills, source, can_pipe=False)
-        assert output.read_bytes() == lines
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
-        assert sorted(tmp_path.iterdir()) == sorted([checkpoint, log, output, rules])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cli.kills import check_killed_runs
 from tests.cli.process import Ended, Live, mtlmon
-from tests.cli.test_kills import run_killed, without_speed
 from tests.monpoly.own_cases import CASES, SIGNATURE, Case, written
 
 Command = Callable[..., Ended]
@@ -322,24 +322,16 @@ def long_log(source: random.Random, count: int) -> bytes:
 def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, given: list[str]) -> None:
     source = random.Random(f"{given}")
     formula = "p(x) IMPLIES ONCE[0,6] EXISTS y. q(x, y)"
-    names = ("a.sig", "a.mfotl", "log", "output", "checkpoint")
-    signature, path, log, output, checkpoint = (tmp_path / name for name in names)
+    names = ("a.sig", "a.mfotl", "log", "output")
+    signature, path, log, output = (tmp_path / name for name in names)
     signature.write_text(SIGNATURE)
     path.write_text(formula)
     log.write_bytes(long_log(source, 20_000))
     arguments = ["--signature", str(signature), "--negate", "--output-format", "monpoly"]
     arguments += ["--on-error", "skip", "--summary", *given, "-o", str(output), str(path)]
-    expected = mtlmon(*arguments, str(log))
-    lines = output.read_bytes()
-    assert expected.status == 1, expected.errors
+    expected, _ = check_killed_runs(arguments, log, output, source, every="900", kills=(2, 1))
+    assert expected.status == 1
     assert "skipped" in expected.errors
-    output.unlink()
-    arguments += ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "900"]
-    for kills in 2, 1:
-        done = run_killed(arguments, log, checkpoint, kills, source)
-        assert output.read_bytes() == lines
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
 
 
 def test_a_checkpoint_is_of_one_kind_of_log(tmp_path: Path) -> None:

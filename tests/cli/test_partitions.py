@@ -18,9 +18,10 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 from pyarrow import parquet
 
 from mtlmon.cli import command as cli_command
-from tests.cli import process, test_kills
+from tests.cli import process
+from tests.cli.kills import check_killed_runs
 from tests.cli.process import Ended
-from tests.cli.test_table_kills import make_rows, without_speed, write
+from tests.cli.test_table_kills import make_rows, write
 
 Command = Callable[..., Ended]
 
@@ -174,31 +175,25 @@ def test_killed_runs_write_what_an_undisturbed_one_does(
     tmp_path: Path,
 ) -> None:
     table = log(format, 30_000)
-    output, state = tmp_path / "output", tmp_path / "state"
+    output = tmp_path / "output"
     policies = rules(tmp_path / "all.mtl", *POLICIES)
     asked = ["--event", "what", "--key", "host", "--summary", "--format", format, *options]
     asked += ["-o", str(output), str(policies)]
-    resumed = ["--resume", "--checkpoint", str(state), "--checkpoint-every", "0.05s", *asked]
 
     def give(keys: dict[str, Any]) -> None:
         command = [sys.executable, "-c", DRIVER, json.dumps(keys)]
         monkeypatch.setattr(process, "COMMAND", command)
-        monkeypatch.setattr(test_kills, "COMMAND", command)
 
     give(KEYS)
-    expected = process.mtlmon(*asked, str(table))
-    verdicts = output.read_bytes()
-    assert expected.status == 1, expected.errors
-    output.unlink()
     source = random.Random(format)
     can_pipe = format != "parquet" and "--explain" not in options
-    for kills in 3, 1:
-        done = test_kills.run_killed(resumed, table, state, kills, source, can_pipe=can_pipe)
-        assert output.read_bytes() == verdicts
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
+    expected, verdicts = check_killed_runs(
+        asked, table, output, source, every="0.05s", can_pipe=can_pipe
+    )
+    assert expected.status == 1
     give({**KEYS, "answered": ["host"]})
-    other = process.mtlmon(*resumed, str(table))
+    checkpoint = output.with_name("checkpoint")
+    other = process.mtlmon("--resume", "--checkpoint", str(checkpoint), *asked, str(table))
     assert (other.status, output.read_bytes()) == (2, verdicts)
     assert "with other keys" in other.errors
 

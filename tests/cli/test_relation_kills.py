@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from tests.cli.kills import KILLS, check_killed_runs, run_killed, without_speed
 from tests.cli.process import mtlmon
-from tests.cli.test_kills import KILLS, run_killed, without_speed
 from tests.cli.test_table_kills import write
 
 if TYPE_CHECKING:
@@ -60,24 +60,12 @@ def make_log(source: random.Random, points: int, bad: int) -> bytes:
 def test_killed_runs_write_what_an_undisturbed_one_does(name: str, tmp_path: Path) -> None:
     options, policies, bad = RUNS[name]
     source = random.Random(name)
-    names = ("rules.mtl", "log", "output", "checkpoint")
-    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules, log, output = (tmp_path / name for name in ("rules.mtl", "log", "output"))
     rules.write_text(policies)
     log.write_bytes(make_log(source, POINTS, bad))
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
-    expected = mtlmon(*arguments, str(log))
-    answers = output.read_bytes()
-    assert expected.status in (0, 1), expected.errors
+    _, answers = check_killed_runs(arguments, log, output, source, every=str(POINTS // 20))
     assert answers
-    output.unlink()
-    arguments += ["--resume", "--checkpoint", str(checkpoint)]
-    arguments += ["--checkpoint-every", str(POINTS // 20)]
-    for kills in KILLS - 1, 1:
-        done = run_killed(arguments, log, checkpoint, kills, source)
-        assert output.read_bytes() == answers
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
-        assert sorted(tmp_path.iterdir()) == [checkpoint, log, output, rules]
 
 
 def told(errors: str) -> list[str]:
@@ -153,24 +141,15 @@ def make_rows(source: random.Random, count: int) -> list[dict[str, Any]]:
 def test_killed_runs_over_tables(name: str, tmp_path: Path) -> None:
     kind, options = TABLE_RUNS[name]
     source = random.Random(name)
-    names = ("rules.mtl", f"log.{kind}", "output", "checkpoint")
-    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules, log, output = (tmp_path / name for name in ("rules.mtl", f"log.{kind}", "output"))
     rules.write_text(ON_TABLES)
     write(make_rows(source, 2 * POINTS), log)
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
-    expected = mtlmon(*arguments, str(log))
-    answers = output.read_bytes()
-    assert expected.status == 1, expected.errors
+    expected, _ = check_killed_runs(
+        arguments, log, output, source, every=str(POINTS // 10), can_pipe=False
+    )
+    assert expected.status == 1
     assert "left out" in expected.errors
-    output.unlink()
-    arguments += ["--resume", "--checkpoint", str(checkpoint)]
-    arguments += ["--checkpoint-every", str(POINTS // 10)]
-    for kills in KILLS - 1, 1:
-        done = run_killed(arguments, log, checkpoint, kills, source, can_pipe=False)
-        assert output.read_bytes() == answers
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
-        assert sorted(tmp_path.iterdir()) == sorted([checkpoint, log, output, rules])
 
 
 def test_values_of_arguments_are_part_of_the_log(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from mtlmon.cli.files import open_log
 from mtlmon.cli.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText
 from mtlmon.cli.text_checkpoints import CheckpointedText
 from mtlmon.drive.native import TextMonitor
+from tests.cli.kills import check_killed_runs, without_speed
 from tests.cli.process import COMMAND, SECONDS, Live, environment, mtlmon, shell
-from tests.cli.test_kills import run_killed, without_speed
 
 FORMULAS = {
     "f0": "p",
@@ -273,23 +273,24 @@ def digest_of(text: bytes) -> bytes:
 @pytest.mark.parametrize("bad", [0, 1000])
 def test_killed_runs(bad: int, long_log: Path, tmp_path: Path) -> None:
     source = random.Random(bad)
-    log, output, checkpoint = (tmp_path / name for name in ("log", "output", "checkpoint"))
+    log, output = tmp_path / "log", tmp_path / "output"
     lines = long_log.read_bytes().splitlines(keepends=True)
     if bad:
         for place in range(500, len(lines), bad):
             lines[place] = b"@ nothing\n"
     log.write_bytes(b"".join(lines))
     arguments = ["--on-error", "skip", "--summary", "-o", str(output), "-e", FORMULAS["f3"]]
-    expected = mtlmon(*arguments, "--threads", "1", str(log))
-    verdicts = output.read_bytes()
-    output.unlink()
-    arguments += ["--threads", "2", "--resume", "--checkpoint", str(checkpoint)]
-    arguments += ["--checkpoint-every", "0.01s"]
-    for kills in 4, 1:
-        done = run_killed(arguments, log, checkpoint, kills, source, can_pipe=False)
-        assert output.read_bytes() == verdicts
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
+    check_killed_runs(
+        arguments,
+        log,
+        output,
+        source,
+        every="0.01s",
+        kills=(4, 1),
+        can_pipe=False,
+        undisturbed=("--threads", "1"),
+        killed=("--threads", "2"),
+    )
 
 
 # ---- ends ----------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv, feather, parquet
 
+from tests.cli.kills import KILLS, check_killed_runs, run_killed
 from tests.cli.process import mtlmon
-from tests.cli.test_kills import KILLS, make_log, run_killed
-from tests.cli.test_kills import without_speed as without_text_speed
+from tests.cli.test_kills import make_log
 
 ROWS = 60_000
 POLICIES = """\
@@ -45,14 +45,6 @@ RUNS: dict[str, tuple[str, list[str]]] = {
     "as-jsonl": ("csv", ["--output-format", "jsonl", "--time-unit", "s"]),
     "explain": ("csv", ["--explain", "--explain-limit", "3"]),
 }
-
-
-def without_speed(errors: str) -> list[str]:
-    """The summary without how long it took, and how much memory keys took."""
-    return [
-        line.partition("in memory")[0] if line.startswith("keys") else line
-        for line in without_text_speed(errors)
-    ]
 
 
 def make_rows(source: random.Random, count: int) -> list[dict[str, Any]]:
@@ -92,7 +84,7 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
 def test_killed_runs_write_what_an_undisturbed_one_does(name: str, tmp_path: Path) -> None:
     format, options = RUNS[name]
     source = random.Random(name)
-    policies, output, checkpoint = (tmp_path / one for one in ("rules.mtl", "output", "state"))
+    policies, output = tmp_path / "rules.mtl", tmp_path / "output"
     policies.write_text(POLICIES)
     log = tmp_path / f"log.{format}"
     write(make_rows(source, ROWS), log)
@@ -102,37 +94,23 @@ def test_killed_runs_write_what_an_undisturbed_one_does(name: str, tmp_path: Pat
         options = [one for one in options if one not in ("--key", "")]
     arguments = [*options, "--event", "what", "--format", format, "--summary", "-o", str(output)]
     arguments += [str(policies)]
-    expected = mtlmon(*arguments, str(log))
-    verdicts = output.read_bytes()
-    assert expected.status == 1, expected.errors
-    output.unlink()
-    resumed = ["--resume", "--checkpoint", str(checkpoint)]
-    resumed += ["--checkpoint-every", source.choice([str(ROWS // 20), "0.05s"]), *arguments]
+    every = source.choice([str(ROWS // 20), "0.05s"])
     can_pipe = format in ("csv", "jsonl") and "--explain" not in options
-    # once more, from the last checkpoint
-    for kills in KILLS, 1:
-        done = run_killed(resumed, log, checkpoint, kills, source, can_pipe=can_pipe)
-        assert output.read_bytes() == verdicts
-        assert done.status == expected.status
-        assert without_speed(done.errors) == without_speed(expected.errors)
-        assert sorted(tmp_path.iterdir()) == sorted([checkpoint, log, output, policies])
+    expected, _ = check_killed_runs(
+        arguments, log, output, source, every=every, kills=(KILLS, 1), can_pipe=can_pipe
+    )
+    assert expected.status == 1
 
 
 def test_several_policies_on_a_text_log(tmp_path: Path) -> None:
     source = random.Random(11)
-    policies, output, checkpoint = (tmp_path / one for one in ("rules.mtl", "output", "state"))
+    policies, output = tmp_path / "rules.mtl", tmp_path / "output"
     policies.write_text("policy one: p IMPLIES EVENTUALLY[0,20] q\npolicy two: ONCE[0,10] r\n")
     log = tmp_path / "log"
     log.write_bytes(make_log(source, 60_000, 7))
     arguments = ["--on-error", "skip", "--summary", "-o", str(output), str(policies)]
-    expected = mtlmon(*arguments, str(log))
-    verdicts = output.read_bytes()
-    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "3000"]
-    for kills in KILLS, 1:
-        done = run_killed([*resumed, *arguments], log, checkpoint, kills, source)
-        assert output.read_bytes() == verdicts
-        assert done.status == expected.status == 1
-        assert without_speed(done.errors) == without_speed(expected.errors)
+    expected, _ = check_killed_runs(arguments, log, output, source, every="3000", kills=(KILLS, 1))
+    assert expected.status == 1
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])

@@ -18,8 +18,8 @@ from mtlmon.errors import MtlmonError
 from mtlmon.streams import atoms as stream_atoms
 from mtlmon.syntax.parser import parse
 from mtlmon.tables import check_tables
+from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
-from tests.cli.test_kills import run_killed
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import PERIODS, SCHEMA, Row, StreamText, Texts, Writer, rows
 from tests.traces import EndTime, Event, Prefix

@@ -23,8 +23,8 @@ from mtlmon.cli import command
 from mtlmon.errors import MtlmonError
 from mtlmon.tables import check_tables
 from mtlmon.tables.formats import rows as blocks
+from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
-from tests.cli.test_kills import run_killed
 
 POLICIES = """\
 unit s

@@ -23,8 +23,8 @@ from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.syntax.parser import parse
 from mtlmon.tables import check_tables
+from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
-from tests.cli.test_kills import run_killed
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import LaterTexts, Row, later_programs, rows
 from tests.streams.test_clocks import FORMULAS, Verdicts, small, table_of, verdicts_of

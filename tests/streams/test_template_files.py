@@ -16,8 +16,8 @@ import pyarrow as pa
 import mtlmon.streams.instances as instances_module
 from mtlmon.checking import idle_keys
 from mtlmon.tables import check_tables
+from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
-from tests.cli.test_kills import run_killed
 from tests.streams.programs import all_ticks_computed
 from tests.streams.test_files import write
 
