@@ -21,6 +21,7 @@ def main() -> int:
         source = {name.partition("/")[2] for name in archive.getnames()}
     with zipfile.ZipFile(wheel) as archive:
         built = {name.split(".cpython-")[0] for name in archive.namelist()}
+        built |= {name.partition(".data/data/share/")[2] for name in built}
 
     natives = {name for name in source if name.startswith("mtlmon/") and name.endswith(".pyx")}
     package = {
@@ -38,6 +39,8 @@ def main() -> int:
         "README.md",
         "pyproject.toml",
     }
+    # the manual page, and what shells complete with
+    shared = {"man/man1/mtlmon.1", "bash-completion/completions/mtlmon"}
     tools = {
         "tests/conftest.py",
         "bench/__main__.py",
@@ -54,14 +57,15 @@ def main() -> int:
         wanted=package
         | plugin
         | {"mtlmon/_shared"}
+        | shared
         | {name.removesuffix(".pyx") for name in natives},
         unwanted={".c", ".pxd", ".pxi", ".pyx", ".pyc"},
     )
-    installed = {PurePath(name).parts[0] for name in built}
+    installed = {PurePath(name).parts[0] for name in built if name not in shared and name}
     complaints += [
         f"surplus: {name}/"
         for name in sorted(installed - plugin - {"mtlmon"})
-        if not name.endswith(".dist-info")
+        if not name.endswith((".dist-info", ".data"))
     ]
     if not natives:
         complaints.append("no native module")

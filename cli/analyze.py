@@ -222,8 +222,8 @@ def as_json(bounds: FileBounds) -> str:
     return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Parse the arguments."""
+def make_parser() -> Parser:
+    """Make the parser of the arguments."""
     parser = Parser(
         prog="mtlmon analyze",
         usage=USAGE,
@@ -256,6 +256,12 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     add_unit_options(parser)
     add_pattern_option(parser)
     parser.add_argument("-h", "--help", action="help", help="show this help")
+    return parser
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = make_parser()
     options = parser.read(arguments, Options())
     take_policy_files(parser, options)
     if len(options.files) > 1:

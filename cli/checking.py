@@ -329,8 +329,8 @@ def remark(file: PolicyFile, schema: pa.Schema) -> None:
             )
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Parse the arguments."""
+def make_parser() -> Parser:
+    """Make the parser of the arguments."""
     parser = Parser(
         prog="mtlmon check-policy",
         usage=USAGE,
@@ -353,6 +353,12 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         help="show how N slices get the rows of policies with variables, too",
     )
     parser.add_argument("-h", "--help", action="help", help="show this help")
+    return parser
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = make_parser()
     options = parser.read(arguments, Options())
     take_policy_files(parser, options)
     if len(options.files) > 1:

@@ -20,9 +20,33 @@ from mtlmon.syntax.bounds import UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import NoReturn, TypeVar
 
     Space = TypeVar("Space", bound=argparse.Namespace)
+
+
+class GenerateAction(argparse.Action):
+    """Writes what the options are described in, and ends the command."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        from mtlmon.cli import completion
+        from mtlmon.cli.failure import show
+        from mtlmon.cli.manual import manual
+
+        makers = {
+            "man": manual,
+            "complete-bash": completion.bash,
+            "complete-zsh": completion.zsh,
+            "complete-fish": completion.fish,
+        }
+        show(makers[str(values)]())
+        parser.exit()
 
 
 def add_formula_options(group: argparse._ArgumentGroup) -> None:
@@ -355,5 +379,11 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "-V", "--version", action="version", version=version_line(), help="show the version"
+    )
+    group.add_argument(
+        "--generate",
+        action=GenerateAction,
+        choices=("man", "complete-bash", "complete-zsh", "complete-fish"),
+        help="write the manual page, or the script with which a shell completes the command",
     )
     group.add_argument("-h", "--help", action="help", help="show this help")

@@ -98,8 +98,8 @@ def report_end(resolver: TextResolver, source: LogFile, *, is_complete: bool) ->
         note(f"{held} not written: verdicts before them are missing")
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Parse the arguments."""
+def make_parser() -> Parser:
+    """Make the parser of the arguments."""
     parser = Parser(
         prog="mtlmon resolve",
         usage=USAGE,
@@ -108,6 +108,12 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     add_options(parser)
+    return parser
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = make_parser()
     options = parser.read(arguments, Options())
     files: list[str] = options.files
     if len(files) > 1:

@@ -313,8 +313,8 @@ def kept_numbers(settled: bytes) -> bytes | None:
     return np.where(is_kept, np.cumsum(is_kept) - 1, FORGOTTEN).astype(np.uint32).tobytes()
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Parse the arguments."""
+def make_parser() -> Parser:
+    """Make the parser of the arguments."""
     parser = Parser(
         prog="mtlmon streams",
         usage=USAGE,
@@ -323,6 +323,12 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     add_options(parser)
+    return parser
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = make_parser()
     options = parser.read(arguments, Options())
     options.constants = dict(options.settings)
     # options of policies
