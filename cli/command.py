@@ -18,6 +18,7 @@ from mtlmon.cli.failure import (
     show,
 )
 from mtlmon.cli.option_rules import check_text_options
+from mtlmon.cli.recognition import recognise_input
 from mtlmon.errors import FormulaError, LogError, MtlmonError
 
 TYPE_CHECKING = False
@@ -121,6 +122,8 @@ def run(options: Options) -> int:
         ((text, source),) = formula_texts(options)
         return check_monpoly(text, source, options)
     file = load_policies(options)
+    if not options.explain_formula:
+        recognise_input(options)
     if not options.is_table:
         check_text_options(options)
     if options.is_table and options.event_separator is not None and options.event is None:
@@ -283,6 +286,8 @@ def adopt_settings(file: PolicyFile, options: Options) -> None:
     options.unit = file.unit
     if options.format is None:
         options.pattern = options.pattern or file.pattern
+    if not options.explain_formula:
+        recognise_input(options)
     if not options.is_table:
         for part in file.files:
             source = part.source if file.parts else options.formula_name

@@ -11,6 +11,7 @@ import sys
 
 from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
 from mtlmon.cli.parser import STANDARD_STREAM
+from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, read_ready
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ __all__ = [
     "texts_of",
 ]
 
-STANDARD_INPUT = 0
 STANDARD_OUTPUT = 1
 # the capacity that pipes are set to, the largest that Linux allows users by default
 PIPE_BYTES = 1 << 20
@@ -112,11 +112,16 @@ class LogFile:
             Failure: the log cannot be read.
         """
         try:
-            return os.readv(self.descriptor, [block])
+            return read_ready(self.descriptor, block)
         except BlockingIOError:
             return None
         except OSError as error:
             raise Failure(f"cannot read {self.name}: {error.strerror}") from None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether reading the next bytes may have to wait for them."""
+        return not self.is_regular and not has_begun(self.descriptor)
 
     def close(self) -> None:
         """Close the log, unless it is standard input."""

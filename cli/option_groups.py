@@ -144,7 +144,8 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
         choices=("text", *FORMAT_NAMES),
-        help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
+        help="the format of the log (default: from the name, as in log.csv.gz, or from the first "
+        "bytes of standard input; or else text)",
     )
     add_pattern_option(group)
     add_column_options(group)

@@ -150,7 +150,7 @@ class TextWork:
         """Read part of the log; return the number of bytes, or 0 at the end of the log."""
         size = None
         while size is None:
-            if not self.log.is_regular:
+            if self.log.may_wait:
                 self.wait(self.log.descriptor)
             size = self.log.read_into(block)
         self.bytes_read += size

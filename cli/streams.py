@@ -368,7 +368,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--format",
         choices=("text", *FORMAT_NAMES),
-        help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
+        help="the format of the log (default: from the name, as in log.csv.gz, or from the first "
+        "bytes of standard input; or else text)",
     )
     add_policy_option(parser, "FILE")
     add_pattern_option(parser)

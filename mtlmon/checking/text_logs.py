@@ -11,6 +11,7 @@ from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.sources import BatchReader
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.support.standard_input import has_begun, read_ready
 from mtlmon.text.head import LogHead
 
 if TYPE_CHECKING:
@@ -313,10 +314,10 @@ class TextLog(BatchReader[TextBatch]):
     def _read_into(self, block: memoryview) -> int:
         """Wait for bytes and read them; return their number, or 0 at the end of the log."""
         while True:
-            if self.wait is not None and not self.is_regular:
+            if self.wait is not None and not self.is_regular and not has_begun(self.descriptor):
                 self.wait(self.descriptor)
             try:
-                return os.readv(self.descriptor, [block])
+                return read_ready(self.descriptor, block)
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(self.descriptor, select.POLLIN)

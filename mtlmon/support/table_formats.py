@@ -1,8 +1,17 @@
-"""Recognises the formats of tables by the names of their files."""
+"""Recognises the formats of tables by the names of their files, and compression by first bytes."""
 
 from __future__ import annotations
 
-__all__ = ["COMPRESSIONS", "FORMATS", "FORMAT_NAMES", "LINES", "table_format"]
+__all__ = [
+    "COMPRESSIONS",
+    "COMPRESSION_BYTES",
+    "FORMATS",
+    "FORMAT_NAMES",
+    "LINES",
+    "compression_of",
+    "may_be_compressed",
+    "table_format",
+]
 
 FORMATS = {
     ".csv": "csv",
@@ -25,6 +34,31 @@ LINES = "lines"
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """The compression for each extension that can follow the format's."""
+
+# The first bytes of compressed files; no text of a table begins like this.
+_MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+# of bz2, followed by a digit and the mark of a block or of the end
+_BZ2 = b"BZh"
+_BZ2_NEXT = b"1AY&SY", b"\x17rE8P\x90"
+COMPRESSION_BYTES = 10
+"""How many of the first bytes tell the compression."""
+
+
+def compression_of(first: bytes) -> str | None:
+    """Return the compression of a file, "gzip", "zstd", "bz2" or None, by its first bytes.
+
+    >>> compression_of(b"\\x1f\\x8b\\x08")
+    'gzip'
+    """
+    if first.startswith(_BZ2) and first[4:COMPRESSION_BYTES] in _BZ2_NEXT:
+        return "bz2"
+    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), None)
+
+
+def may_be_compressed(first: bytes) -> bool:
+    """Whether more bytes are needed to decide whether this is the start of compressed data."""
+    marks = [*_MARKS, _BZ2]
+    return any(mark.startswith(first) or first.startswith(mark) for mark in marks)
 
 
 def table_format(path: str) -> tuple[str, str | None] | None:

@@ -211,7 +211,7 @@ def test_streams_that_cannot_be_used() -> None:
     done = shell("cat good.csv | $M --explain --format csv -e 'NOT p'")
     message = "cannot explain: <stdin> cannot be read a second time; save the log to a file first"
     assert done == Ended(2, "", f"mtlmon: {message}\n")
-    done = mtlmon("--key", "user", "-e", "p", log="ts,p\n")
+    done = mtlmon("--key", "user", "-e", "p", log="@1 p\n")
     message = (
         "--key works on tables, but standard input is read as a text log: add the format, for "
         "instance --format csv (see mtlmon --help)"

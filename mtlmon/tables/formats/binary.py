@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -159,7 +160,8 @@ class BinaryReader:
             for batch in reader:
                 yield batch.select(names)
         if is_file:
-            _check_footer(source.read())
+            # To read the rest at once, Arrow would go to its end, which a stream does not do.
+            _check_footer(b"".join(iter(partial(source.read, _BUFFER_BYTES), b"")))
         elif stream.is_regular and source.read(1):
             raise pa.ArrowInvalid("there is more behind the end of the stream")
 

@@ -16,7 +16,16 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.option_names import PYTHON
-from mtlmon.support.table_formats import FORMAT_NAMES, FORMATS, LINES, table_format
+from mtlmon.support.standard_input import take_begin
+from mtlmon.support.table_formats import (
+    COMPRESSION_BYTES,
+    FORMAT_NAMES,
+    FORMATS,
+    LINES,
+    compression_of,
+    may_be_compressed,
+    table_format,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +46,6 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 _STANDARD_INPUT_NAME = "<stdin>"
-
-# The first bytes of compressed files; no text of a table begins like this.
-_MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-# of bz2, followed by a digit and the mark of a block or of the end
-_BZ2 = b"BZh"
-_BZ2_NEXT = b"1AY&SY", b"\x17rE8P\x90"
-_MARK_BYTES = 10
 
 
 class TableFile(NamedTuple):
@@ -216,7 +218,7 @@ class ByteStream:
         self._poll = select.poll()
         self._poll.register(self.raw.fileno(), select.POLLIN)
         self._begin = self._first_bytes()
-        self.compression = _compression(self._begin)
+        self.compression = compression_of(self._begin)
         self._stream: pa.NativeFile | None = None
         if self.compression is not None:
             inner = pa.PythonFile(_Joined(self._begin, self.raw), mode="r")
@@ -305,26 +307,14 @@ class ByteStream:
     def _first_bytes(self) -> bytes:
         """Enough of the first bytes to determine the compression."""
         if self.is_regular:
-            return self.raw.read(_MARK_BYTES) or b""
-        found = b""
-        while len(found) < _MARK_BYTES and _may_be_mark(found):
-            read = self.raw.read(_MARK_BYTES - len(found))
+            return self.raw.read(COMPRESSION_BYTES) or b""
+        found = take_begin(self.raw.fileno())
+        while len(found) < COMPRESSION_BYTES and may_be_compressed(found):
+            read = self.raw.read(COMPRESSION_BYTES - len(found))
             if not read:
                 break
             found += read
         return found
-
-
-def _may_be_mark(first: bytes) -> bool:
-    """Whether more bytes are needed to decide whether this is the start of compressed data."""
-    marks = [*_MARKS, _BZ2]
-    return any(mark.startswith(first) or first.startswith(mark) for mark in marks)
-
-
-def _compression(first: bytes) -> str | None:
-    if first.startswith(_BZ2) and first[4:] in _BZ2_NEXT:
-        return "bz2"
-    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), None)
 
 
 class _Joined(io.RawIOBase):

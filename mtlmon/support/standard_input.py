@@ -1,0 +1,89 @@
+"""Looks at the beginning of standard input, and gives it back to what reads it afterwards.
+
+A pipe cannot be read twice, so what has been read of it is kept here. Standard input belongs to the
+process as a whole, and so does what is kept of it.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["STANDARD_INPUT", "has_begun", "look_at_input", "read_ready", "take_begin"]
+
+STANDARD_INPUT = 0
+_BLOCK_BYTES = 1 << 16
+
+
+class _Begin:
+    """What has been read of standard input, and not given back."""
+
+    content = b""
+
+
+def look_at_input(is_enough: Callable[[bytes], bool], most: int) -> bytes:
+    """Return the first bytes of standard input, and leave them to be read.
+
+    Args:
+        is_enough: whether the caller wants no more bytes than these; otherwise, this function waits
+            for more.
+        most: how many bytes to look at, or a few more.
+
+    Returns:
+        All bytes if there are fewer.
+
+    Raises:
+        OSError: standard input cannot be read.
+    """
+    try:
+        position = os.lseek(STANDARD_INPUT, 0, os.SEEK_CUR)
+    except OSError:
+        while not is_enough(_Begin.content) and len(_Begin.content) < most:
+            block = _read()
+            if not block:
+                break
+            _Begin.content += block
+        return _Begin.content
+    return os.pread(STANDARD_INPUT, most, position)
+
+
+def has_begun(descriptor: int) -> bool:
+    """Whether bytes of a file have been looked at, and not been read."""
+    return descriptor == STANDARD_INPUT and bool(_Begin.content)
+
+
+def take_begin(descriptor: int, most: int | None = None) -> bytes:
+    """Return the bytes of a file that have been looked at, at most so many, as read."""
+    if descriptor != STANDARD_INPUT:
+        return b""
+    taken, _Begin.content = _Begin.content[:most], b"" if most is None else _Begin.content[most:]
+    return taken
+
+
+def read_ready(descriptor: int, block: memoryview) -> int:
+    """Read a file, beginning with what has been looked at; return the number of bytes.
+
+    Raises:
+        BlockingIOError: reading would wait, and the file does not wait.
+        OSError: the file cannot be read.
+    """
+    if has_begun(descriptor):
+        taken = take_begin(descriptor, len(block))
+        block[: len(taken)] = taken
+        return len(taken)
+    return os.readv(descriptor, [block])
+
+
+def _read() -> bytes:
+    while True:
+        try:
+            return os.read(STANDARD_INPUT, _BLOCK_BYTES)
+        except BlockingIOError:
+            import select
+
+            poll = select.poll()
+            poll.register(STANDARD_INPUT, select.POLLIN)
+            poll.poll()
