@@ -40,7 +40,12 @@ def main() -> int:
         "pyproject.toml",
     }
     # the manual page, and what shells complete with
-    shared = {"man/man1/mtlmon.1", "bash-completion/completions/mtlmon"}
+    shared = {
+        "man/man1/mtlmon.1",
+        "bash-completion/completions/mtlmon",
+        "zsh/site-functions/_mtlmon",
+        "fish/vendor_completions.d/mtlmon.fish",
+    }
     tools = {
         "tests/conftest.py",
         "bench/__main__.py",
