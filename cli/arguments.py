@@ -135,6 +135,7 @@ class Options(argparse.Namespace):
     explain_limit: int
     explain_formula: bool
     fail_on_vacuous: bool
+    fail_on: Literal["info", "low", "medium", "high", "critical"] | None
     report: str | None
     checkpoint: str | None
     checkpoint_every: tuple[Literal["events", "seconds"], float] | None

@@ -138,6 +138,8 @@ def run(options: Options) -> int:
         return 0
     from mtlmon.syntax.formula import Formula
 
+    if options.fail_on is not None and not isinstance(file, Formula):
+        require_severities(file)
     if not isinstance(file, Formula) and any(policy.is_first_order for policy in file.policies):
         from mtlmon.cli.relations import check_relations
 
@@ -275,6 +277,20 @@ def may_declare(text: str) -> bool:
 
     keywords = "unit|let|atom|policy|find|const|stream|trigger|time|event|pattern|zone|key|assume"
     return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
+
+
+def require_severities(file: PolicyFile) -> None:
+    """Raise Failure if --fail-on cannot compare the severity of a policy."""
+    from mtlmon.policy.severities import SEVERITIES
+    from mtlmon.syntax.report import visible
+
+    for policy in file.policies:
+        if policy.severity is not None and policy.severity not in SEVERITIES:
+            raise Failure(
+                f"policy {visible(policy.name or '')} has severity {visible(policy.severity)}, "
+                f"which --fail-on cannot compare: write {', '.join(SEVERITIES[:-1])} or "
+                f"{SEVERITIES[-1]}"
+            )
 
 
 def adopt_settings(file: PolicyFile, options: Options) -> None:

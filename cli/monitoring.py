@@ -35,7 +35,9 @@ def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
         formula: the formula of the policy.
         options: the options of the command line.
     """
-    if options.report is not None or options.explain or options.fail_on_vacuous:
+    if options.report is not None or options.explain:
+        return False
+    if options.fail_on_vacuous or options.fail_on is not None:
         return False
     if name is not None and options.checkpoint is None and wants_summary(options.summary):
         # The summary of a named policy says how often the left side of an implication held.

@@ -264,6 +264,12 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         "the undecided time-points",
     )
     group.add_argument(
+        "--fail-on",
+        choices=("info", "low", "medium", "high", "critical"),
+        help="exit status 1 only for violations of policies of this severity or a higher one, and "
+        "of those without a severity",
+    )
+    group.add_argument(
         "--fail-on-vacuous",
         action="store_true",
         help="exit status 1 also if the left side of a policy 'p IMPLIES q' never holds",

@@ -52,6 +52,8 @@ def check_exit_options(parser: Parser, options: Options) -> None:
         )
     if options.fail_on_vacuous and options.signature is not None:
         parser.error("--fail-on-vacuous does not work with --signature: leave it out")
+    if options.fail_on is not None and options.signature is not None:
+        parser.error("--fail-on does not work with --signature: its policies have no severity")
 
 
 def check_monpoly_options(parser: Parser, options: Options) -> None:

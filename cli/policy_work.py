@@ -13,6 +13,7 @@ from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.errors import SnapshotError
+from mtlmon.policy.severities import is_at_least
 
 if TYPE_CHECKING:
     import os
@@ -249,9 +250,15 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
     # ---- what is told at the end -----------------------------------------------------------
 
     def has_violation(self) -> bool:
-        """Whether a policy is violated more often than it may be."""
+        """Whether a policy that matters is violated more often than it may be."""
         check = self.check
-        return any(map(is_violated, check.policies, check.counts, check.triggered))
+        return any(
+            is_violated(policy, counts, triggered)
+            for policy, counts, triggered in zip(
+                check.policies, check.counts, check.triggered, strict=True
+            )
+            if is_at_least(policy, self.options.fail_on)
+        )
 
     def fails(self) -> bool:
         """Whether the exit status is that of a violation."""

@@ -21,6 +21,7 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.policy.severities import is_at_least
 from mtlmon.relational import analyse
 from mtlmon.relational.atoms import (
     cell_word,
@@ -211,6 +212,7 @@ class Check:
         self.plan = engine.plan
         self.engine = engine
         self.key_count = key_count
+        self.options = options
         self.engine.skips_overflows = options.on_error == "skip"
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
@@ -260,11 +262,14 @@ class Check:
         return ParquetOutput(rows) if is_parquet else CsvOutput(rows)
 
     def has_violation(self, file: PolicyFile) -> bool:
-        """Whether a policy is violated more often than it may be."""
+        """Whether a policy that matters is violated more often than it may be."""
         policies = {one.name: one for one in file.policies}
+        least = self.options.fail_on
         run = self.run
         return any(
-            not one.is_find and not policies[one.name].allows(found, answered)
+            not one.is_find
+            and is_at_least(policies[one.name], least)
+            and not policies[one.name].allows(found, answered)
             for one, found, answered in zip(
                 self.plan.named_policies, run.found_points, run.answered_points, strict=True
             )
