@@ -179,10 +179,13 @@ def test_counts_and_skipped_rows(files: Files) -> None:
     files.log.write_text(log)
     options = ["--on-error", "skip", "--summary"]
     expected = files.undisturbed(*options, log=log)
+    # with checkpoints, a summary alone is no reason to count how often left sides hold
+    counts, _, triggered = expected.errors.partition("\n\na: ")
+    assert "triggered" in triggered
     for _ in range(2):
         done = files.run(*options)
         assert done.status == expected.status == 1
-        wanted = expected.errors.replace("<stdin>", str(files.log)).splitlines()
+        wanted = counts.replace("<stdin>", str(files.log)).splitlines()
         for one, other in zip(wanted, done.errors.splitlines(), strict=True):
             assert one == other or other.startswith(("seconds", "peak memory", "keys"))
     assert "skipped 1 row" in done.errors
