@@ -118,7 +118,7 @@ class CheckpointFile:
     Each new checkpoint replaces the file as a whole. So whatever happens, the file holds one
     complete checkpoint, either the previous or the new one. Only one process at a time can use the
     file: the process locks the present file, and each new file before it takes the name. The lock
-    ends with the process, however the process ends.
+    ends with `close`, or with the process, however the process ends.
 
     Attributes:
         path: the path of the file itself, with symbolic links resolved.

@@ -158,14 +158,19 @@ class CheckpointingPump(Pump):
             self.check_files(options)
         except Failure:
             verdicts.discard_new()
+            verdicts.abandon()
             raise
+
+    def release(self) -> None:
+        super().release()
+        self.file.close()
 
     # ---- the beginning ---------------------------------------------------------------------
 
     def check_files(self, options: Options) -> None:
         """Check that the verdicts and the checkpoint go to two files on disk; lock the verdicts.
 
-        The lock ends with the process, however the process ends.
+        The lock ends with the run or the process, however they end.
 
         Raises:
             Failure: a file is not suitable, or another process writes the verdicts.

@@ -158,6 +158,7 @@ class VerdictFile:
         self.descriptor = descriptor
         self.name = name
         self.is_new = is_new
+        self.is_open = descriptor != STANDARD_OUTPUT
         self.lines: EscapedLines | None = None
         if os.isatty(descriptor):
             from mtlmon.cli.terminal import EscapedLines
@@ -248,11 +249,19 @@ class VerdictFile:
         Raises:
             Failure: the file could not be written.
         """
-        if self.descriptor != STANDARD_OUTPUT:
+        if self.is_open:
+            self.is_open = False
             try:
                 os.close(self.descriptor)
             except OSError as error:
                 raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
+
+    def abandon(self) -> None:
+        """Close the file if it is open; nothing more is told of it."""
+        from contextlib import suppress
+
+        with suppress(WriteFailure):
+            self.close()
 
 
 def open_verdicts(

@@ -320,6 +320,10 @@ class Pump:
             self.work.close()
             self.progress.erase()
 
+    def release(self) -> None:
+        """Close the files of the run, however it has ended, and so unlock them."""
+        self.verdicts.abandon()
+
     def begin(self) -> None:
         """Prepare for the first block."""
 

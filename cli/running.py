@@ -39,14 +39,17 @@ def run_to_end(
     start = time.perf_counter()
     with pump.signals:
         try:
-            pump.run(end_time)
-            status = VIOLATION if has_violation() else 0
-        except Interrupted as signal:
-            status = SIGNALLED + signal.number
-        seconds = time.perf_counter() - start
-        # what comes now may be broken off anywhere
-        pump.signals.is_held = False
-        pump.verdicts.close()
-        report(status, seconds)
-        show_summary(wants_summary, lambda: summary(seconds))
+            try:
+                pump.run(end_time)
+                status = VIOLATION if has_violation() else 0
+            except Interrupted as signal:
+                status = SIGNALLED + signal.number
+            seconds = time.perf_counter() - start
+            # what comes now may be broken off anywhere
+            pump.signals.is_held = False
+            pump.verdicts.close()
+            report(status, seconds)
+            show_summary(wants_summary, lambda: summary(seconds))
+        finally:
+            pump.release()
     return status

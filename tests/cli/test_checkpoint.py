@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -554,3 +556,38 @@ def test_files_of_others_beside_the_checkpoint(files: Files) -> None:
     assert sorted(files.log.parent.iterdir()) == sorted(
         [*others, files.log, files.output, files.checkpoint]
     )
+
+
+@pytest.mark.parametrize("policy", ["NOT p OR EVENTUALLY[1,5] p", "count[0,5](p) < 3"])
+@pytest.mark.parametrize("form", ["text", "csv"])
+def test_several_commands_in_one_process(
+    command: Callable[..., Ended], tmp_path: Path, policy: str, form: str
+) -> None:
+    """A run unlocks its files at its end, also if that is an error."""
+    log, output, checkpoint = (tmp_path / name for name in ("log", "output", "checkpoint"))
+    good, bad = ("@1 p\n@9\n", "@x\n") if form == "text" else ("ts,p\n1,true\n9,\n", "x,true\n")
+    arguments = [
+        "--format", form, "-e", policy, "-o", output, "--checkpoint", checkpoint, "--resume", log
+    ]  # fmt: skip
+    gc.disable()
+    try:
+        for _ in range(2):
+            log.write_text(good + bad)
+            done = command(*arguments)
+            assert done.status == 2
+            assert "'x'" in done.errors or "@x" in done.errors
+            log.write_text(good)
+            done = command(*arguments)
+            assert done.status in (0, 1)
+            assert "another process" not in done.errors
+            # what cannot be a checkpoint
+            log.write_text("")
+            assert command(*arguments).status == 2
+        for option in ("--checkpoint", "-o"):
+            refused = [*arguments]
+            refused[refused.index(option) + 1] = log
+            assert command(*refused).status == 2
+        assert command(*arguments[:-2], log).status in (0, 1)
+        assert output.exists()
+    finally:
+        gc.enable()
