@@ -6,7 +6,7 @@ import re
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy.definitions import Assumption, Clock, Stream
-from mtlmon.syntax.bounds import UNIT_WORDS, UNITS, read_bound
+from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS, read_bound
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.lexer import skip_blanks
 from mtlmon.syntax.report import formula_error, shorten, visible
@@ -161,8 +161,14 @@ class ClauseReader:
         """
         found = _DURATION.match(self._text, self._position, self._end)
         if found is None:
-            raise self.expected("a length of time", "as in every 10s")
-        length = read_bound(Cursor(self._text, self._source, *found.span()), self._unit)
+            found = _WORD.match(self._text, self._position, self._end)
+            if found is None or found.group() not in self._constants:
+                raise self.expected("a length of time", "as in every 10s")
+        cursor = Cursor(self._text, self._source, *found.span(), constants=self._constants)
+        length = read_bound(cursor, self._unit)
+        if length == 0 and self._unit == LATER and not found.group().isdigit():
+            # a constant has no value yet; the text is read again when the unit is known
+            length = 1
         if (length if isinstance(length, int) else length.nanoseconds) == 0:
             raise self.error("this length of time is 0", "ticks need a length of time above 0")
         self._go(found.end())

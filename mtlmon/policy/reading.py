@@ -227,7 +227,9 @@ class FileReader(DeclaredText):
             raise self.error(self.first_place(declaration), "this is not a constant", hint)
         self.file.constants[declaration.name] = expression.constant
         if (written := self.constants.get(declaration.name)) is not None:
-            self.file.constants[declaration.name] = overriding(declaration.name, written)
+            self.file.constants[declaration.name] = overriding(
+                declaration.name, written, self.file.unit
+            )
 
     def require_constants(self) -> None:
         """Check that the file declares every constant that is to be overridden."""
@@ -375,10 +377,11 @@ class FileReader(DeclaredText):
         so the formula is parsed without conditions first.
         """
         place = self.text, self.source, declaration.start, declaration.end
+        constants = self.file.constants
         plain: FormulaError | None = None
         if not self.names_of(STREAM) and not self.relations:
             try:
-                return parse_at(Cursor(*place), self.file.unit)
+                return parse_at(Cursor(*place, constants=constants), self.file.unit)
             except FormulaError as error:
                 plain = error
         if self.is_first_order(declaration):
@@ -386,11 +389,10 @@ class FileReader(DeclaredText):
         from mtlmon.policy.conditions import Conditions
 
         streams = self.names_of(STREAM)
-        conditions = Conditions(
-            self.source, self.file.unit, streams, self.file.constants, self.add_condition
-        )
+        conditions = Conditions(self.source, self.file.unit, streams, constants, self.add_condition)
         try:
-            formula = parse_at(Cursor(*place, conditions), self.file.unit)
+            cursor = Cursor(*place, conditions, constants=constants)
+            formula = parse_at(cursor, self.file.unit)
         except FormulaError as error:
             if _INTERVAL_BEFORE.search(self.text, 0, self.offset_of(error)):
                 hint = "a parenthesis and a digit behind an operator open an interval: write x > 1"
@@ -448,13 +450,13 @@ def stream_value(name: str, span: Span | None = None) -> Expression:
     return Expression(ops.STREAM, (), name, span)
 
 
-def overriding(name: str, written: str) -> Constant:
+def overriding(name: str, written: str, unit: str | None) -> Constant:
     """Read the value of a constant that does not come from the file."""
     from mtlmon.policy.predicates import operators as ops
     from mtlmon.policy.predicates.parser import parse_expression
 
     source = f"<{name}={written}>"
-    expression = parse_expression(written, source)
+    expression = parse_expression(written, source, unit=unit)
     if expression.operator is not ops.CONSTANT:
         hint = "a constant is a number, a text in double quotes, true, false or null"
         message = "this is not a constant"

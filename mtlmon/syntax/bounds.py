@@ -69,7 +69,7 @@ def read_interval(cursor: Cursor, unit: str | None) -> Interval:
     """
     opening, opening_index = cursor.token, cursor.index
     cursor.index += 1
-    lower_text = cursor.token
+    lower_text, first_bound = cursor.token, cursor.index
     lower = _read_bound(cursor, unit, "the lower bound, a whole number")
     _read_comma(cursor, lower_text)
     upper = None
@@ -83,10 +83,20 @@ def read_interval(cursor: Cursor, unit: str | None) -> Interval:
     cursor.index += 1
     is_open = opening.kind == "(", upper is not None and closing.kind == ")"
     if (interval := make_interval(lower, upper, is_open)) is None:
+        named = _constants_in(cursor, first_bound)
+        if named and unit == LATER:
+            # a length of time has no value yet; the text is read again when the unit is known
+            return Interval(0, None)
         written = cursor.words(opening_index, cursor.index)
-        hint = empty_hint(lower, upper)
+        hint = f"{' and '.join(named)}" if named else empty_hint(lower, upper)
         raise cursor.error(f"the interval {written} is empty", opening, hint)
     return interval
+
+
+def _constants_in(cursor: Cursor, first: int) -> list[str]:
+    """The constants between a token and the cursor, with their values."""
+    names = [_constant_name(cursor, cursor.tokens[index]) for index in range(first, cursor.index)]
+    return [f"{name} is {cursor.constants[name]}" for name in dict.fromkeys(names) if name]
 
 
 def make_interval(
@@ -132,8 +142,12 @@ def read_bound(cursor: Cursor, unit: str | None = LATER) -> int | Duration:
 
 def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
     token = cursor.token
+    if (name := _constant_name(cursor, token)) is not None:
+        cursor.index += 1
+        return _value_of(cursor, token, name)
     if token.kind != NUMBER:
-        raise cursor.expected(what)
+        is_name = token.kind == ATOM and cursor.text_of(token) == token.value
+        raise cursor.expected(what, _constant_hint(token.value) if is_name else None)
     cursor.index += 1
     digits = token.value.lstrip("0") or "0"
     number = int(digits[:_MAXIMUM_DIGITS])
@@ -147,6 +161,28 @@ def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
         cursor.index += 1
     if isinstance(value, int) and value > MAXIMUM_BOUND:
         raise cursor.error(f"this bound is above the largest one, {MAXIMUM_BOUND}", token)
+    return value
+
+
+def _constant_name(cursor: Cursor, token: Token) -> str | None:
+    """The name of the constant at a token of an interval, or None."""
+    is_name = token.kind in {ATOM, OPERATOR} and token.value in cursor.constants
+    return token.value if is_name and cursor.text_of(token) not in INFINITY else None
+
+
+def _constant_hint(name: str) -> str:
+    return f"a name is that of a constant in a policy file: const {name} = 10m"
+
+
+def _value_of(cursor: Cursor, token: Token, name: str) -> int:
+    """The value of a constant that is a bound."""
+    value = cursor.constants[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        shown = "a text" if isinstance(value, str) else str(value)
+        if value is None or isinstance(value, bool):
+            shown = "null" if value is None else shown.lower()
+        hint = "a bound is a whole number from 0, or a length of time, as in const w = 10m"
+        raise cursor.error(f"the constant {name} is {shown}, which is no bound", token, hint)
     return value
 
 

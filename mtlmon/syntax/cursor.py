@@ -7,6 +7,8 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mtlmon.errors import FormulaError
     from mtlmon.syntax.lexer import Conditions
 
@@ -19,11 +21,12 @@ class Cursor:
     Attributes:
         text: the whole text.
         source: the name of the text in errors.
+        constants: the values of the names that can be bounds.
         tokens: all tokens; the last one is of the kind `END` or `INVALID`.
         index: the index of the present token.
     """
 
-    __slots__ = ("index", "source", "text", "tokens")
+    __slots__ = ("constants", "index", "source", "text", "tokens")
 
     def __init__(
         self,
@@ -32,9 +35,12 @@ class Cursor:
         start: int = 0,
         end: int | None = None,
         conditions: Conditions | None = None,
+        *,
+        constants: Mapping[str, object] | None = None,
     ) -> None:
         self.text = text
         self.source = source
+        self.constants = constants or {}
         self.tokens = tokenize(text, start, end, conditions)
         self.index = 0
 

@@ -332,6 +332,21 @@ def test_streams_have_one_key(command: Command, files: Files) -> None:
     assert f"{plain} and {files.folder / 'b.mtl'} declare no streams" in done.errors
 
 
+def test_constants_that_are_bounds_are_part_of_checkpoints(
+    command: Command, tmp_path: Path
+) -> None:
+    rules, log, output = (tmp_path / name for name in ("rules.mtl", "log", "output"))
+    log.write_text("@1 p\n@2\n@5 p\n")
+    for policy in ("ONCE[0,w] p", "count[0,w](p) < 2", "n < 2\nstream n = count[0,w](p)"):
+        rules.write_text(f"unit s\nconst w = 3s\npolicy one: {policy}\n")
+        files = ["-o", output, "--checkpoint", tmp_path / "state", rules, log]
+        assert command(*files).status in (0, 1)
+        assert command("--resume", "--set", "w=3", *files).status in (0, 1)
+        done = command("--resume", "--set", "w=4s", *files)
+        assert done.status == 2
+        assert "cannot resume" in done.errors
+
+
 def test_analyze(command: Command, files: Files) -> None:
     files.web.write_text(f"{WEB}assume keys <= 10\nassume rate <= 5/s\n")
     done = command("analyze", "--format", "json", *files.both, files.log)

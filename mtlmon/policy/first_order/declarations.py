@@ -170,7 +170,8 @@ class FirstOrderDeclarations:
             reader.relations,
         )
         place = self.text, reader.source, declaration.start, declaration.end
-        formula = parse_at(Cursor(*place, conditions), self.file.unit)
+        cursor = Cursor(*place, conditions, constants=self.file.constants)
+        formula = parse_at(cursor, self.file.unit)
         reader.define_streams(formula)
         self.check(formula, declaration)
         return formula

@@ -164,7 +164,8 @@ class FirstOrderReader(Conditions):
         outer, self._formulas = self._formulas, []
         self._depth += 1
         try:
-            return parse_at(Cursor(self._text, self._source, start, end, self), self._unit)
+            cursor = Cursor(self._text, self._source, start, end, self, constants=self._constants)
+            return parse_at(cursor, self._unit)
         finally:
             self._depth -= 1
             self._formulas = outer

@@ -116,6 +116,11 @@ class CallParser(PrecedenceParser):
         # if the unit is not known yet, the file is read again when it is
         return found if isinstance(found, int) else 0
 
+    def cursor_at(self, match: re.Match[str]) -> Cursor:
+        """The tokens of an interval or a bound."""
+        place = match.span()
+        return Cursor(self.text, self.source, *place, constants=self.constants)
+
     def read_default(self) -> Constant:
         """Read `or: CONSTANT`."""
         self.index += 1
@@ -143,7 +148,7 @@ class CallParser(PrecedenceParser):
         bracket = self.ahead(1)
         match = _INTERVAL.match(self.text, bracket.start, self.end)
         assert match is not None
-        cursor = Cursor(self.text, self.source, match.start(), match.end())
+        cursor = self.cursor_at(match)
         interval = read_interval(cursor, self.unit)
         self.index += 1
         self.read_tokens_from(cursor.ahead(-1).end)
@@ -309,7 +314,7 @@ class CallParser(PrecedenceParser):
                 raise self.expected("a minus and a length of time", OFFSET_HINTS[operator])
             match = _BOUND.match(self.text, token.end, self.end)
             assert match is not None
-            cursor = Cursor(self.text, self.source, match.start(), match.end())
+            cursor = self.cursor_at(match)
             distance = read_bound(cursor, self.unit)
             self.index += 1
             self.read_tokens_from(cursor.ahead(-1).end)
