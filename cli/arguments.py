@@ -153,6 +153,7 @@ class Options(argparse.Namespace):
     sort: bool
     advance_every: int | None
     idle: Duration | None
+    rows: bool
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
     signature: str | None
     negate: bool

@@ -150,6 +150,7 @@ def refuse_others(options: Options) -> None:
         "--end-time": options.end_time is not None,
         "--mode": options.mode != "local",
         "--idle": options.idle is not None,
+        "--rows": options.rows,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",

@@ -282,6 +282,12 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         help="the format of verdicts (default: text); monpoly needs --signature",
     )
     group.add_argument(
+        "--rows",
+        action="store_true",
+        help="also write the file and row that each verdict is about: rows count from 1, without "
+        "a header; in a text log, lines do",
+    )
+    group.add_argument(
         "--bdd",
         choices=("auto", "cudd", "autoref"),
         default="auto",

@@ -69,6 +69,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         threads=options.threads,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(policies, options),
+        rows=options.rows,
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -83,6 +84,8 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     with closing(open_source(check, file, options)) as source:
         if check.repeats_ticks:
             source.only_due_ticks()
+        if options.rows:
+            source.track_rows()
         watch = assumption_watch(file, source, options)
         return check_source(check, source, again, options, watch, file)
 
@@ -460,15 +463,16 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.verdicts == "none":
         return None
+    rows = check.row_tracker
     if options.output_format == "text":
-        return TextOutput(names, keys)
+        return TextOutput(names, keys, rows)
     messages = check.messages
-    if options.output_format == "jsonl" and messages is not None:
+    if options.output_format == "jsonl" and (messages is not None or rows is not None):
         from mtlmon.tables.stream_values import JsonRowsOutput
         from mtlmon.tables.verdicts import VerdictTable
 
         times = None if isinstance(source, TextLog) else source.times
-        return JsonRowsOutput(VerdictTable(names, keys, times, messages))
+        return JsonRowsOutput(VerdictTable(names, keys, times, messages, rows))
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names)
@@ -479,5 +483,7 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     from mtlmon.tables.verdicts import VerdictTable
 
     if isinstance(source, TextLog):
-        return OUTPUTS[options.output_format](VerdictTable(names, messages=messages))
-    return OUTPUTS[options.output_format](VerdictTable(names, keys, source.times, messages))
+        table = VerdictTable(names, messages=messages, row_tracker=rows)
+    else:
+        table = VerdictTable(names, keys, source.times, messages, rows)
+    return OUTPUTS[options.output_format](table)

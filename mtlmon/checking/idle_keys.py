@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.checking.row_offsets import RowOffsets
+    from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.checking.sources import EventSource
     from mtlmon.drive.native import PolicyMonitors
 
@@ -23,14 +24,21 @@ class IdleKeys:
     Args:
         native: the monitors.
         row_offsets: for each partition whose policies choose rows, the offsets of its rows.
+        row_tracker: the rows of undecided time-points; None if they are not wanted.
 
     Attributes:
         limits: for each partition, the number of keys from which on idle ones are looked for.
         forgotten: for each partition, how many keys were forgotten.
     """
 
-    def __init__(self, native: PolicyMonitors, row_offsets: Sequence[RowOffsets | None]) -> None:
+    def __init__(
+        self,
+        native: PolicyMonitors,
+        row_offsets: Sequence[RowOffsets | None],
+        row_tracker: RowTracker | None = None,
+    ) -> None:
         self._native = native
+        self._row_tracker = row_tracker
         self._row_offsets = row_offsets
         self.limits = [_IDLE_KEYS] * len(row_offsets)
         self.forgotten = [0] * len(row_offsets)
@@ -71,5 +79,7 @@ class IdleKeys:
                 source.keep_traces(partition, numbers)
                 if offsets is not None:
                     offsets.keep(numbers)
+                if self._row_tracker is not None:
+                    self._row_tracker.keep(partition, numbers)
                 self.forgotten[partition] += count - left
             self.limits[partition] = max(_IDLE_KEYS, 2 * left)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.row_offsets import RowOffsets
+    from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.checking.shown import Messages
     from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers
     from mtlmon.drive.native import FirstViolation, PolicyLines, VerdictRows
@@ -83,6 +84,8 @@ class LogCheck:
         has_whole: whether one of the partitions is the whole log, whatever policies need.
         counts_triggered: whether to count how often the left sides of implications hold. Not
             possible with "first", as a check that stops leaves the rest of the log unread.
+        rows: whether to find the rows that verdicts are about; the source must track them, and
+            verdicts must be taken out by `row_tracker.found`.
 
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
@@ -100,6 +103,7 @@ class LogCheck:
             they hold.
         messages: set this to get the messages of triggers for the verdicts of each batch; None for
             no messages.
+        row_tracker: finds the rows of verdicts; None if they are not wanted.
 
     Raises:
         MemoryLimitError: the formulas alone take more memory than `max_memory`.
@@ -123,6 +127,7 @@ class LogCheck:
         passes_time: bool = False,
         has_whole: bool = False,
         counts_triggered: bool = False,
+        rows: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         if any(policy.is_first_order for policy in policies):
@@ -140,7 +145,7 @@ class LogCheck:
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
-            refuse_waiting(verdicts, advances=advance_every is not None)
+            refuse_waiting(verdicts, advances=advance_every is not None, has_rows=rows)
         keys = (policy.key for policy in self.policies)
         self.partitions = partitions_of(keys, key, has_whole=has_whole)
         of_policies = self.partitions.of_policies
@@ -169,7 +174,12 @@ class LogCheck:
             )
         )
         self._wants_first = verdicts == "first"
-        self._selection = (verdicts, resolve, collect, keep_keys)
+        self._selection = (verdicts, resolve, collect, keep_keys, *(["rows"] if rows else []))
+        self.row_tracker: RowTracker | None = None
+        if rows:
+            from mtlmon.checking.row_tracking import RowTracker
+
+            self.row_tracker = RowTracker(of_policies, self._clocks[: len(of_policies)], verdicts)
         # Kept violations refer to keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._collects_first = collect and self._wants_first
@@ -188,10 +198,11 @@ class LogCheck:
                 delay and period_of(clock) is not None
                 for delay, clock in zip(delays, self._clocks, strict=True)
             )
+        wanted = "none" if verdicts == "first" else verdicts
         self._native = PolicyMonitors(
             self._monitors,
             shown=len(self.policies),
-            verdicts="none" if verdicts == "first" else verdicts,
+            verdicts="all" if rows and verdicts != "none" else wanted,
             resolve=resolve,
             collect=collect and not self._wants_first,
             find_first=self._wants_first,
@@ -201,7 +212,7 @@ class LogCheck:
         )
         self.repeats_ticks = self._has_ticks and not self._wants_first and not gets_all_ticks
         if self.repeats_ticks:
-            self._native.run_ticks([period_of(clock) for clock in self._clocks])
+            self._native.run_ticks([period_of(clock) for clock in self._clocks], wanted)
         self.slice_events = max(_SLICE_EVENTS // len(self._monitors), _LEAST_EVENTS)
         if self.memory.limit is not None:
             share = self.memory.limit // 8 // len(self._monitors)
@@ -212,11 +223,11 @@ class LogCheck:
         # For each partition whose policies choose rows, the offsets of its rows.
         self._row_offsets: list[RowOffsets | None] = [None] * count
         for partition, clock in zip(self._partition_of, self._clocks, strict=True):
-            if clock is not None and clock.atom is not None:
+            if rows or (clock is not None and clock.atom is not None):
                 from mtlmon.checking.row_offsets import RowOffsets
 
                 self._row_offsets[partition] = RowOffsets()
-        self._idle = IdleKeys(self._native, self._row_offsets)
+        self._idle = IdleKeys(self._native, self._row_offsets, self.row_tracker)
         self._feeder = Feeder(
             self._native,
             len(self._monitors),
@@ -426,6 +437,9 @@ class LogCheck:
                 self.first_time_stamp = int(time_stamps[0])
             keys = self.key_counts
             events_before = self._event_counts()
+            if self.row_tracker is not None:
+                self.row_tracker.add(batch, first, first + len(time_stamps), chosen)
+                self.memory.note("pending", self.row_tracker.held_bytes)
             try:
                 yield from self._feeder.feed(events, of_policies, first, time_stamps, chosen, batch)
             finally:
@@ -552,7 +566,8 @@ class LogCheck:
             self._events_at_stop,
         )
         offsets = b"".join(one.snapshot() for one in self._row_offsets if one is not None)
-        body = numbers.pack() + offsets + policies_snapshot(self._native)
+        rows = b"" if self.row_tracker is None else self.row_tracker.snapshot()
+        body = numbers.pack() + offsets + rows + policies_snapshot(self._native)
         return sealed(self._settings(), body)
 
     def restore(self, snapshot: bytes) -> None:
@@ -573,6 +588,8 @@ class LogCheck:
         for offsets in self._row_offsets:
             if offsets is not None:
                 body = body[offsets.restore(body) :]
+        if self.row_tracker is not None:
+            body = body[self.row_tracker.restore(body) :]
         restore_policies(self._native, body)
         first = self._native.first
         if numbers.is_stopped and (first is None or not first.is_found):
@@ -612,6 +629,8 @@ class LogCheck:
         first = self._native.first
         if first is None or not first.is_found:
             return
+        if self.row_tracker is not None:
+            self.row_tracker.note_first(first)
         earliest = self._earliest_pending()
         if first.has_keys:
             # With keys, the same time-stamp may come again.
@@ -624,6 +643,8 @@ class LogCheck:
         if is_first:
             self.is_stopped = True
             violation = (first.time_stamp, first.offset, first.stream, first.policy)
+            if self.row_tracker is not None:
+                self.row_tracker.know_first()
             self.verdicts.add_false(*violation)
             if self._collects_first:
                 self.violations.add_false(*violation)

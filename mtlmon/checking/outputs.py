@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from mtlmon.checking.partitions import TraceKeys
+    from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.drive.native import VerdictRows
 
 __all__ = [
+    "ROW_COLUMNS",
     "JsonLinesOutput",
     "Output",
     "TextOutput",
@@ -25,14 +27,19 @@ __all__ = [
 # The members of a JSON line, and the columns of a table of verdicts, beside the key columns.
 _FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 
+ROW_COLUMNS = ("file", "row")
+"""The columns that say which row a verdict is about."""
 
-def unique_key_columns(key_columns: Sequence[str], *, has_messages: bool = False) -> list[str]:
+
+def unique_key_columns(
+    key_columns: Sequence[str], *, has_messages: bool = False, has_rows: bool = False
+) -> list[str]:
     """Return names for the key columns that differ from the names of the verdict columns.
 
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
-    fixed = (*_FIXED, "message") if has_messages else _FIXED
-    return unique_columns(key_columns, fixed, "key_")
+    others = (*(("message",) if has_messages else ()), *(ROW_COLUMNS if has_rows else ()))
+    return unique_columns(key_columns, (*_FIXED, *others), "key_")
 
 
 def unique_columns(columns: Sequence[str], fixed: Collection[str], prefix: str) -> list[str]:
@@ -112,21 +119,34 @@ def _policy_lines(
 
 
 class TextOutput:
-    """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...`.
+    """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...[TAB file:row]`.
 
     Args:
         names: the names of the policies, in order.
         keys: the keys of the traces, or None if there is one trace.
+        row_tracker: finds the rows of verdicts, which are written behind them as `TAB file:row`;
+            None to write none.
     """
 
-    def __init__(self, names: Sequence[str | None], keys: TraceKeys | None = None) -> None:
-        self.lines: PolicyLines | None
-        self.lines = self._lines = _policy_lines(names, keys)
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        keys: TraceKeys | None = None,
+        row_tracker: RowTracker | None = None,
+    ) -> None:
+        self._lines = _policy_lines(names, keys)
+        self._row_tracker = row_tracker
+        self.lines: PolicyLines | None = self._lines if row_tracker is None else None
         self.writer: Writer = self._lines.writer
 
     def put(self, rows: VerdictRows) -> None:
         """Write the verdicts as lines."""
-        self._lines.write(rows)
+        if self._row_tracker is None:
+            self._lines.write(rows)
+            return
+        found = self._row_tracker.found(rows)
+        names = [name or "" for name in self._row_tracker.files]
+        self._lines.write(rows, files=names, file_numbers=found.files, row_numbers=found.rows)
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

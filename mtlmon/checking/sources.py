@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -18,9 +18,24 @@ if TYPE_CHECKING:
     TimeStamps = NDArray[np.int64] | memoryview
     StreamNumbers = NDArray[np.uint32] | memoryview
 
-__all__ = ["BatchReader", "EventBatch", "EventSource"]
+__all__ = ["BatchReader", "EventBatch", "EventSource", "Origins"]
 
 _Batch = TypeVar("_Batch")
+
+
+class Origins(NamedTuple):
+    """Where the events of a batch come from.
+
+    Attributes:
+        files: the names of files; None for an object, such as a data frame.
+        file_of: for each event the index of its file, of an unsigned type; None if it is 0.
+        rows: for each event the number of its row in the file, from 1: for text logs, of its line.
+            In an object, rows count from 0.
+    """
+
+    files: Sequence[str | None]
+    file_of: NDArray[np.unsignedinteger] | None
+    rows: NDArray[np.int64]
 
 
 class EventBatch(Protocol):
@@ -61,6 +76,10 @@ class EventBatch(Protocol):
     def rows(self) -> NDArray[np.int64] | range | None:
         """The numbers of the rows in their file, from 1; None if they have none."""
 
+    @property
+    def origins(self) -> Origins | None:
+        """Where the events come from, if the log was asked for that (`track_rows`); else None."""
+
 
 class EventSource(Protocol):
     """A log, whose events can be read once."""
@@ -78,6 +97,9 @@ class EventSource(Protocol):
 
         The first tick of a trace is never left out.
         """
+
+    def track_rows(self) -> None:
+        """From the first batch on, tell the origins of events."""
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each trace, 0 if the source remembers its rows; None if it does not."""

@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from mtlmon.arrays.native import EventColumns
-from mtlmon.checking.sources import BatchReader
+from mtlmon.checking.sources import BatchReader, Origins
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.standard_input import has_begun, read_ready
@@ -50,10 +50,12 @@ class TextBatch:
         ticks: the ticks of each period that come before these events, with the atoms there.
         values: the values of streams, at these events and at the ticks before them; None if they
             are not computed.
+        origins: the lines of the events, if they are wanted.
     """
 
     is_tail = False
     rows = None
+    origins: Origins | None = None
 
     def __init__(
         self,
@@ -89,7 +91,10 @@ class TextBatch:
         """Return the first `count` events."""
         masks = self._masks[: count * self._words]
         shown = {name: array.slice(0, count) for name, array in self._shown.items()}
-        return TextBatch(self.time_stamps[:count], masks, self._atoms, shown)
+        batch = TextBatch(self.time_stamps[:count], masks, self._atoms, shown)
+        if self.origins is not None:
+            batch.origins = self.origins._replace(rows=self.origins.rows[:count])
+        return batch
 
     def behind(self, count: int) -> TextBatch:
         """Return the events after the first `count` ones; at least one event must be left."""
@@ -99,6 +104,8 @@ class TextBatch:
         batch.ticks = {period: one.behind(count) for period, one in self.ticks.items()}
         batch.tick_end = self.tick_end
         batch.has_all_ticks = self.has_all_ticks
+        if self.origins is not None:
+            batch.origins = self.origins._replace(rows=self.origins.rows[count:])
         return batch
 
     def chosen_events(self, is_chosen: NDArray[np.bool_]) -> TextBatch:
@@ -107,7 +114,10 @@ class TextBatch:
 
         times = np.frombuffer(self.time_stamps, np.int64)[is_chosen]
         masks = self.letters_of(0)[is_chosen]
-        return TextBatch(times.tobytes(), masks.tobytes(), self._atoms)
+        batch = TextBatch(times.tobytes(), masks.tobytes(), self._atoms)
+        if self.origins is not None:
+            batch.origins = self.origins._replace(rows=self.origins.rows[is_chosen])
+        return batch
 
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock."""
@@ -206,6 +216,7 @@ class TextLog(BatchReader[TextBatch]):
         self.wait: Callable[[int], None] | None = None
         self.note_block: Callable[[memoryview], None] | None = None
         self.marks_end = False
+        self._tracks_rows = False
         self._clock: int | None = None
         self.passed = 0
         self._head = LogHead()
@@ -219,6 +230,12 @@ class TextLog(BatchReader[TextBatch]):
         """From the first batch on, leave out ticks at which no atom changes, or not."""
         if self._streams is not None:
             self._streams.only_due_ticks(is_wanted)
+
+    def track_rows(self) -> None:
+        """From the first batch on, tell the lines of events."""
+        assert isinstance(self._events, TextEvents)
+        self._events.number_lines()
+        self._tracks_rows = True
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return None: the only trace is never forgotten."""
@@ -330,6 +347,8 @@ class TextLog(BatchReader[TextBatch]):
             if not times:
                 return
             batch = TextBatch(times, masks, self._atoms)
+            if self._tracks_rows:
+                batch.origins = self._origins()
             self._clock = batch.time_stamps[-1]
             if self._streams is None:
                 yield from self._counted(batch)
@@ -339,6 +358,14 @@ class TextLog(BatchReader[TextBatch]):
                 yield from self._counted(piece)
             if self._streams.error is not None:
                 raise self._streams.error
+
+    def _origins(self) -> Origins:
+        """Return the lines of the events that have been read last."""
+        import numpy as np
+
+        assert isinstance(self._events, TextEvents)
+        name = "stdin" if self.name == "<stdin>" else self.name
+        return Origins([name], None, np.frombuffer(self._events.lines, np.int64))
 
     def _counted(self, batch: TextBatch) -> Iterator[TextBatch | None]:
         """Yield a batch, preceded by None if its first events are skipped, or None alone."""

@@ -212,6 +212,7 @@ class TextStreams:
             bits = np.asarray(found[name]).astype(np.uint64) << np.uint64(number % 64)
             masks[:, number // 64] |= bits
         result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms, computed.shown[0])
+        result.origins = batch.origins
         return _with_computed(result, computed)
 
 

@@ -145,7 +145,7 @@ cdef class PolicyMonitors(MemoryHolder):
         free(self.times)
         free(self.rows_read)
 
-    def run_ticks(self, periods not None):
+    def run_ticks(self, periods not None, str verdicts=None):
         """From now on, let policies have an event of each stream at each tick of a period.
 
         A stream has the same letter at each tick until an event with another one is given; its
@@ -154,17 +154,24 @@ cdef class PolicyMonitors(MemoryHolder):
 
         Args:
             periods: for each policy its period, or None if all its events are given.
+            verdicts: which verdicts of these policies are wanted, if not all that the constructor
+                says.
         """
         cdef KeyedMonitors one
         cdef VerdictFilter filter
         cdef uint32_t policy
         cdef bint collects
+        cdef VerdictFilter wanted = self.delivery.filter
+        if verdicts is not None:
+            wanted = _FILTERS[verdicts]
         if self.first is not None or len(periods) != <Py_ssize_t> self.policy_count:
             raise ValueError("expected a period or None for each policy, and no first violation")
         for policy, (one, period) in enumerate(zip(self.monitors, periods)):
-            filter = self.delivery.filter if policy < self.shown_count else FILTER_NONE
+            filter = wanted if policy < self.shown_count else FILTER_NONE
             collects = self.delivery.violations is not None and policy < self.shown_count
             if period is not None:
+                if self.delivery.resolver is None:
+                    one.filter = filter
                 one.ticking = TickRuns(
                     one.streams, period,
                     not passes(filter, VERDICT_FALSE) and not collects,

@@ -2,7 +2,7 @@
 """Declarations for writing the verdicts of several policies and streams as lines."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from cpython.ref cimport PyObject
 
@@ -43,9 +43,15 @@ cdef class PolicyLines(Sink):
     cdef Fields times
     cdef uint32_t *time_ends
     cdef uint32_t time_room
+    # for text lines: the names of files, escaped, and what follows a verdict
+    cdef Fields *file_names
+    cdef size_t file_count
+    cdef Fields row_text
 
     cdef int set_partitions(self, list tables, list partitions, list places) except -1
     cdef int set_times(self, list texts) except -1
+    cdef int set_files(self, list names) except -1
+    cdef int put_row(self, uint32_t file, int64_t row) except -1 nogil
     cdef int put_line(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy,
         const uint32_t *time_text

@@ -4,6 +4,8 @@
 A line of text is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys, a tab, line feed,
 carriage return or backslash is written as a backslash followed by t, n, r or a backslash.
 
+If rows are wanted, a tab, the name of the file and `:row` follow the verdict of a line of text.
+
 A JSON line is `{"policy":policy,"key column":key,...,"time":ts,"offset":offset,...}`. Names and
 keys are escaped as by `json.dumps(..., ensure_ascii=False)`.
 
@@ -13,8 +15,8 @@ member null.
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from cpython.ref cimport PyObject
@@ -136,8 +138,15 @@ cdef class PolicyLines(Sink):
         free(self.both.text)
         free(self.times.text)
         free(self.time_ends)
+        for member in range(self.file_count):
+            free(self.file_names[member].text)
+        free(self.file_names)
+        free(self.row_text.text)
 
-    def write(self, VerdictRows rows not None, list time_texts=None, places=None):
+    def write(
+        self, VerdictRows rows not None, list time_texts=None, places=None, *, list files=None,
+        file_numbers=None, row_numbers=None
+    ):
         """Write the rows as lines, and remove them from `rows`.
 
         Args:
@@ -145,12 +154,20 @@ cdef class PolicyLines(Sink):
             time_texts: for JSON lines, the texts of times in the notation of the log; None if lines
                 have no such text.
             places: an array of uint32 with the index in `time_texts` for each row.
+            files: for lines of text, the names of the files of the log, to write the rows that
+                verdicts are about behind these; None if lines have no rows.
+            file_numbers: an array of uint32 with the index in `files` for each verdict, or 2^32 - 1
+                if it is about no row.
+            row_numbers: an array of int64 with the number of the row in the file.
 
         Raises:
             IndexError: the policy, key or time text of a row does not exist.
+            ValueError: rows are wanted in JSON lines.
         """
-        cdef Memory memory
+        cdef Memory memory, file_memory, row_memory
         cdef const uint32_t *place_of = NULL
+        cdef const uint32_t *file_of = NULL
+        cdef const int64_t *row_of = NULL
         cdef size_t k
         for k in range(rows.count):
             if rows.policies[k] >= self.policy_count:
@@ -164,6 +181,14 @@ cdef class PolicyLines(Sink):
                 if place_of[k] >= <size_t> len(time_texts):
                     raise IndexError("a verdict at a time that has no text")
             self.set_times(time_texts)
+        if files is not None:
+            if self.writer.is_json:
+                raise ValueError("lines of JSON have no rows behind verdicts")
+            file_memory = contiguous(file_numbers, sizeof(uint32_t), rows.count)
+            row_memory = contiguous(row_numbers, sizeof(int64_t), rows.count)
+            file_of = <const uint32_t *> file_memory.buffer.buf
+            row_of = <const int64_t *> row_memory.buffer.buf
+            self.set_files(files)
         # Keys may have been renumbered since the last call.
         self.forget_keys()
         with nogil:
@@ -172,6 +197,8 @@ cdef class PolicyLines(Sink):
                     &rows.records[k], rows.streams[k], rows.policies[k],
                     NULL if place_of == NULL else place_of + k
                 )
+                if file_of != NULL and file_of[k] < self.file_count:
+                    self.put_row(file_of[k], row_of[k])
         self.forget_keys()
         rows.count = 0
 
@@ -184,6 +211,48 @@ cdef class PolicyLines(Sink):
             add_bytes(&self.times, b',"time_text":')
             add_json(&self.times, texts[number])
             self.time_ends[number] = self.times.size
+        return 0
+
+    cdef int set_files(self, list names) except -1:
+        """Set the names of files, of which the first ones are known already."""
+        cdef Fields *larger
+        cdef size_t number
+        if <size_t> len(names) <= self.file_count:
+            return 0
+        larger = <Fields *> realloc(self.file_names, len(names) * sizeof(Fields))
+        if larger == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.file_names = larger
+        for number in range(self.file_count, len(names)):
+            memset(&larger[number], 0, sizeof(Fields))
+            self.file_count += 1
+            name = names[number].encode("utf-8", "surrogateescape")
+            add(
+                &larger[number], <const uint8_t *> <const char *> name, <size_t> len(name)
+            )
+            # the name, and a colon in the place of the tab
+            larger[number].text[larger[number].size - 1] = c':'
+        return 0
+
+    cdef int put_row(self, uint32_t file, int64_t row) except -1 nogil:
+        """Write a tab, the name of a file, a colon and a row behind the last line."""
+        cdef uint8_t digits[20]
+        cdef uint64_t rest = <uint64_t> max(row, <int64_t> 0)
+        cdef size_t first = 20
+        self.row_text.size = 0
+        add_text(&self.row_text, <const uint8_t *> b"\t", 1)
+        add_fields(&self.row_text, &self.file_names[file])
+        while first == 20 or rest:
+            first -= 1
+            digits[first] = <uint8_t> (c'0' + rest % 10)
+            rest //= 10
+        add_text(&self.row_text, digits + first, 20 - first)
+        add_text(&self.row_text, <const uint8_t *> b"\n", 1)
+        # the line feed of the verdict
+        self.writer.size -= 1
+        if not self.writer.append(self.row_text.text, self.row_text.size):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
         return 0
 
     cdef int put(

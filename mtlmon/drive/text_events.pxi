@@ -22,15 +22,24 @@ cdef class TextEvents:
 
     Attributes:
         scanner: records what has been read, and which errors occurred.
+        lines: after `number_lines`, the bytes of the numbers of the lines of the events that `read`
+            has returned last, from 1, of 64 bits.
     """
 
     cdef readonly Scanner scanner
+    cdef readonly bytes lines
+    cdef bint numbers_lines
     cdef Block block
     cdef ScanStatus status
 
     def __cinit__(self, tuple atoms not None, *, str path="<log>", bint skip_errors=False):
         self.scanner = Scanner(atoms, path=path, skip_errors=skip_errors)
         self.status = SCAN_EMPTY
+        self.lines = b""
+
+    def number_lines(self):
+        """From now on, tell the lines of events."""
+        self.numbers_lines = True
 
     @property
     def held_bytes(self):
@@ -64,6 +73,8 @@ cdef class TextEvents:
         cdef size_t count = 0
         cdef uint64_t *times
         cdef uint64_t *masks
+        cdef uint64_t *lines = NULL
+        cdef size_t found = 0
         if self.status != SCAN_FULL:
             if self.status == SCAN_ERROR:
                 raise self.scanner.failure
@@ -72,8 +83,23 @@ cdef class TextEvents:
         letters = PyBytes_FromStringAndSize(NULL, capacity * words * sizeof(uint64_t))
         times = <uint64_t *> PyBytes_AS_STRING(time_stamps)
         masks = <uint64_t *> PyBytes_AS_STRING(letters)
+        if self.numbers_lines:
+            line_numbers = PyBytes_FromStringAndSize(NULL, capacity * sizeof(uint64_t))
+            lines = <uint64_t *> PyBytes_AS_STRING(line_numbers)
         with nogil:
-            self.status = self.scanner.scan(times, masks, capacity, &count)
+            if lines == NULL:
+                self.status = self.scanner.scan(times, masks, capacity, &count)
+            else:
+                # The scanner knows only the line that it has read last.
+                while count < capacity:
+                    self.status = self.scanner.scan(times + count, masks + count * words, 1, &found)
+                    if found:
+                        lines[count] = self.scanner.line_count
+                        count += 1
+                    if self.status != SCAN_FULL:
+                        break
+        if lines != NULL:
+            self.lines = line_numbers[:count * sizeof(uint64_t)]
         if self.status == SCAN_ERROR:
             self.scanner.note_failure()
             if count == 0:

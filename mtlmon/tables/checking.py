@@ -46,7 +46,8 @@ class TableCheck:
         self.events = events
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, events.key_tables)
-        self._verdicts = VerdictTable(names, keys, events.times, check.messages)
+        rows = check.row_tracker
+        self._verdicts = VerdictTable(names, keys, events.times, check.messages, rows)
         self._batches = self._read(end_time)
 
     def __iter__(self) -> TableCheck:
@@ -107,6 +108,7 @@ def check_tables(
     advance_every: int | None = None,
     max_memory: SupportsIndex | str | None = None,
     time_points: Literal["row", "stamp"] = "row",
+    rows: bool = False,
     **options: Any,
 ) -> TableCheck:
     """Check policies on tables in one pass.
@@ -132,6 +134,10 @@ def check_tables(
             "500M"; Arrow's memory for the rows being read is not included.
         time_points: for policies with variables, "row" if each row is a time-point, "stamp" if all
             rows of one time-stamp are.
+        rows: whether batches have columns `file` and `row`: the name of the file that the
+            time-point comes from, and the number of its row there, from 1, without a header. For
+            tables and data frames, `file` is null, and `row` is the index of the row, from 0. Both
+            are null for ticks. Not for policies with variables.
         options: the options of `open_tables`, except for `predicates`, `policies` and those of
             partitions; they take precedence over what the policy file says. `key` is the key of the
             policies that name none themselves.
@@ -169,6 +175,8 @@ def check_tables(
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
     having = [one.is_first_order for one in file.policies]
+    if rows and any(having):
+        raise MtlmonError("rows=True does not work yet for policies with variables: leave it out")
     if any(having) and not all(having):
         from mtlmon.tables.mixed_check import check_mixed
 
@@ -212,6 +220,7 @@ def check_tables(
         resolve=resolve,
         advance_every=advance_every,
         max_memory=max_memory,
+        rows=rows,
     )
     shown = shown_messages(check, file, verdicts)
     options.setdefault("memory", check.memory)
@@ -226,6 +235,8 @@ def check_tables(
     )
     if check.repeats_ticks:
         events.only_due_ticks()
+    if rows:
+        events.track_rows()
     return TableCheck(check, events, end_time)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
+    from mtlmon.checking.sources import Origins
     from mtlmon.policy.definitions import Clock
     from mtlmon.streams.atoms import Values
 
@@ -37,7 +38,10 @@ class EventBatch:
         tick_end: a time below which all ticks have come with this batch and those before it.
         has_all_ticks: whether no tick is left out because nothing changes there, from this batch
             on.
+        origins: the files and rows of the events, if `TableEvents.track_rows` was called.
     """
+
+    origins: Origins | None = None
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ from mtlmon.tables.formats.files import (
 )
 from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
+from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.sorting import EventSorter
 
@@ -138,6 +139,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.key_tables = self._new_key_tables()
         self.keys = self.key_tables[0]
         self._is_sorted = sort_memory is not None
+        self._origins: RowOrigins | None = None
         self._has_processors = processor_count() > 1
         self.times = times
         self._memory = MemoryLimit() if memory is None else memory
@@ -213,6 +215,10 @@ class TableEvents(BatchReader[EventBatch]):
         if self._streams is not None:
             self._streams.only_due = is_wanted
             self._streams.can_leave_out = self._check.skips
+
+    def track_rows(self) -> None:
+        """From the first batch on, tell the origins of events; call this before the first batch."""
+        self._origins = RowOrigins(self.sources)
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each trace, 0 if streams remember its rows; None if there are none."""
@@ -408,7 +414,7 @@ class TableEvents(BatchReader[EventBatch]):
 
     def _batch(self, rows: UsableRows, numbers: Sequence[NDArray[np.uint32] | None]) -> EventBatch:
         block = rows.block
-        return EventBatch(
+        batch = EventBatch(
             rows.letters,
             self._atoms,
             rows.time_stamps,
@@ -420,6 +426,9 @@ class TableEvents(BatchReader[EventBatch]):
             rows.tick_end,
             rows.has_all_ticks,
         )
+        if self._origins is not None:
+            batch.origins = self._origins.of(rows)
+        return batch
 
     def _with_streams(
         self, rows: UsableRows, streams: StreamAtoms
@@ -605,12 +614,17 @@ class TableEvents(BatchReader[EventBatch]):
     def _sorted(self, memory: int) -> Generator[EventBatch | None, None, None]:
         """Yield the batches in the order of time; `memory` is the number of bytes for sorting."""
         letter_words = max(1, (len(self._atoms) + 63) // 64)
-        with EventSorter(letter_words, memory, len(self.partitions)) as sorter:
+        # Where rows come from goes along as two more words.
+        place_words = 0 if self._origins is None else 2
+        partitions = len(self.partitions)
+        with EventSorter(letter_words + place_words, memory, partitions) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
                     words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
                     if self._unseen:
                         self._note_seen(rows)
+                    if self._origins is not None:
+                        words = np.column_stack([words, self._origins.words(rows)])
                     sorter.add(rows.time_stamps, self._numbers(rows, self.key_tables), words)
                     self._memory.note("sorting", sorter.held_bytes)
                     # No other code checks the limit before the last row is read.
@@ -621,9 +635,13 @@ class TableEvents(BatchReader[EventBatch]):
                     for place, table in enumerate(self.key_tables)
                 ]
                 time_stamps = np.ascontiguousarray(records["time_stamp"])
-                letters = Letters(records["words"], {})
+                words = records["words"]
                 self._memory.note("sorting", sorter.held_bytes)
-                yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
+                letters = Letters(np.ascontiguousarray(words[:, :letter_words]), {})
+                batch = EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
+                if self._origins is not None:
+                    batch.origins = self._origins.of_words(words[:, letter_words:])
+                yield batch
 
     def _sorted_with_streams(
         self, memory: int, streams: StreamAtoms

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.checking.outputs import unique_key_columns
+from mtlmon.checking.outputs import ROW_COLUMNS, unique_key_columns
 from mtlmon.checking.partitions import TraceKeys
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.row_tracking import FoundRows, RowTracker
     from mtlmon.checking.shown import Messages
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
@@ -27,6 +28,9 @@ __all__ = ["VerdictTable", "key_texts"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
+_ROW_FIELDS = [
+    pa.field(name, kind) for name, kind in zip(ROW_COLUMNS, (pa.string(), pa.int64()), strict=True)
+]
 
 
 class VerdictTable:
@@ -45,6 +49,8 @@ class VerdictTable:
         times: the log's notation of times, or None if it has the time-stamps.
         messages: the messages of triggers, which become a column `message`; None for no such
             column. All verdicts have to come in the order in which their messages do.
+        row_tracker: finds the rows of verdicts, which become columns `file` and `row`, null for
+            ticks; None for no such columns.
     """
 
     def __init__(
@@ -53,8 +59,10 @@ class VerdictTable:
         keys: TraceKeys | None = None,
         times: Times | None = None,
         messages: Messages | None = None,
+        row_tracker: RowTracker | None = None,
     ) -> None:
         self._messages = messages
+        self._row_tracker = row_tracker
         self._names = pa.array(names, pa.string())
         self._times = times
         if keys is None:
@@ -63,7 +71,9 @@ class VerdictTable:
         self._partition_of = np.array(keys.partitions.of_policies, np.intp)
         self._places = keys.partitions.places
         self.key_columns = unique_key_columns(
-            keys.partitions.all_columns, has_messages=messages is not None
+            keys.partitions.all_columns,
+            has_messages=messages is not None,
+            has_rows=row_tracker is not None,
         )
 
     @property
@@ -92,23 +102,27 @@ class VerdictTable:
                 pa.field("verdict", pa.bool_()),
                 pa.field("reference", pa.string()),
                 *([] if self._messages is None else [pa.field("message", pa.string())]),
+                *([] if self._row_tracker is None else _ROW_FIELDS),
             ]
         )
 
     def batches(self, rows: VerdictRows) -> Iterator[pa.RecordBatch]:
         """The verdicts, which are removed from the rows."""
+        found = None if self._row_tracker is None else self._row_tracker.found(rows)
         parts = rows.taken()
         records = np.frombuffer(parts[0], verdict_type())
         numbers, policies = (np.frombuffer(part, np.uint32) for part in parts[1:])
         for first in range(0, len(records), _BATCH_ROWS):
             last = first + _BATCH_ROWS
-            yield self._batch(records[first:last], numbers[first:last], policies[first:last])
+            some = None if found is None else found.part(first, last)
+            yield self._batch(records[first:last], numbers[first:last], policies[first:last], some)
 
     def _batch(
         self,
         records: NDArray[np.void],
         numbers: NDArray[np.uint32],
         policies: NDArray[np.uint32],
+        found_rows: FoundRows | None,
     ) -> pa.RecordBatch:
         is_equivalent = records["kind"] == EQUIVALENT
         times = records["time_stamp"].astype(np.int64)
@@ -131,6 +145,12 @@ class VerdictTable:
                 trace = int(policies[place]), int(numbers[place]), int(times[place])
                 found[place] = self._messages.take(*trace)
             columns.append(pa.array(found, pa.string()))
+        if found_rows is not None:
+            assert self._row_tracker is not None
+            is_missing = ~found_rows.has_row
+            names = pa.array(self._row_tracker.files, pa.string())
+            columns.append(names.take(pa.array(found_rows.files, mask=is_missing)))
+            columns.append(pa.array(found_rows.rows, mask=is_missing))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _key_texts(

@@ -122,6 +122,9 @@ class UsableRows:
 
 _PATH, _ROW, _LINE = "\0path", "\0row", "\0line"
 
+PLACE_COLUMNS = (_PATH, _ROW, _LINE)
+"""The columns of `with_places`: the name of the file, the number of the row in it, and its line."""
+
 
 def with_places(rows: UsableRows) -> pa.RecordBatch:
     """Return the rows with columns that say where they come from, for `SortedBlock`."""

@@ -28,6 +28,7 @@ complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy stre
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l fail-on-vacuous -d 'exit status 1 also if the left side of a policy '\''p IMPLIES q'\'' never holds'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -s o -r -F -d 'write verdicts to FILE'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l output-format -x -a 'text jsonl csv parquet monpoly' -d 'the format of verdicts'
+complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l rows -d 'also write the file and row that each verdict is about: rows count from 1, without a header'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l bdd -x -a 'auto cudd autoref' -d 'the back end for Boolean functions'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l explain -d 'explain the first violations on standard error, once the log is read'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l explain-output -r -F -d 'write explanations to FILE instead, as a page if its name ends in .html'

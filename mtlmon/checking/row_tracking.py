@@ -1,0 +1,202 @@
+"""The rows of a log that verdicts are about."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from mtlmon.checking.check_snapshots import damaged
+from mtlmon.drive.native import RowPlaces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.batch_points import BatchPoints
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.drive.native import FirstViolation, VerdictRows
+    from mtlmon.policy.definitions import Clock
+
+    VerdictNames = Literal["all", "boolean", "false", "first", "none"]
+
+__all__ = ["FoundRows", "RowTracker"]
+
+_SIZE_BYTES = 8
+# as in snapshots of RowPlaces
+_PLACE = np.dtype(
+    [
+        ("time_stamp", np.uint64),
+        ("offset", np.uint64),
+        ("row", np.int64),
+        ("stream", np.uint32),
+        ("policy", np.uint32),
+        ("file", np.uint32),
+        ("unused", np.uint32),
+    ]
+)
+
+
+class FoundRows(NamedTuple):
+    """The rows of some verdicts, in order.
+
+    Attributes:
+        files: the index in `RowTracker.files`, of type uint32; 2^32 - 1 where there is no row.
+        rows: the number of the row in its file, of type int64; -1 where there is no row.
+    """
+
+    files: NDArray[np.uint32]
+    rows: NDArray[np.int64]
+
+    @property
+    def has_row(self) -> NDArray[np.bool_]:
+        """Whether a verdict is about a row; ticks are not rows."""
+        return self.rows >= 0
+
+    def part(self, first: int, end: int) -> FoundRows:
+        """Return some of them."""
+        return FoundRows(self.files[first:end], self.rows[first:end])
+
+
+class RowTracker:
+    """Keeps the rows of the time-points of a check until their verdicts are taken out.
+
+    The monitors have to give all verdicts, as the rows of verdicts that nobody wants are forgotten,
+    too; the tracker leaves out the verdicts that are not wanted.
+
+    Args:
+        partition_of: for each policy, the number of its partition.
+        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        verdicts: which verdicts are wanted.
+
+    Attributes:
+        files: the names of the files so far; None for an object, such as a data frame.
+    """
+
+    def __init__(
+        self,
+        partition_of: Sequence[int],
+        clocks: Sequence[Clock | None],
+        verdicts: VerdictNames,
+    ) -> None:
+        self.files: list[str | None] = []
+        self._partition_of = tuple(partition_of)
+        self._clocks = tuple(clocks)
+        self._verdicts: VerdictNames = verdicts
+        self._numbers: dict[str | None, int] = {}
+        self._places = RowPlaces()
+        # for "first": the earliest violation so far, its row, and whether it is the first one
+        self._first: tuple[int, int, int, int] | None = None
+        self._first_row: tuple[int, int] | None = None
+        self._is_known = False
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the rows of undecided time-points take."""
+        return self._places.held_bytes
+
+    def add(self, batch: EventBatch, first: int, end: int, points: BatchPoints) -> None:
+        """Remember the rows `first` to `end` (exclusive) of a batch, which are checked next."""
+        if self._verdicts == "none" or first == end:
+            return
+        origins = batch.origins
+        assert origins is not None
+        named = np.array([self._number_of(name) for name in origins.files], np.uint32)
+        if origins.file_of is None:
+            files = np.full(end - first, named[0], np.uint32)
+        else:
+            files = named[origins.file_of[first:end]]
+        numbers = np.ascontiguousarray(origins.rows[first:end], np.int64)
+        for policy, (partition, clock) in enumerate(
+            zip(self._partition_of, self._clocks, strict=True)
+        ):
+            rows = points.rows[partition]
+            assert rows is not None
+            stamps, traces, offsets = (column[first:end] for column in rows)
+            own_files, own_rows = files, numbers
+            if clock is not None:
+                if clock.atom is None:
+                    # ticks are not rows
+                    continue
+                places = points.places[policy]
+                assert places is not None
+                chosen = places[(places >= first) & (places < end)].astype(np.intp) - first
+                stamps, traces, offsets = stamps[chosen], traces[chosen], offsets[chosen]
+                own_files, own_rows = files[chosen], numbers[chosen]
+            self._places.add(
+                policy,
+                len(stamps),
+                np.ascontiguousarray(traces),
+                np.ascontiguousarray(stamps),
+                np.ascontiguousarray(offsets),
+                own_files,
+                own_rows,
+            )
+
+    def _number_of(self, name: str | None) -> int:
+        """The number of a file."""
+        number = self._numbers.setdefault(name, len(self.files))
+        if number == len(self.files):
+            self.files.append(name)
+        return number
+
+    def note_first(self, first: FirstViolation) -> None:
+        """Remember the row of the earliest violation so far, whose verdict has not been taken."""
+        violation = first.policy, first.stream, first.time_stamp, first.offset
+        if violation != self._first:
+            self._first = violation
+            self._first_row = self._places.find(*violation)
+
+    def know_first(self) -> None:
+        """Declare that no earlier violation than the last one comes any more."""
+        self._is_known = True
+
+    def found(self, verdicts: VerdictRows) -> FoundRows:
+        """Leave only the wanted verdicts in `verdicts`, and return their rows."""
+        if self._verdicts != "first":
+            files, rows = self._places.take(verdicts, self._verdicts)
+            return FoundRows(np.frombuffer(files, np.uint32), np.frombuffer(rows, np.int64))
+        self._places.take(verdicts, "none")
+        if not self._is_known:
+            return FoundRows(np.empty(0, np.uint32), np.empty(0, np.int64))
+        self._is_known = False
+        assert self._first is not None
+        policy, stream, time_stamp, offset = self._first
+        verdicts.add_false(time_stamp, offset, stream, policy)
+        file, row = self._first_row or (2**32 - 1, -1)
+        return FoundRows(np.array([file], np.uint32), np.array([row], np.int64))
+
+    def keep(self, partition: int, numbers: bytes) -> None:
+        """Give the traces of a partition new numbers, as `KeyTable.keep` does."""
+        self._places.keep([own == partition for own in self._partition_of], numbers)
+
+    def snapshot(self) -> bytes:
+        """Return the remembered rows as bytes for `restore`."""
+        head = json.dumps([self.files, self._first, self._first_row]).encode()
+        body = np.sort(np.frombuffer(self._places.snapshot(), _PLACE)).tobytes()
+        sizes = b"".join(len(part).to_bytes(_SIZE_BYTES, "little") for part in (head, body))
+        return sizes + head + body
+
+    def restore(self, snapshot: bytes) -> int:
+        """Continue from a snapshot at the beginning of some bytes; return its length.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot.
+        """
+        start = 2 * _SIZE_BYTES
+        middle = start + int.from_bytes(snapshot[:_SIZE_BYTES], "little")
+        end = middle + int.from_bytes(snapshot[_SIZE_BYTES:start], "little")
+        if end > len(snapshot):
+            raise damaged()
+        try:
+            files, first, row = json.loads(snapshot[start:middle])
+            self._places.restore(snapshot[middle:end], len(self._partition_of), len(files))
+        except ValueError:
+            raise damaged() from None
+        for name in files:
+            self._number_of(name)
+        self._first = None if first is None else tuple(first)
+        self._first_row = None if row is None else tuple(row)
+        return end
