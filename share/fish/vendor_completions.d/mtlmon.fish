@@ -25,6 +25,7 @@ complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy stre
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l mode -x -a 'local global naive' -d 'equivalences between time-points of one time-stamp'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l verdicts -x -a 'all boolean false first none' -d 'which verdicts to write'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l resolve -d 'the Boolean value of every time-point instead of equivalences'
+complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l fail-on -x -a 'info low medium high critical' -d 'exit status 1 only for violations of policies of this severity or a higher one, and of those without a severity'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l fail-on-vacuous -d 'exit status 1 also if the left side of a policy '\''p IMPLIES q'\'' never holds'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -s o -r -F -d 'write verdicts to FILE'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l output-format -x -a 'text jsonl csv parquet monpoly' -d 'the format of verdicts'
