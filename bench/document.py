@@ -1,4 +1,4 @@
-"""Keeps results in docs/: JSON files and plots, and the tables of docs/performance.md.
+"""Keeps results in docs/: JSON files and plots, and the tables of docs/measurements.md.
 
 A table stands there between `<!-- table: NAME -->` and `<!-- end -->` and is written from
 docs/benchmarks/NAME.json. All else in that file is written by hand.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bench.report import Record, Row
 
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCUMENT = ROOT / "docs" / "measurements.md"
 RESULTS = ROOT / "docs" / "benchmarks"
 
 _TABLE = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
