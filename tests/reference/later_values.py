@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from mtlmon.policy.predicates.expression import Expression
 from tests.policy.evaluator import Overflow as PredicateOverflow
-from tests.reference.streams import Overflow, Program, StreamText, operated, plain
+from tests.reference.aggregates import Overflow
+from tests.reference.streams import Program, StreamText, operated, plain
 
 
 class Gone(NamedTuple):

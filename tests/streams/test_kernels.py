@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
 from mtlmon.streams import native
-from tests.reference import streams as reference
-from tests.reference.streams import Value
+from tests.reference import aggregates as reference
+from tests.reference.aggregates import Value
 
 AGGREGATES = (
     *("count", "sum", "avg", "first", "last", "min", "max"),

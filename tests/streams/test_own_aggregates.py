@@ -17,7 +17,7 @@ from mtlmon.errors import MtlmonError, PolicyError, RowError
 from mtlmon.policy.predicates import own_aggregates
 from mtlmon.streams.program import StreamProgram
 from mtlmon.tables import check_tables
-from tests.reference.streams import in_window
+from tests.reference.aggregates import in_window
 from tests.streams.programs import SCHEMA, Row, Texts, predicate, rows
 
 WINDOWS = [(0, 0), (0, 3), (1, 4), (0, None), (2, None), (0, 7)]

@@ -17,7 +17,7 @@ from mtlmon.policy.predicates.expression import Expression  # noqa: E402
 from mtlmon.streams import native  # noqa: E402
 from mtlmon.streams.atoms import streams_of  # noqa: E402
 from mtlmon.streams.program import StreamProgram  # noqa: E402
-from tests.reference import streams as reference  # noqa: E402
+from tests.reference import aggregates as reference  # noqa: E402
 from tests.streams.test_kernels import NUMBERS, gives_floats, kernel_of, same  # noqa: E402
 
 Point = tuple[int, int, Any, bool]

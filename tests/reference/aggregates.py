@@ -1,0 +1,171 @@
+"""The meaning of aggregates and offsets over the values of a trace.
+
+Written to be obviously right: every window is collected from all rows and folded from scratch.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+Value = bool | int | float | str | None
+"""A cell; None is null."""
+
+INTEGERS = range(-(2**63), 2**63)
+
+
+class Overflow(Exception):
+    """An integer does not fit into 64 bits."""
+
+
+def in_window(
+    time_stamps: Sequence[int], values: Sequence[Value], row: int, lower: int, upper: int | None
+) -> list[Value]:
+    """The values, without nulls, of the rows in the window [lower, upper] of a row, in order."""
+    return [
+        values[j]
+        for j in range(row + 1)
+        if values[j] is not None
+        and time_stamps[row] - time_stamps[j] >= lower
+        and (upper is None or time_stamps[row] - time_stamps[j] <= upper)
+    ]
+
+
+def last(values: Sequence[Value], row: int, distance: int) -> Value:
+    """The value that is `distance` values below a row."""
+    below = [value for value in values[:row] if value is not None]
+    return below[-distance] if len(below) >= distance else None
+
+
+def at(time_stamps: Sequence[int], values: Sequence[Value], row: int, distance: int) -> Value:
+    """The last value at or before a time that is `distance` before that of a row."""
+    found = in_window(time_stamps, values, row, distance, None)
+    return found[-1] if found else None
+
+
+def fold(aggregate: str, values: list[Value], parameter: float = 0.5) -> Value:
+    """The value of an aggregate over a window without nulls; None is null."""
+    if aggregate in {"count", "any", "all"}:
+        trues = sum(value is True for value in values)
+        return {"count": trues, "any": trues > 0, "all": trues == len(values)}[aggregate]
+    if aggregate == "distinct":
+        return len({canonical(value) for value in values})
+    if not values:
+        return None
+    if aggregate in {"first", "last"}:
+        return values[0] if aggregate == "first" else values[-1]
+    if aggregate in {"min", "max"}:
+        return extreme(values, aggregate == "max")
+    if aggregate == "sum":
+        return total(values)
+    if aggregate == "avg":
+        return divided(rounded_total(values), len(values))
+    if aggregate in {"var", "stddev"}:
+        return spread(values, aggregate)
+    return quantile(values, 0.5 if aggregate == "median" else parameter)
+
+
+def canonical(value: Value) -> Value | tuple[str]:
+    """All NaN are one value, and the zeros are one value."""
+    if isinstance(value, float):
+        return ("nan",) if math.isnan(value) else value + 0.0
+    return value
+
+
+def extreme(values: list[Value], is_max: bool) -> Value:
+    """The least or greatest; NaN if there is one, and -0.0 is below 0.0."""
+    if any(isinstance(value, float) and math.isnan(value) for value in values):
+        return math.nan
+
+    def key(value: Value) -> Any:
+        return (value, math.copysign(1.0, value)) if isinstance(value, float) else value
+
+    return max(values, key=key) if is_max else min(values, key=key)
+
+
+def total(values: list[Value]) -> int | float:
+    if all(isinstance(value, int) for value in values):
+        found = sum(values)  # type: ignore[arg-type]
+        if found not in INTEGERS:
+            raise Overflow
+        return found
+    return rounded_total(values)
+
+
+def rounded_total(values: list[Value]) -> float:
+    """The exact sum, rounded once to the nearest float; with infinities and NaN what IEEE says."""
+    special = [value for value in values if isinstance(value, float) and not math.isfinite(value)]
+    if special:
+        return sum(special)
+    return rounded(sum((Fraction(value) for value in values), Fraction()))  # type: ignore[arg-type]
+
+
+def rounded(value: Fraction) -> float:
+    """The nearest float; ties go to the even one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def divided(value: float, count: int) -> float:
+    return value / count
+
+
+def spread(values: list[Value], aggregate: str) -> float | None:
+    """The variance or standard deviation of a sample; the variance is rounded once."""
+    if len(values) < 2:
+        return None
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]  # type: ignore[arg-type]
+    variance = rounded(Fraction(statistics.variance(exact)))
+    return variance if aggregate == "var" else math.sqrt(variance)
+
+
+def quantile(values: list[Value], share: float) -> float:
+    """Linear interpolation at the place (n - 1) * share of the sorted values."""
+    floats = [float(value) for value in values]  # type: ignore[arg-type]
+    if any(map(math.isnan, floats)):
+        return math.nan
+    floats.sort(key=lambda value: (value, math.copysign(1.0, value)))
+    place = (len(floats) - 1) * share
+    below = math.floor(place)
+    part = place - below
+    low = floats[below]
+    if part == 0:
+        return low
+    high = floats[below + 1]
+    if low == high:
+        return low
+    if math.isinf(high - low):
+        return low * (1 - part) + high * part
+    return low + (high - low) * part
+
+
+def integral(
+    time_stamps: Sequence[int], values: Sequence[Value], row: int, lower: int, upper: int | None
+) -> float | None:
+    """The integral of the held value over the window from the first value on, rounded once."""
+    end = time_stamps[row] - lower
+    known = [
+        (time_stamps[j], values[j])
+        for j in range(row + 1)
+        if values[j] is not None and time_stamps[j] <= end
+    ]
+    if not known:
+        return None
+    start = known[0][0] if upper is None else max(known[0][0], time_stamps[row] - upper)
+    steps: list[tuple[Value, int]] = []
+    for place, (begin, value) in enumerate(known):
+        stop = known[place + 1][0] if place + 1 < len(known) else end
+        if stop > max(begin, start):
+            steps.append((value, stop - max(begin, start)))
+    special = [value for value, _ in steps if isinstance(value, float) and not math.isfinite(value)]
+    if special:
+        return sum(special)
+    areas = (Fraction(value) * length for value, length in steps)  # type: ignore[arg-type]
+    return rounded(sum(areas, Fraction()))
