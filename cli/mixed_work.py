@@ -101,10 +101,10 @@ class Part:
         options.verdicts = options.given_verdicts or "all"
         self.rows: RelationRows | None = None
 
-    def feed(self, batch: TextBatch | EventBatch) -> list[int]:
-        """Check a batch; return after how many events there are answers."""
-        own = None if self.rows is None else batch
-        return self.ahead.feed(self.check.run, self.rows, own)  # type: ignore[arg-type]
+    def feed(self, batch: TextBatch | EventBatch, position: int) -> list[int]:
+        """Check a batch behind so many events; return after how many there are answers."""
+        own = cast("EventBatch | None", None if self.rows is None else batch)
+        return self.ahead.feed(self.check.run, self.rows, own, position)
 
     def complete(self) -> None:
         """Check what is there of the last time-stamp: no more rows of it come."""
@@ -115,8 +115,8 @@ class Part:
         self.complete()
         self.check.run.end(end_time)
 
-    def take(self, position: int | None = None) -> bytes:
-        """Return the lines of the first events, or of all that is answered."""
+    def take(self, position: int) -> bytes:
+        """Return the lines of the first events."""
         self.check.taker.put(self.ahead.found(position))
         return self.check.output.writer.take()
 
@@ -199,7 +199,7 @@ class MixedWork(PolicyWork, ABC):
         """Return the policies with variables, also if no row has shown the types of columns."""
 
     def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        self.rest = self.steps_to_end(batch, self.known_part().feed(batch))
+        self.rest = self.steps_to_end(batch, self.known_part().feed(batch, self.check.position))
         # not `yield from`: what is left of the batch must outlive this generator, for `settle`
         for _ in self.rest:
             yield
@@ -228,9 +228,8 @@ class MixedWork(PolicyWork, ABC):
         if self.table is not None:
             # the columns of a log without rows
             self.known_part()
+        # after an error or a signal, no answers of events that other policies have not seen
         self.take()
-        if self.part is not None:
-            self.joined.write(self.part.take())
         self.lines.close()
         self.joined.write(self.lines.writer.take())
 
@@ -417,7 +416,8 @@ class MixedTextWork(MixedWork):
         self.digest.up_to(min(self.position, self.log.bytes_read))
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        if len(batch.time_stamps):
+        # not the mark before an unfinished line
+        if len(batch.time_stamps) or cast("TextBatch", batch).ticks:
             yield from super().feed(batch)
 
     @property

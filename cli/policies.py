@@ -408,7 +408,7 @@ def text_atoms(
     file: Formula | PolicyFile,
     path: str,
     shown: Mapping[When, Sequence[str]],
-    on_error: Literal["stop", "skip"],
+    on_error: Literal["stop", "skip"] | None,
 ) -> tuple[tuple[str, ...], TextStreams | None]:
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
     at_ticks = {

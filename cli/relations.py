@@ -148,6 +148,12 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
 
         require_no_columns(file, options)
     for name in used_atoms(file):
+        if name in file.atoms:
+            raise Failure(
+                f"{visible(name)} is computed, which policies with variables cannot read on a text "
+                f"log yet: let the log have {visible(name)}, or add its format, for instance "
+                "--format csv"
+            )
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
             where = source_at(file.text, relation.place, options.formula_name)

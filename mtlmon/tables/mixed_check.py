@@ -125,7 +125,8 @@ class MixedCheck(TableCheck):
         try:
             for batch in self.events:
                 run, rows, ahead = self._start()
-                for _ in check.feed(batch, self.events, ahead.feed(run, rows, batch)):
+                known = ahead.feed(run, rows, batch, check.position)
+                for _ in check.feed(batch, self.events, known):
                     yield from self._taken(check.position)
             run, rows, ahead = self._start()
             for _ in check.end(self.events, end_time):

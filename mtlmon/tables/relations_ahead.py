@@ -43,28 +43,32 @@ class RelationsAhead:
         self._stamps = _Stamps() if by_stamp else None
 
     def feed(
-        self, run: RelationalRun, rows: RelationRows | None, batch: EventBatch | None
+        self,
+        run: RelationalRun,
+        rows: RelationRows | None,
+        batch: EventBatch | None,
+        position: int,
     ) -> list[int]:
         """Check a batch; return after how many of its events there are answers.
 
         Args:
             run: the run, which writes to the queue.
-            rows: makes time-points of batches; None if there are time-points already.
+            rows: makes time-points of batches; None if there are time-points already, those of
+                this batch and perhaps of later ones.
             batch: the batch, if time-points are made of it.
+            position: how many events the log has before the batch.
         """
-        before = run.engine.point_count
         if rows is None or batch is None:
             run.advance()
         else:
             if self._stamps is not None:
-                before = self._stamps.row_count
                 self._stamps.add(batch.time_stamps)
             rows.load(batch)
             self._advance(run, rows)
         known = self.queue.known()
         if self._stamps is not None:
             known = [self._stamps.end_of(count) for count in known]
-        return [count - before for count in known]
+        return [count - position for count in known]
 
     def complete(self, run: RelationalRun, rows: RelationRows | None) -> None:
         """Check what is there of the last time-stamp: no more rows of it come."""

@@ -70,10 +70,22 @@ def outputs(
     return done.output
 
 
-@pytest.mark.parametrize("lines", [text_lines(1, 14), table_lines(2, 14)], ids=["text", "table"])
+COMPUTED = [
+    "stream asked = count[0,4](ask)",
+    "atom busy = asked > 1",
+    "policy calm: busy IMPLIES ONCE[0,3] reply",
+    "policy few: asked < 3",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "more"),
+    [(text_lines(1, 14), []), (text_lines(14, 14), COMPUTED), (table_lines(2, 14), [])],
+    ids=["text", "computed", "table"],
+)
 @pytest.mark.parametrize("given", [[], ["--verdicts", "all"], ["--end-time", "inf"]])
 def test_lines_come_event_by_event(
-    command: Command, tmp_path: Path, lines: list[str], given: list[str]
+    command: Command, tmp_path: Path, lines: list[str], more: list[str], given: list[str]
 ) -> None:
     """What is new at an event is new of the policies without variables, then of the others."""
     header = int(lines[0].startswith("ts,"))
@@ -82,7 +94,11 @@ def test_lines_come_event_by_event(
         is_end = count == len(lines)
         if given[:1] == ["--end-time"] and not is_end:
             continue
-        parts = {"ordinary": ORDINARY, "others": WITH_VARIABLES, "mixed": MIXED}
+        parts = {
+            "ordinary": [*ORDINARY, *more],
+            "others": WITH_VARIABLES,
+            "mixed": [*MIXED, *more],
+        }
         plain = [re.sub(r"[pqr]\([ab]\)", "", line) for line in lines]
         now = {
             name: outputs(
@@ -144,6 +160,72 @@ def test_rows_of_a_time_stamp_are_not_cut_by_checkpoints(command: Command, tmp_p
     assert "--checkpoint does not work yet with --time-points stamp for a file with" in done.errors
 
 
+AT_TICKS = [
+    *COMPUTED,
+    "policy alive on every 1: count[0,2](ask) + count[0,2](reply) > 0",
+    "policy rises: asked.next(or: 9) > asked",
+    'trigger told: asked > 1 message "{asked} asked"',
+]
+
+
+def test_time_points_of_other_clocks_are_in_their_place(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ticks split the events of a block, and the rows of policies with variables are ahead."""
+    lines = text_lines(15, 60)
+    lines += [line.replace("@", "@9") for line in text_lines(16, 20)]
+    stamps = [int(line.split()[0].removeprefix("@")) for line in lines]
+    lines = [line for _, line in sorted(zip(stamps, lines, strict=True), key=lambda one: one[0])]
+    given = ["--output-format", "jsonl", "--end-time", "inf"]
+    found = outputs(command, tmp_path, [*MIXED, *AT_TICKS], lines, *given)
+    rows = [json.loads(line) for line in found.splitlines()]
+    plain = [re.sub(r"[pqr]\([ab]\)", "", line) for line in lines]
+    alone = outputs(command, tmp_path, [*ORDINARY, *AT_TICKS], plain, *given)
+    wanted = [json.loads(line) for line in alone.splitlines()]
+    others = {"known", "soon", "noisy"}
+    own = [{**row} for row in rows if row["policy"] not in others]
+    assert all(row.pop("x") is None for row in own)
+    assert own == wanted
+    assert any(row.get("message") for row in own)
+    # what a row has said is behind what policies without variables have said of it
+    places = {(row["policy"], row["time"], row["offset"]): k for k, row in enumerate(rows)}
+    noisy = [one for one in places if one[0] == "noisy"]
+    assert noisy
+    for name, *point in noisy:
+        assert places["few", point[0], point[1]] < places[name, point[0], point[1]]
+        later = [k for (one, *own), k in places.items() if one == "few" and own > point]
+        assert places[name, point[0], point[1]] < min(later, default=len(rows))
+    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 50)
+    assert outputs(command, tmp_path, [*MIXED, *AT_TICKS], lines, *given) == found
+
+
+def test_explanations_of_computed_atoms(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("\n".join([*MIXED, *COMPUTED, ""]))
+    log.write_text("@1 ask\n@2 ask p(a)\n@2 reply ask\n")
+    done = command("--explain", "--verdicts", "false", rules, log)
+    assert "policy few\nasked was 3\n2:1 violates" in done.errors
+    assert "x = a" in done.errors
+
+
+def test_what_overflows_ends_the_run(command: Command, tmp_path: Path) -> None:
+    """Nothing is said of the events from there on, by either kind of policies."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    grows = "stream n = if ask then n.last(or: 1) * 4294967296 else n.last(or: 1)"
+    rules.write_text(f"{grows}\nfind all: p(x)\npolicy few: n < 5\n")
+    log.write_text("@1 p(a)\n@2 ask p(b)\n@3 ask p(c)\n@4 p(d)\n")
+    for more in [], ["--on-error", "skip"]:
+        done = command("--verdicts", "false", *more, rules, log)
+        assert done.status == 2
+        assert done.output.splitlines() == [
+            "all\t1:0 match (x=a)",
+            "few\t2:0 false",
+            "all\t2:0 match (x=b)",
+        ]
+        assert "at time-stamp 3: " in done.errors
+        assert "--on-error" not in done.errors
+
+
 def test_pieces_change_nothing(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,9 +283,14 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
         (["--time-points", "stamp"], [], "--time-points stamp works on tables, but"),
         ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
         (
-            [],
+            ["--checkpoint", "kept", "-o", "out"],
             ["policy late: count[0,3](ask) > 1"],
-            "atoms and streams that are computed cannot be run together with policies with",
+            "--checkpoint does not work yet with computed atoms and streams of a text log beside",
+        ),
+        (
+            [],
+            ["atom busy = count[0,3](ask) > 1", "find late: busy AND p(x)"],
+            "busy is computed, which policies with variables cannot read on a text log yet",
         ),
     ],
 )

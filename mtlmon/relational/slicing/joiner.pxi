@@ -180,6 +180,7 @@ cdef class Joiner:
             self.order[k] = <uint32_t> k
         if count > 1 and self.gathered.width:
             sort_rows(
-                self.first.texts, self.first.kinds[policy].of, &self.gathered, self.order, self.spare
+                self.first.texts, self.first.kinds[policy].of, &self.gathered, self.order,
+                self.spare
             )
         return 0
