@@ -95,11 +95,14 @@ def run_killed(
 
 
 def without_speed(errors: str) -> list[str]:
-    """The lines without how long it took, and how much memory keys took."""
+    """The lines without how long it took, how much memory keys took, and what was triggered.
+
+    A run with checkpoints does not count what was triggered for a summary.
+    """
     return [
         line.partition("in memory")[0] if line.startswith("keys") else line
         for line in errors.splitlines()
-        if not line.startswith(("seconds", "peak"))
+        if line and not line.startswith(("seconds", "peak")) and " triggered, " not in line
     ]
 
 
