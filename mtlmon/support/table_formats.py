@@ -24,6 +24,7 @@ FORMATS = {
     ".arrows": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".xes": "xes",
 }
 """The format of a table for each file name extension."""
 

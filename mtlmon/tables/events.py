@@ -39,6 +39,7 @@ from mtlmon.tables.formats.files import (
 )
 from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
+from mtlmon.tables.formats.xes import XesReader
 from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.sorting import EventSorter
@@ -304,6 +305,7 @@ class TableEvents(BatchReader[EventBatch]):
         if self._pattern is not None:
             self._lines = LineReader(self._pattern, self._selection, delimited)
         binary = BinaryReader(self._selection)
+        xes = XesReader(self._selection, json_lines)
         for place, file in enumerate(self.sources, 1):
             if isinstance(file, TableObject):
                 yield from self._joined(binary.object_blocks(file))
@@ -316,6 +318,8 @@ class TableEvents(BatchReader[EventBatch]):
                     blocks = self._lines.blocks(file, stream)
                 elif file.format == "jsonl":
                     blocks = json_lines.blocks(file, stream)
+                elif file.format == "xes":
+                    blocks = xes.blocks(file, stream)
                 else:
                     blocks = binary.blocks(file, stream)
                 for block in self._joined(blocks):

@@ -16,10 +16,9 @@ from mtlmon.tables.columns.letters import environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.events import TableEvents
-from mtlmon.tables.formats.files import (
-    table_sources,
-)
+from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.line_patterns import line_pattern
+from mtlmon.tables.formats.xes import TIME as XES_TIME
 from mtlmon.tables.sorting import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ def open_tables(
         shown: with `policies`, the names in `PolicyFile.shown` of the expressions whose values
             batches have for each partition, as `EventBatch.shown_of`: at rows under 0, and at
             ticks under their period.
-        format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
-            imply. Compression (gzip, zstd, bz2) is recognised from the content.
+        format: "csv", "tsv", "jsonl", "arrow", "parquet" or "xes", instead of the format that the
+            names imply. Compression (gzip, zstd, bz2) is recognised from the content.
         pattern: instead of a format, a regular expression for the lines of text files, of which
             the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
             a line. Lines that do not match are no rows. The names in
@@ -91,9 +90,9 @@ def open_tables(
             logs of both), "nginx_error", "syslog", "sshd", or "syslog:2024" and "sshd:2024" for
             a log that begins in 2024 and whose times have no year. The columns of "logfmt" are
             the names of pairs: level=info user="ann lee".
-        time: the column of times; the default is `ts`. For several columns, names with commas
-            between them, or a sequence of names: their texts are joined by blanks, and expressions
-            call the joined column as its columns, `Date,Time`.
+        time: the column of times; the default is `ts`, and `time:timestamp` of XES. For several
+            columns, names with commas between them, or a sequence of names: their texts are joined
+            by blanks, and expressions call the joined column as its columns, `Date,Time`.
         time_unit: as for `Times`.
         time_format: as for `Times`.
         resolution: as for `Times`.
@@ -145,6 +144,10 @@ def open_tables(
         time_format = time_format or lines.time_format
     if not (time is None or isinstance(time, str)):
         time = ",".join(time)
+    sources = table_sources(tables, format, option_names)
+    formats = {one.format if isinstance(one, TableFile) else None for one in sources}
+    if time is None and formats == {"xes"}:
+        time = XES_TIME
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]
@@ -194,7 +197,7 @@ def open_tables(
         ]
         stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams, shown)
     return TableEvents(
-        table_sources(tables, format, option_names),
+        sources,
         atoms,
         predicates,
         selection,

@@ -42,6 +42,7 @@ _JSON_ARRAY = Guess(
     None,
     "jq -c '.[]' makes such lines, for --format jsonl",
 )
+_XML = Guess("this looks like XML, as event logs of XES are", "xes")
 _CSV = Guess("this looks like the header of a CSV file", "csv")
 _TSV = Guess("this looks like the header of a table with tabs", "tsv")
 _OTHER_LOG = Guess(
@@ -74,6 +75,8 @@ def guess_format(line: bytes, number: int) -> Guess | None:
         for separator, guess in ((b",", _CSV), (b"\t", _TSV)):
             if re.fullmatch(rb"%b(?:%b%b)+" % (_NAME, separator, _NAME), text):
                 return guess
+        if text.startswith((b"<?xml", b"<log")):
+            return _XML
     if text.startswith(b"{"):
         return _JSON
     if text.startswith(b"[") and text[1:].lstrip()[:1] in (b"", b"{"):

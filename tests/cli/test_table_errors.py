@@ -85,7 +85,7 @@ CASES = [
     ("-e p x.log x.log", "several text logs (x.log, x.log): name one at a time "
      "(see mtlmon --help)"),
     ("-e p log.csv x.log", "x.log: the name does not tell the format: say it with --format, "
-     "one of csv, tsv, jsonl, parquet, arrow"),
+     "one of csv, tsv, jsonl, parquet, arrow, xes"),
     ("-e p damaged.parquet", "damaged.parquet: not parquet, or damaged: ..."),
     ("-e p damaged.csv.gz", "damaged.csv.gz: the gzip data is damaged or incomplete..."),
     ("-e p -o log.csv ./log.csv", "log.csv is both the log and the file for the verdicts"),

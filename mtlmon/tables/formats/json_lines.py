@@ -71,8 +71,7 @@ class JsonLinesReader:
         """Read the rows of a file."""
         row = 1
         for block in text_blocks(stream, ","):
-            for read in self._read(block, file, row):
-                self._last_path = file.name
+            for read in self.read(block, file, row):
                 yield read
                 row += read.batch.num_rows if isinstance(read, Block) else 1
 
@@ -109,7 +108,15 @@ class JsonLinesReader:
             if name in self._absent and (self._has_false or name not in self._selection.booleans)
         ]
 
-    def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
+    def read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
+        """Read rows of JSON lines.
+
+        Args:
+            block: the rows.
+            file: the file that they are from.
+            row: the number of the first row in the file, from 1.
+        """
+        self._last_path = file.name
         if any(pa.types.is_null(found) for found in self._types.values()):
             self._learn(block.head(_TYPED_BYTES))
         try:

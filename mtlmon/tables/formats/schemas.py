@@ -129,6 +129,27 @@ def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) ->
     return pa.schema([(name, most_common(counter)) for name, counter in seen.items()])
 
 
+def _xes_schema(stream: pa.NativeFile, path: str, _compression: str | None) -> pa.Schema:
+    import pyarrow as pa
+
+    from mtlmon.tables.formats.json_types import json_rows, most_common, type_of
+    from mtlmon.tables.formats.xes import XesRows
+
+    rows = XesRows(path, None)
+    rows.add(bytes(stream.read(_BLOCK_BYTES)))
+    block = rows.take()
+    if block is None:
+        raise pa.ArrowInvalid("there is no event in its beginning")
+    seen: dict[str, Counter[pa.DataType]] = {}
+
+    def look_at(row: dict[str, Any]) -> None:
+        for name, value in row.items():
+            seen.setdefault(name, Counter())[type_of(value)] += 1
+
+    json_rows(block.buffer.to_pybytes().split(b"\n"), look_at)
+    return pa.schema([(name, most_common(counter)) for name, counter in seen.items()])
+
+
 def _first_block(stream: pa.NativeFile) -> bytes:
     """The first bytes of a text, without a byte order mark."""
     return bytes(stream.read(_BLOCK_BYTES)).removeprefix(b"\xef\xbb\xbf")
@@ -157,4 +178,5 @@ _READERS = {
     "jsonl": _json_schema,
     "arrow": _arrow_schema,
     "parquet": _parquet_schema,
+    "xes": _xes_schema,
 }
