@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import LogCheck, PolicyCounts, TextLog
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.shown import Details
+    from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
@@ -94,6 +95,7 @@ class Findings:
     ) -> None:
         self.file = file
         self.details: Details | None = None
+        self.rows: ViolationRows | None = None
         self.check = check
         self.source = source
         self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
@@ -210,6 +212,11 @@ class Findings:
                 self.check.clocks,
                 violations,
             )
+        if self.options.rows:
+            from mtlmon.checking.violation_rows import ViolationRows
+
+            partitions = self.check.partitions.of_policies
+            self.rows = ViolationRows(partitions, self.check.clocks, violations)
         return explain_violations(
             self.check.policies,
             self.check.atoms,
@@ -220,11 +227,14 @@ class Findings:
             self.check.partitions.of_policies,
             self.check.clocks,
             self.details,
+            self.rows,
         )
 
     def details_of(self, violation: Violation) -> list[str]:
-        """Return the message and the values of a violation that is explained."""
-        return [] if self.details is None else self.details.of(violation)
+        """Return the row, the message and the values of a violation that is explained."""
+        row = None if self.rows is None else self.rows.of(violation)
+        details = [] if self.details is None else self.details.of(violation)
+        return details if row is None else [f"at {row}", *details]
 
     def write_report(
         self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool

@@ -79,7 +79,10 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     def again() -> Source:
         if start_of_input is not None:
             os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
-        return open_source(check, file, options, is_for_explanations=True)
+        source = open_source(check, file, options, is_for_explanations=True)
+        if options.rows:
+            source.track_rows()
+        return source
 
     with closing(open_source(check, file, options)) as source:
         if check.repeats_ticks:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.shown import Details
     from mtlmon.checking.sources import EventBatch, EventSource
+    from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.explanation.trace import EndTime, Trace
@@ -56,6 +57,7 @@ def explain_violations(
     partition_of: Sequence[int] | None = None,
     clocks: Sequence[Clock | None] | None = None,
     details: Details | None = None,
+    rows: ViolationRows | None = None,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -69,6 +71,7 @@ def explain_violations(
         partition_of: for each policy, the number of its partition; None if there is only one.
         clocks: for each policy its time-points, as `LogCheck.clocks`; None if all are on all rows.
         details: takes the values at the violations, if they are wanted.
+        rows: finds the rows of the violations, if they are wanted; the source tracks rows then.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
@@ -106,6 +109,8 @@ def explain_violations(
 
     def added(batch: EventBatch, count: int) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
         offsets: dict[int, NDArray[np.uint32]] = {}
+        if rows is not None:
+            rows.note(batch)
         for partition, one in row_offsets.items():
             times = np.asarray(batch.time_stamps)
             own = batch.numbers_of(partition)
@@ -115,12 +120,12 @@ def explain_violations(
         for (partition, clock), numbers in wanted.items():
             order = atoms if clock is None else at_ticks.get(clock, atoms)
             chosen = _chosen(batch, count, partition, clock, numbers, order, offsets)
-            rows = last_rows.get((partition, clock))
-            if rows is not None:
-                rows.add(batch, partition, count)
+            before = last_rows.get((partition, clock))
+            if before is not None:
+                before.add(batch, partition, count)
             for number, time_stamp, letter, offset, place, row, values in chosen:
                 if details is not None:
-                    last_row = None if rows is None else rows.before(number, place)
+                    last_row = None if before is None else before.before(number, place)
                     details.note(
                         partition, clock, number, time_stamp, offset, row, values, last_row
                     )

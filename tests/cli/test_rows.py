@@ -96,3 +96,36 @@ def test_what_is_refused(tmp_path: Path) -> None:
         "mtlmon: finding the rows of verdicts is not possible where a policy uses next(...), "
         "because its rows wait for later ones\n",
     )
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_explanations_and_reports_name_the_rows(tmp_path: Path, is_sorted: bool) -> None:
+    """They find rows by reading the log again; verdicts carry them along."""
+    names = []
+    for file in range(3):
+        rows = [
+            f"{(30 * file + number) // 3},u{number % 4},h{number % 2},{'pq'[number % 7 < 3]}\n"
+            for number in range(30)
+        ]
+        rows[file] = f"bad,u,h,p\n{rows[file]}"
+        names.append(str(tmp_path / f"{file}.csv"))
+        (tmp_path / f"{file}.csv").write_text("ts,u,host,e\n" + "".join(rows))
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(
+        "policy a per u: p IMPLIES EVENTUALLY[0,2] q\npolicy b: NEXT[0,0] p\n"
+        'policy c per host on rows where e = "q": ONCE[1,3] q\n'
+    )
+    if is_sorted:
+        names.reverse()
+    page = tmp_path / "page.html"
+    output = tmp_path / "verdicts"
+    done = mtlmon(
+        "--rows", "--event", "e", "--end-time", "inf", "--on-error", "skip", "--resolve",
+        "--verdicts", "false", "--explain", "--explain-limit", "500", "--report", str(page),
+        "-o", str(output), *(["--sort"] if is_sorted else []), str(rules), *names,
+    )  # fmt: skip
+    expected = sorted(line.rpartition("\t")[2] for line in output.read_text().splitlines())
+    assert len(expected) > 50
+    explained = [line[3:] for line in done.errors.splitlines() if line.startswith("at ")]
+    assert sorted(explained) == expected
+    assert all(f"at {place}<" in page.read_text() for place in expected)

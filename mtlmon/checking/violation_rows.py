@@ -1,0 +1,74 @@
+"""The rows of some violations, found while the log is read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.checking.row_offsets import RowOffsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.policy.definitions import Clock
+
+__all__ = ["ViolationRows"]
+
+
+class ViolationRows:
+    """Finds the files and rows of violations; violations at ticks have none.
+
+    Args:
+        partition_of: for each policy, the number of its partition.
+        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        violations: policy, number of the trace, time-stamp and offset of each violation.
+    """
+
+    def __init__(
+        self,
+        partition_of: Sequence[int],
+        clocks: Sequence[Clock | None],
+        violations: Iterable[tuple[int, int, int, int]],
+    ) -> None:
+        self._partition_of = partition_of
+        self._has_rows = [clock is None or clock.atom is not None for clock in clocks]
+        # by partition: number of the trace, time-stamp and offset
+        self._wanted: dict[int, set[tuple[int, int, int]]] = {}
+        for policy, *point in violations:
+            if self._has_rows[policy]:
+                number, time_stamp, offset = point
+                wanted = self._wanted.setdefault(partition_of[policy], set())
+                wanted.add((number, time_stamp, offset))
+        self._offsets = {partition: RowOffsets() for partition in self._wanted}
+        self._found: dict[tuple[int, int, int, int], str] = {}
+
+    def note(self, batch: EventBatch) -> None:
+        """Take the next batch of the log, which tells the origins of its events."""
+        origins = batch.origins
+        times = np.asarray(batch.time_stamps)
+        if not len(times):
+            return
+        assert origins is not None
+        for partition, wanted in self._wanted.items():
+            own = batch.numbers_of(partition)
+            numbers = np.zeros(len(times), np.uint32) if own is None else np.asarray(own)
+            one = self._offsets[partition]
+            offsets = one.offsets(times, numbers)
+            one.add(times, numbers, offsets)
+            stamps = [time_stamp for _, time_stamp, _ in wanted]
+            for place in np.flatnonzero(np.isin(times, stamps)).tolist():
+                point = int(numbers[place]), int(times[place]), int(offsets[place])
+                if point in wanted:
+                    file = 0 if origins.file_of is None else int(origins.file_of[place])
+                    row = int(origins.rows[place])
+                    self._found[(partition, *point)] = f"{origins.files[file]}:{row}"
+
+    def of(self, violation: tuple[int, int, int, int]) -> str | None:
+        """Return the file and the row of a violation as `file:row`; None if it has no row."""
+        policy, *point = violation
+        if not self._has_rows[policy]:
+            return None
+        number, time_stamp, offset = point
+        return self._found.get((self._partition_of[policy], number, time_stamp, offset))
