@@ -257,6 +257,14 @@ class LogCheck:
         return self._native.needs_all_ticks
 
     @property
+    def has_all_violations(self) -> bool:
+        """Whether the wanted verdicts have all violations; some can be in equivalences."""
+        verdicts, resolves, *_ = self._selection
+        if verdicts in ("none", "first"):
+            return verdicts == "first"
+        return bool(resolves) or all(one.mode == "naive" for one in self.monitors)
+
+    @property
     def keys_forgotten(self) -> list[int]:
         """For each partition, how many keys had nothing left to remember and were forgotten."""
         return self._idle.forgotten

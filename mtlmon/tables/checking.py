@@ -13,6 +13,7 @@ from mtlmon.policy import Policy, PolicyFile, parse_policies
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
+from mtlmon.tables.formats.files import TableObject
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.verdicts import VerdictTable
 
@@ -85,6 +86,43 @@ class TableCheck:
         """Return all remaining verdicts as one table."""
         batches = list(self)
         return pa.Table.from_batches(batches, self.schema)
+
+    def violations(self, frame: Any) -> Any:
+        """Return the rows of a table that violate policies, in the order of the verdicts.
+
+        This reads all remaining verdicts. A row that violates several policies is there as often.
+
+        Args:
+            frame: the only table that was checked: a data frame of pandas or polars, or a table or
+                record batch of pyarrow.
+
+        Returns:
+            A table of the same kind, with the columns of the rows and three more: `policy`; `time`,
+            the time-stamp; and `reason`, a text: the message of a trigger, or what the policy
+            means, or its formula. The prefix `violation_` is before names that are taken.
+
+        Raises:
+            MtlmonError: the check does not tell the rows of violations, or the table is another
+                one.
+        """
+        from mtlmon.tables.violations import offending_rows
+
+        check: LogCheck | None = getattr(self, "log_check", None)
+        if check is None:
+            raise MtlmonError("violations() does not work yet for policies with variables")
+        if check.row_tracker is None:
+            raise MtlmonError("violations() needs the rows of verdicts: add rows=True")
+        if not check.has_all_violations:
+            raise MtlmonError(
+                "violations() needs the verdict of every row, also where it follows from an "
+                "equivalence: add resolve=True, or mode='naive', and leave out verdicts='none'"
+            )
+        sources = self.events.sources
+        if len(sources) != 1 or not (
+            isinstance(sources[0], TableObject) and sources[0].table is frame
+        ):
+            raise MtlmonError("violations() takes the table that was checked, and only one")
+        return offending_rows(frame, self, check.policies)
 
     def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
         try:

@@ -1,0 +1,90 @@
+"""The rows of a table that violate policies, as a table of the same kind."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.checking.outputs import unique_columns
+from mtlmon.errors import MtlmonError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mtlmon.policy import Policy
+
+__all__ = ["offending_rows"]
+
+_COLUMNS = ("policy", "time", "reason")
+# The longest formula that is shown as a reason.
+_LONGEST = 80
+
+
+def offending_rows(
+    frame: Any, batches: Iterable[pa.RecordBatch], policies: Sequence[Policy]
+) -> Any:
+    """Return the rows of a table that violate policies, with columns that say which and why.
+
+    Args:
+        frame: a data frame of pandas or polars, or a table or record batch of pyarrow.
+        batches: verdicts on its rows, with a column `row`.
+        policies: the policies of the verdicts.
+
+    Raises:
+        MtlmonError: the table is of another kind.
+    """
+    reasons = {policy.name: _reason(policy) for policy in policies}
+    rows: list[int] = []
+    columns: list[list[Any]] = [[], [], []]
+    for batch in batches:
+        is_wanted = pc.and_(pc.is_valid(batch.column("row")), pc.invert(batch.column("verdict")))
+        for one in batch.filter(is_wanted).to_pylist():
+            rows.append(one["row"])
+            columns[0].append(one["policy"])
+            columns[1].append(one["time"])
+            columns[2].append(one.get("message") or reasons[one["policy"]])
+    kind = type(frame).__module__.partition(".")[0]
+    names = unique_columns(_COLUMNS, _names_of(frame, kind), "violation_")
+    if kind == "pandas":
+        chosen = frame.iloc[rows]
+        return chosen.assign(**dict(zip(names, columns, strict=True)))
+    kinds = (pa.string(), pa.int64(), pa.string())
+    arrays = [pa.array(one, kind) for one, kind in zip(columns, kinds, strict=True)]
+    if kind == "polars":
+        polars = sys.modules["polars"]
+        added = [polars.from_arrow(one) for one in arrays]
+        series = [one.alias(name) for one, name in zip(added, names, strict=True)]
+        return frame[rows].with_columns(series)
+    chosen = frame.take(pa.array(rows, pa.int64()))
+    for name, array in zip(names, arrays, strict=True):
+        chosen = chosen.append_column(name, array)
+    return chosen
+
+
+def _names_of(frame: Any, kind: str) -> list[str]:
+    """Return the names of the columns of a table.
+
+    Raises:
+        MtlmonError: its rows cannot be chosen by number.
+    """
+    if kind == "pandas" and hasattr(frame, "iloc"):
+        return list(map(str, frame.columns))
+    if kind == "polars" and hasattr(frame, "with_columns") and hasattr(frame, "__arrow_c_stream__"):
+        return list(frame.columns)
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        return list(frame.schema.names)
+    raise MtlmonError(
+        "violations() takes a data frame of pandas or polars, or a table of pyarrow; not "
+        f"{type(frame).__name__}"
+    )
+
+
+def _reason(policy: Policy) -> str:
+    """Return what a violation of a policy means, in short."""
+    if policy.text:
+        return policy.text
+    formula = str(policy.written)
+    return f"violates {formula if len(formula) <= _LONGEST else f'{formula[:_LONGEST]}...'}"

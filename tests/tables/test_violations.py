@@ -1,0 +1,104 @@
+"""The rows of data frames that violate policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from mtlmon import MtlmonError  # noqa: E402
+from mtlmon.tables import check_tables  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COLUMNS = {
+    "ts": [1, 1, 2, 5, 9, 9],
+    "user": ["ann", "bob", "ann", "bob", "cy", "ann"],
+    "p": [True, True, False, True, False, True],
+    "q": [False, False, True, False, False, False],
+    "reason": [1, 2, 3, 4, 5, 6],
+}
+POLICIES = """
+policy soon "every p is followed by q": p IMPLIES EVENTUALLY[0,3] q
+policy rare: NOT (p AND PREVIOUS p)
+"""
+EXPECTED = [
+    ("bob", 1, 2, "soon", 1, "every p is followed by q"),
+    ("ann", 9, 6, "soon", 9, "every p is followed by q"),
+    ("bob", 5, 4, "soon", 5, "every p is followed by q"),
+    ("bob", 5, 4, "rare", 5, "violates NOT (p AND PREVIOUS p)"),
+]
+
+
+def as_pandas(table: Any) -> Any:
+    pandas = pytest.importorskip("pandas", minversion="2.2", reason="pandas 2.2 is not installed")
+    return pandas.DataFrame(table.to_pydict(), index=list("abcdef"))
+
+
+def as_polars(table: Any) -> Any:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    return polars.DataFrame(table.to_pydict())
+
+
+def rows_of(found: Any) -> list[tuple[Any, ...]]:
+    names = ["user", "ts", "reason", "policy", "time", "violation_reason"]
+    if hasattr(found, "iloc"):
+        return list(found[names].itertuples(index=False, name=None))
+    if hasattr(found, "rows"):
+        return list(found.select(names).rows())
+    return [tuple(one[name] for name in names) for one in found.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "convert", [as_pandas, as_polars, lambda table: table, lambda table: table.to_batches()[0]]
+)
+@pytest.mark.parametrize("options", [{"resolve": True}, {"mode": "naive", "verdicts": "false"}])
+def test_kinds_of_tables(convert: Callable[[Any], Any], options: dict[str, Any]) -> None:
+    frame = convert(pa.table(COLUMNS))
+    check = check_tables(frame, POLICIES, key="user", rows=True, end_time="inf", **options)
+    found = check.violations(frame)
+    assert type(found) is type(frame)
+    assert sorted(rows_of(found)) == sorted(EXPECTED)
+    if hasattr(found, "iloc"):
+        assert sorted(found.index) == ["b", "d", "d", "f"]
+
+
+def test_messages_are_reasons() -> None:
+    frame = pa.table(COLUMNS)
+    text = 'trigger high: reason > 5 message "{user} has {reason}"'
+    found = check_tables(frame, text, rows=True, resolve=True).violations(frame)
+    assert found["violation_reason"].to_pylist() == ["ann has 6"]
+
+
+def test_no_violation() -> None:
+    frame = pa.table(COLUMNS)
+    found = check_tables(frame, "p OR NOT p", rows=True, resolve=True).violations(frame)
+    assert (found.num_rows, found.schema.names[-3:]) == (0, ["policy", "time", "violation_reason"])
+
+
+def test_long_formulas_are_shortened() -> None:
+    frame = pa.table(COLUMNS)
+    formula = " AND ".join(["q"] + ["NOT p"] * 30)
+    found = check_tables(frame, formula, rows=True, resolve=True).violations(frame)
+    assert found["violation_reason"][0].as_py().endswith(" NOT ...")
+
+
+def test_what_is_refused() -> None:
+    frame = pa.table(COLUMNS)
+    with pytest.raises(MtlmonError, match="needs the rows of verdicts: add rows=True"):
+        check_tables(frame, "p").violations(frame)
+    for options in ({}, {"verdicts": "false"}, {"verdicts": "none", "resolve": True}):
+        with pytest.raises(MtlmonError, match="follows from an equivalence: add resolve=True"):
+            check_tables(frame, "p", rows=True, **options).violations(frame)
+    with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
+        check_tables([frame, frame], "p", rows=True, resolve=True).violations(frame)
+    with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
+        check_tables(frame, "p", rows=True, resolve=True).violations(frame.slice(1))
+    with pytest.raises(MtlmonError, match="does not work yet for policies with variables"):
+        check_tables(frame, "atom a(user) = p\npolicy x: NOT a(u)").violations(frame)
+    reader = frame.to_reader()
+    with pytest.raises(MtlmonError, match="a table of pyarrow; not RecordBatchReader"):
+        check_tables(reader, "p", rows=True, resolve=True).violations(reader)
