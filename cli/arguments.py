@@ -154,6 +154,11 @@ class Options(argparse.Namespace):
     advance_every: int | None
     idle: Duration | None
     rows: bool
+    given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None
+    color: Literal["auto", "always", "never"]
+    # whether violations are written for a person
+    for_people: bool
+    # what is given, or else text
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
     signature: str | None
     negate: bool
@@ -192,6 +197,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser = make_parser()
     options = parser.read(arguments, Options())
     options.arguments = arguments
+    options.output_format = options.given_format or "text"
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
         parser.error(

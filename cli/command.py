@@ -19,6 +19,7 @@ from mtlmon.cli.failure import (
 )
 from mtlmon.cli.option_rules import check_text_options
 from mtlmon.cli.recognition import recognise_input
+from mtlmon.cli.report import is_for_people
 from mtlmon.errors import FormulaError, LogError, MtlmonError
 
 TYPE_CHECKING = False
@@ -115,6 +116,7 @@ def refuse_misspelt(word: str) -> None:
 def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
     options.verdicts = options.given_verdicts or "all"
+    options.for_people = False
     if options.signature is not None:
         from mtlmon.cli.monpoly import check_monpoly
 
@@ -151,6 +153,7 @@ def run(options: Options) -> int:
         raise Failure("--max-rows is for policies with variables: leave it out")
     if options.slices is not None:
         raise Failure("--slices is for policies with variables: leave it out")
+    options.for_people = is_for_people(options)
     policy = None if options.is_table else sole_policy(file)
     if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:
         # importing the native modules takes longer than parsing the formula

@@ -71,8 +71,12 @@ def say(text: str) -> None:
             return
 
 
-def show(text: str) -> None:
+def show(text: str, *, is_safe: bool = False) -> None:
     """Write text that the user has asked for to standard output.
+
+    Args:
+        text: the text.
+        is_safe: whether a terminal may get it as it is, as for colours.
 
     Raises:
         ClosedPipe: the reader has closed the pipe.
@@ -83,7 +87,7 @@ def show(text: str) -> None:
     try:
         # declared as a TextIO, but a TextIOWrapper in the command's own process
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-        if sys.stdout.isatty():
+        if not is_safe and sys.stdout.isatty():
             from mtlmon.cli.terminal import on_terminal
 
             text = on_terminal(text)

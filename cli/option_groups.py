@@ -277,8 +277,8 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     group.add_argument(
         "--output-format",
+        dest="given_format",
         choices=("text", "jsonl", "csv", "parquet", "monpoly"),
-        default="text",
         help="the format of verdicts (default: text); monpoly needs --signature",
     )
     group.add_argument(
@@ -286,6 +286,14 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="also write the file and row that each verdict is about: rows count from 1, without "
         "a header; in a text log, lines do",
+    )
+    group.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours on a terminal, which shows violations only, unless --verdicts or "
+        "--output-format is given (default: auto, if $NO_COLOR is not set); always: the same for a "
+        "pipe, as to less -R",
     )
     group.add_argument(
         "--bdd",

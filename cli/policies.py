@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
+from mtlmon.checking.clocks import clock_of
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
@@ -56,20 +57,22 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     policies = policies_of(file)
     if isinstance(file, PolicyFile) and not options.is_table:
         require_no_columns(file, options)
+    if options.for_people:
+        options.verdicts = "false"
     check = LogCheck(
         policies,
         options.mode,
         key=options.key_columns,
         bdd=options.bdd,
         verdicts=options.verdicts,
-        resolve=options.resolve,
+        resolve=options.resolve or options.for_people,
         collect=options.report is not None or options.explain,
         advance_every=options.advance_every,
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(policies, options),
-        rows=options.rows,
+        rows=options.rows or (options.for_people and not any(map(waits_for_later, policies))),
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -87,7 +90,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     with closing(open_source(check, file, options)) as source:
         if check.repeats_ticks:
             source.only_due_ticks()
-        if options.rows:
+        if check.row_tracker is not None:
             source.track_rows()
         watch = assumption_watch(file, source, options)
         return check_source(check, source, again, options, watch, file)
@@ -164,10 +167,17 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) ->
     """
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, work.logs_by_name, options.formula_files, keeps=keeps)
+    if options.for_people:
+        # It escapes what does not print by itself.
+        verdicts.lines = None
     signals = Signals(verdicts, is_held=keeps)
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
+        if options.for_people and work.is_complete:
+            from mtlmon.cli.people import show_outcome
+
+            show_outcome(work.check, options)
         work.report_end()
         if options.explain and status == VIOLATION and work.has_violation():
             work.explain(again)
@@ -255,6 +265,12 @@ def wants_triggered(policies: Sequence[Policy], options: Options) -> bool:
     )
 
 
+def waits_for_later(policy: Policy) -> bool:
+    """Whether a policy uses later values: what row a verdict is about is not known then."""
+    clock = clock_of(policy)
+    return clock is not None and clock.waits
+
+
 def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:
     """Return the policies of a file; a formula counts as a single policy."""
     return file.policies if isinstance(file, PolicyFile) else (Policy(None, file, file),)
@@ -297,7 +313,8 @@ def shown_in(
 
 def has_messages(check: LogCheck, options: Options) -> bool:
     """Whether the output has messages of triggers."""
-    has_room = options.verdicts != "none" and options.output_format != "text"
+    has_room = options.output_format != "text" or options.for_people
+    has_room = has_room and options.verdicts != "none"
     return has_room and any(policy.message is not None for policy in check.policies)
 
 
@@ -466,6 +483,10 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.verdicts == "none":
         return None
+    if options.for_people:
+        from mtlmon.cli.people import PeopleOutput
+
+        return PeopleOutput(check, source, options)
     rows = check.row_tracker
     if options.output_format == "text":
         return TextOutput(names, keys, rows)

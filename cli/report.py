@@ -28,6 +28,7 @@ __all__ = [
     "absent_atoms",
     "broken_rows",
     "counts_table",
+    "is_for_people",
     "is_terminal",
     "name_list",
     "plural",
@@ -51,6 +52,18 @@ NAMES_SHOWN = 10
 
 def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
+
+
+def is_for_people(options: Options) -> bool:
+    """Whether to write violations for people: on a terminal, if nothing else is asked for.
+
+    With `--color always`, another program shows the lines on a terminal.
+    """
+    if options.given_verdicts is not None or options.given_format is not None:
+        return False
+    if options.output is not None or options.resolve or options.signature is not None:
+        return False
+    return options.color == "always" or is_terminal(sys.stdout)
 
 
 class Progress:

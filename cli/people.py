@@ -1,0 +1,154 @@
+"""Violations for a person at a terminal: a line for each, in colour, and the outcome of the run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.checking import TextLog, TraceKeys
+from mtlmon.cli.failure import show
+from mtlmon.cli.report import is_terminal, plural
+from mtlmon.syntax.report import escaped, shorten
+from mtlmon.text.byte_writer import ByteWriter
+from mtlmon.verdicts.arrays import verdict_type
+
+if TYPE_CHECKING:
+    from mtlmon.checking import LogCheck
+    from mtlmon.cli.arguments import Options
+    from mtlmon.drive.native import VerdictRows
+    from mtlmon.tables import TableEvents
+
+    Source = TextLog | TableEvents
+
+__all__ = ["PeopleOutput", "has_colours", "show_outcome"]
+
+# The numbers of colours and styles, as terminals know them.
+BOLD, FAINT, RED, GREEN, CYAN = "1", "2", "1;31", "1;32", "36"
+LEAST_REASON = 20
+
+
+def has_colours(options: Options) -> bool:
+    """Whether to use colours, by the option, or else by the terminal and `$NO_COLOR`."""
+    if options.color != "auto":
+        return options.color == "always"
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return is_terminal(sys.stdout) and not is_plain
+
+
+class Style:
+    """Marks and colours that the output can show.
+
+    Args:
+        options: the options of the command line.
+
+    Attributes:
+        width: the columns of the terminal, or None if lines can be of any length.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.has_colours = has_colours(options)
+        self.width: int | None = None
+        if is_terminal(sys.stdout):
+            self.width = os.get_terminal_size(sys.stdout.fileno()).columns or None
+        encoding = "ascii" if sys.stdout is None else sys.stdout.encoding
+        try:
+            "✗✓".encode(encoding)
+            self.violated, self.holds = "✗", "✓"
+        except (LookupError, UnicodeEncodeError):
+            self.violated, self.holds = "x", "+"
+
+    def __call__(self, text: str, *colours: str) -> str:
+        """Return a text in colours; what does not print is escaped."""
+        text = escaped(text)
+        if not self.has_colours or not text:
+            return text
+        return f"\x1b[{';'.join(colours)}m{text}\x1b[0m"
+
+
+class PeopleOutput:
+    """Writes a line for each violation: row, time, policy, key and what is violated.
+
+    What is violated is the message of a trigger, else the text of the policy, else its formula.
+
+    Args:
+        check: the check whose verdicts are written; they are the violations, resolved.
+        source: the log.
+        options: the options of the command line.
+    """
+
+    lines = None
+
+    def __init__(self, check: LogCheck, source: Source, options: Options) -> None:
+        self.writer = ByteWriter()
+        self.check = check
+        self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        self.times = None if isinstance(source, TextLog) else source.times
+        self.style = Style(options)
+        self.whats = [policy.text or str(policy.written) for policy in check.policies]
+
+    def put(self, rows: VerdictRows) -> None:
+        """Write the verdicts as lines, and remove them from the rows."""
+        tracker = self.check.row_tracker
+        places = None if tracker is None else tracker.found(rows)
+        parts = rows.taken()
+        records = np.frombuffer(parts[0], verdict_type())
+        numbers, policies = (np.frombuffer(part, np.uint32).tolist() for part in parts[1:])
+        stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
+        names = [f"{stamp}:{offset}" for stamp, offset in zip(stamps, offsets, strict=True)]
+        if self.times is not None and not self.times.is_plain:
+            names = self.times.texts(stamps)
+        if tracker is not None and places is not None:
+            # ticks are not rows
+            for k in np.flatnonzero(places.has_row).tolist():
+                names[k] = f"{tracker.files[places.files[k]]}:{places.rows[k]}  {names[k]}"
+        text = "".join(
+            self.line(name, policy, number, stamp)
+            for name, policy, number, stamp in zip(names, policies, numbers, stamps, strict=True)
+        )
+        self.writer.write(memoryview(text.encode("utf-8", "backslashreplace")))
+
+    def line(self, place: str, policy: int, number: int, time_stamp: int) -> str:
+        """Return the line of a violation at a place: its row, if that is known, and its time."""
+        style = self.style
+        name = self.check.policies[policy].name
+        key = self.keys.text(policy, number) if self.keys.has_keys(policy) else None
+        what = self.whats[policy]
+        if self.check.messages is not None:
+            what = self.check.messages.take(policy, number, time_stamp) or what
+        before = [(style.violated, RED), (place, FAINT)]
+        before += [] if name is None else [(name, BOLD)]
+        before += [] if key is None else [(key, CYAN)]
+        if style.width is not None:
+            used = sum(len(escaped(text)) + 2 for text, _ in before)
+            what = shorten(escaped(what), max(LEAST_REASON, style.width - used))
+        texts = [style(text, colour) for text, colour in before]
+        return "  ".join([*texts, escaped(what)]) + "\n"
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+
+def show_outcome(check: LogCheck, options: Options) -> None:
+    """Say on standard output what came out of a run over a whole log.
+
+    Raises:
+        ClosedPipe: the reader has closed the pipe.
+        WriteFailure: it cannot be written.
+    """
+    style = Style(options)
+    counts = check.counts
+    total = sum(one.false for one in counts)
+    violated = sum(one.false > 0 for one in counts)
+    events = f"in {plural(check.event_count, 'event')}"
+    if not total:
+        outcome = style(f"{style.holds} no violation {events}", GREEN)
+    else:
+        whose = "" if len(counts) == 1 else f" of {violated:,} of {len(counts):,} policies"
+        outcome = style(f"{style.violated} {plural(total, 'violation')}{whose} {events}", RED)
+    undecided = sum(one.undecided for one in counts)
+    if undecided:
+        outcome += style(f", {plural(undecided, 'time-point')} undecided", FAINT)
+    show(f"{outcome}\n", is_safe=True)
