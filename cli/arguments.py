@@ -18,6 +18,7 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.option_rules import (
     check_checkpoint_options,
     check_exit_options,
+    check_follow_options,
     check_monpoly_options,
     check_table_options,
     policy_files,
@@ -142,6 +143,7 @@ class Options(argparse.Namespace):
     resume: bool
     format: str | None
     pattern: str | None
+    follow: str | None
     time: str | None
     time_unit: str | None
     time_format: str | None
@@ -212,6 +214,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         if not files and not options.policies:
             parser.error("no formula: name a FORMULA_FILE or give one with -e")
         options.formula_files = policy_files(parser, files, options.policies)
+    check_follow_options(parser, options)
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
     check_table_options(parser, options)

@@ -123,6 +123,8 @@ def run(options: Options) -> int:
         options.verdicts = options.given_verdicts or "false"
         ((text, source),) = formula_texts(options)
         return check_monpoly(text, source, options)
+    if options.follow is not None and not options.explain_formula:
+        follow_log(options)
     file = load_policies(options)
     if not options.explain_formula:
         recognise_input(options)
@@ -165,6 +167,27 @@ def run(options: Options) -> int:
     from mtlmon.cli.policies import check_logs
 
     return check_logs(file, options)
+
+
+def follow_log(options: Options) -> None:
+    """Let standard input be the file that --follow names.
+
+    Raises:
+        Failure: this is not a file, or cannot be read.
+    """
+    from mtlmon.cli.following import follow
+    from mtlmon.cli.recognition import format_of
+    from mtlmon.support.table_formats import table_format
+
+    assert options.follow is not None
+    known = table_format(options.follow)
+    if options.format is None and known is not None and options.pattern is None:
+        options.format = known[0]
+
+    def is_header(line: bytes) -> bool:
+        return (options.format or format_of(line)) in ("csv", "tsv")
+
+    follow(options.follow, is_header)
 
 
 def load_policies(options: Options) -> Formula | PolicyFile:

@@ -11,7 +11,7 @@ import sys
 
 from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
 from mtlmon.cli.parser import STANDARD_STREAM
-from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, read_ready
+from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, input_name, read_ready
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def open_log(path: str) -> LogFile:
     if path == STANDARD_STREAM:
         if sys.stdin is None:
             raise Failure("cannot read standard input: it is closed")
-        return LogFile(STANDARD_INPUT, "<stdin>")
+        return LogFile(STANDARD_INPUT, input_name())
     try:
         return LogFile(os.open(path, os.O_RDONLY), path)
     except (OSError, ValueError) as error:

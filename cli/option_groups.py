@@ -106,6 +106,12 @@ def add_set_option(group: argparse._ActionsContainer) -> None:
 
 
 def add_log_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--follow",
+        metavar="FILE",
+        help="read FILE as the log, and go on with what is appended to it, also when it is cut or "
+        "replaced by a new one (as tail -F); SIGINT and SIGTERM end the log",
+    )
     add_end_option(group)
     add_error_option(group)
 

@@ -26,6 +26,33 @@ if TYPE_CHECKING:
         policies: list[str]
 
 
+def check_follow_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if --follow stands with what cannot follow a file."""
+    if options.follow is None:
+        return
+    from mtlmon.support.table_formats import table_format
+
+    if options.files:
+        parser.error(f"--follow names the log: leave out {' '.join(options.files)}")
+    if STANDARD_STREAM in (options.follow, *options.formula_files):
+        parser.error("--follow needs files: standard input cannot be followed")
+    if options.checkpoint is not None:
+        parser.error(
+            "--follow does not work with --checkpoint: the file may be replaced, and a later run "
+            "needs the log from its beginning"
+        )
+    if options.signature is not None:
+        parser.error("--follow does not work with --signature: write tail -F LOG | mtlmon ...")
+    known = table_format(options.follow)
+    format = options.format or (known and known[0])
+    if (known and known[1]) or format in ("parquet", "arrow", "xes"):
+        what = known[1] if known and known[1] else format
+        parser.error(
+            f"--follow reads lines as they are appended, which {what} has not: text logs, JSON "
+            "lines, CSV and lines of a pattern can be followed"
+        )
+
+
 def check_table_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options of tables contradict each other."""
     if options.idle is not None and options.sort:

@@ -6,7 +6,7 @@ import sys
 
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.parser import STANDARD_STREAM
-from mtlmon.support.standard_input import look_at_input
+from mtlmon.support.standard_input import input_name, look_at_input
 from mtlmon.support.table_formats import compression_of
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ def recognise_input(options: Options) -> None:
             options.format = compressed_format(begin)
             return
     except OSError as error:
-        raise Failure(f"cannot read <stdin>: {error.strerror}") from None
+        raise Failure(f"cannot read {input_name()}: {error.strerror}") from None
     options.format = format_of(begin) or "text"
 
 
@@ -81,8 +81,8 @@ def compressed_format(begin: bytes) -> str:
         guess = guess_format(begin, 1)
         assert guess is not None
         raise Failure(
-            f"<stdin>: {guess.words}, and not a table by its first line: {guess.advice}, or say "
-            "with --format what it is"
+            f"{input_name()}: {guess.words}, and not a table by its first line: {guess.advice}, "
+            "or say with --format what it is"
         )
     assert found is not None
     return found

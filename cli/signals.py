@@ -48,7 +48,7 @@ NEVER = float("inf")
 
 
 class Signals:
-    """Turns SIGINT and SIGTERM into `Interrupted`.
+    """Turns SIGINT and SIGTERM into `Interrupted`; the first one ends a log that is followed.
 
     A signal can arrive between the last check and a system call that waits. So `wait` must be used
     for waiting: it also watches a pipe that signals are written to.
@@ -61,6 +61,9 @@ class Signals:
         is_held: whether to raise `Interrupted` only in `check`, unless the next check is too late.
         is_forced: whether `Interrupted` was raised elsewhere.
     """
+
+    # ends the log of this process if it follows a file; returns False if that was done before
+    end_log: Callable[[], bool] | None = None
 
     def __init__(
         self, verdicts: VerdictFile, writer: Writer | None = None, *, is_held: bool = False
@@ -102,6 +105,11 @@ class Signals:
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
         """Handle SIGINT or SIGTERM; a second one ends the program at once."""
+        if self.number is None and self.end_log is not None and self.end_log():
+            # The run ends as at the end of a pipe.
+            uninstall_last_resort()
+            install_last_resort(self.verdicts.descriptor, self.writer, HARD_SECONDS)
+            return
         now = time.monotonic()
         if self.number is not None:
             if now - self.came_at > SAME_SECONDS:

@@ -12,16 +12,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STANDARD_INPUT", "has_begun", "look_at_input", "read_ready", "take_begin"]
+__all__ = [
+    "STANDARD_INPUT",
+    "has_begun",
+    "input_name",
+    "look_at_input",
+    "name_input",
+    "read_ready",
+    "take_begin",
+]
 
 STANDARD_INPUT = 0
 _BLOCK_BYTES = 1 << 16
 
 
 class _Begin:
-    """What has been read of standard input, and not given back."""
+    """What has been read of standard input, and not given back; and its name in messages."""
 
     content = b""
+    name = "<stdin>"
+
+
+def input_name() -> str:
+    """The name of standard input in messages."""
+    return _Begin.name
+
+
+def name_input(name: str) -> None:
+    """Give standard input a name for messages, if it stands for a file."""
+    _Begin.name = name
 
 
 def look_at_input(is_enough: Callable[[bytes], bool], most: int) -> bytes:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.option_names import PYTHON
-from mtlmon.support.standard_input import take_begin
+from mtlmon.support.standard_input import input_name, take_begin
 from mtlmon.support.table_formats import (
     COMPRESSION_BYTES,
     FORMAT_NAMES,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     Tables = str | os.PathLike[str] | SupportsArrowStream
 
 STANDARD_INPUT = "-"
-_STANDARD_INPUT_NAME = "<stdin>"
 
 
 class TableFile(NamedTuple):
@@ -88,7 +87,7 @@ def table_files(
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
         if text == STANDARD_INPUT:
-            found.append(_table_file(text, _STANDARD_INPUT_NAME, format, option_names))
+            found.append(_table_file(text, input_name(), format, option_names))
         elif os.path.isdir(text):
             found += _in_directory(text, format, option_names)
         else:
