@@ -160,6 +160,9 @@ class Options(argparse.Namespace):
     color: Literal["auto", "always", "never"]
     # whether violations are written for a person
     for_people: bool
+    context_both: int | None
+    context_before: int | None
+    context_after: int | None
     # what is given, or else text
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
     signature: str | None
@@ -176,6 +179,29 @@ class Options(argparse.Namespace):
     def key_columns(self) -> list[str]:
         """The columns of keys."""
         return [name for names in self.keys for name in names]
+
+    @property
+    def has_context(self) -> bool:
+        """Whether the rows around violations are shown."""
+        given = self.context_both, self.context_before, self.context_after
+        return any(number is not None for number in given)
+
+    @property
+    def context(self) -> tuple[int, int]:
+        """How many rows are shown before and behind those of violations."""
+        both = self.context_both or 0
+        before, after = self.context_before, self.context_after
+        return both if before is None else before, both if after is None else after
+
+    @property
+    def needs_violations(self) -> bool:
+        """Whether violations are collected, for what is told at the end."""
+        return self.report is not None or self.explain or self.has_context
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether the log that is read again tells its rows."""
+        return self.rows or self.has_context
 
     @property
     def is_table(self) -> bool:

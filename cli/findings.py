@@ -56,10 +56,11 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
         Failure: the log cannot be read again, or a file to write has another use.
         MtlmonError: a package that reports need is not installed.
     """
-    if options.explain and not can_reread:
+    if (options.explain or options.has_context) and not can_reread:
         name = next(iter(logs)) if len(logs) == 1 else "the log"
+        what = "explain" if options.explain else "show what is around violations"
         raise Failure(
-            f"cannot explain: {name} cannot be read a second time; save the log to a file first"
+            f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
         )
     others = [*options.logs, *options.formula_files, options.output]
     if options.explain_output is not None:
@@ -234,7 +235,7 @@ class Findings:
         """Return the row, the message and the values of a violation that is explained."""
         row = None if self.rows is None else self.rows.of(violation)
         details = [] if self.details is None else self.details.of(violation)
-        return details if row is None else [f"at {row}", *details]
+        return details if row is None else [f"at {row[0]}:{row[1]}", *details]
 
     def write_report(
         self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool

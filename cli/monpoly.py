@@ -151,6 +151,7 @@ def refuse_others(options: Options) -> None:
         "--mode": options.mode != "local",
         "--idle": options.idle is not None,
         "--rows": options.rows,
+        "--context": options.has_context,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",

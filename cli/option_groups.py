@@ -11,6 +11,7 @@ from mtlmon.cli.option_values import (
     end_time,
     idle_time,
     memory,
+    natural,
     positive,
     unit_name,
     version_line,
@@ -328,6 +329,28 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="explain at most N violations (default: 10)",
     )
+    group.add_argument(
+        "-C",
+        "--context",
+        dest="context_both",
+        type=natural,
+        metavar="N",
+        help="show the rows of the first violations (--explain-limit) on standard error, once the "
+        "log is read, with N rows before and after each, as grep does; the log must be a file of "
+        "text, CSV or JSON lines",
+    )
+    for short, long, name in (
+        ("-B", "--before-context", "before"),
+        ("-A", "--after-context", "after"),
+    ):
+        group.add_argument(
+            short,
+            long,
+            dest=f"context_{name}",
+            type=natural,
+            metavar="N",
+            help=f"the same with N rows {name} each only",
+        )
     group.add_argument(
         "--report",
         metavar="FILE",

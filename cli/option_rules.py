@@ -182,6 +182,8 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
         parser.error(
             "--report does not work with --checkpoint: a resumed run is only part of a whole"
         )
+    if options.checkpoint is not None and options.has_context:
+        parser.error("--context does not work with --checkpoint: use --rows to find rows later")
     if options.checkpoint is None:
         if options.resume:
             parser.error("--resume needs a checkpoint to go on from: add --checkpoint FILE")

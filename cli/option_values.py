@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
 LARGEST_DIGITS = 40
+NATURAL_DIGITS = 9
 
 
 def memory(text: str) -> int:
@@ -62,6 +63,13 @@ def positive(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
+
+
+def natural(text: str) -> int:
+    """Parse an argument that must be a number from 0 on."""
+    if text.isascii() and text.isdigit() and len(text) <= NATURAL_DIGITS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 0 to 999999999")
 
 
 def idle_time(text: str) -> Duration:

@@ -66,7 +66,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         bdd=options.bdd,
         verdicts=options.verdicts,
         resolve=options.resolve or options.for_people,
-        collect=options.report is not None or options.explain,
+        collect=options.needs_violations,
         advance_every=options.advance_every,
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
@@ -83,7 +83,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         if start_of_input is not None:
             os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
         source = open_source(check, file, options, is_for_explanations=True)
-        if options.rows:
+        if options.tracks_rows:
             source.track_rows()
         return source
 
@@ -134,12 +134,16 @@ def open_findings(
     Raises:
         Failure: they are not possible.
     """
-    if options.report is None and not options.explain:
+    if not options.needs_violations:
         return None
     from mtlmon.cli.findings import Findings, check_findings
 
     can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
     check_findings(options, logs, can_reread)
+    if options.has_context:
+        from mtlmon.cli.context import check_context
+
+        check_context(source, options)
     return Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
 
 
@@ -181,6 +185,8 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) ->
         work.report_end()
         if options.explain and status == VIOLATION and work.has_violation():
             work.explain(again)
+        if options.has_context and status == VIOLATION and work.has_violation():
+            work.show_context(again)
         if options.report is not None:
             write_report(work, again, seconds, status, signals)
 

@@ -276,6 +276,14 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         with closing(again()) as log:
             self.findings.explain(log)
 
+    def show_context(self, again: Callable[[], Source]) -> None:
+        """Show the rows around the first violations; `again` opens the log once more."""
+        from mtlmon.cli.context import show_context
+
+        assert self.findings is not None
+        with closing(again()) as log:
+            show_context(self.findings, log, self.options)
+
     def write_report(
         self, again: Callable[[], Source], seconds: float, *, is_interrupted: bool
     ) -> None:

@@ -115,8 +115,9 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "--fail-on-vacuous does not work yet for policies with variables: leave it out, or "
             "write the others in a file of their own"
         )
-    if options.rows:
-        raise Failure("--rows does not work yet for policies with variables: leave it out")
+    for name, is_given in {"--rows": options.rows, "--context": options.has_context}.items():
+        if is_given:
+            raise Failure(f"{name} does not work yet for policies with variables: leave it out")
     has_others = not all(policy.is_first_order for policy in file.policies)
     if options.keys and not has_others and options.keys != [list(file.key or ())]:
         raise Failure(

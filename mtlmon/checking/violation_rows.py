@@ -42,7 +42,7 @@ class ViolationRows:
                 wanted = self._wanted.setdefault(partition_of[policy], set())
                 wanted.add((number, time_stamp, offset))
         self._offsets = {partition: RowOffsets() for partition in self._wanted}
-        self._found: dict[tuple[int, int, int, int], str] = {}
+        self._found: dict[tuple[int, int, int, int], tuple[str, int]] = {}
 
     def note(self, batch: EventBatch) -> None:
         """Take the next batch of the log, which tells the origins of its events."""
@@ -63,10 +63,20 @@ class ViolationRows:
                 if point in wanted:
                     file = 0 if origins.file_of is None else int(origins.file_of[place])
                     row = int(origins.rows[place])
-                    self._found[(partition, *point)] = f"{origins.files[file]}:{row}"
+                    self._found[(partition, *point)] = origins.files[file] or "", row
 
-    def of(self, violation: tuple[int, int, int, int]) -> str | None:
-        """Return the file and the row of a violation as `file:row`; None if it has no row."""
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows have been found."""
+        return len(self._found) == sum(map(len, self._wanted.values()))
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """The files and rows that have been found."""
+        return set(self._found.values())
+
+    def of(self, violation: tuple[int, int, int, int]) -> tuple[str, int] | None:
+        """Return the file and the row of a violation; None if it has no row."""
         policy, *point = violation
         if not self._has_rows[policy]:
             return None

@@ -1,0 +1,61 @@
+"""The text of rows, as files have it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.support.table_formats import LINES
+from mtlmon.tables.formats.delimited import DELIMITERS
+from mtlmon.tables.formats.files import ByteStream
+from mtlmon.tables.formats.rows import text_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.tables.formats.files import TableFile
+
+__all__ = ["RAW_FORMATS", "raw_rows"]
+
+RAW_FORMATS = (*DELIMITERS, "jsonl", LINES)
+"""The formats of files whose rows are text."""
+
+
+def raw_rows(file: TableFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the numbers and the texts of the rows of a file in one of `RAW_FORMATS`.
+
+    Rows have the numbers that `EventBatch.origins` tells: a header has the number 0. Of lines with
+    a pattern, all lines are here.
+    """
+    with ByteStream(file) as stream:
+        if file.format == LINES:
+            yield from _lines(stream)
+            return
+        is_delimited = file.format in DELIMITERS
+        number = 0 if is_delimited else 1
+        blocks = (
+            text_blocks(stream, DELIMITERS[file.format], '"')
+            if is_delimited
+            else text_blocks(stream, ",")
+        )
+        for block in blocks:
+            text, starts = block.text.tobytes(), block.starts
+            for first, end in pairwise(starts):
+                yield number, text[first:end]
+                number += 1
+
+
+def _lines(stream: ByteStream) -> Iterator[tuple[int, bytes]]:
+    """Yield all lines of a stream with their numbers."""
+    room = np.empty(1 << 18, np.uint8)
+    rest = b""
+    number = 1
+    while count := stream.read_into(room):
+        *lines, rest = (rest + room[:count].tobytes()).split(b"\n")
+        for line in lines:
+            yield number, line
+            number += 1
+    if rest:
+        yield number, rest
