@@ -171,5 +171,7 @@ def test_what_streams_refuse(spark: SparkSession, source: Path) -> None:
             monitor_stream(df, "what", slices=2)
         with pytest.raises(MtlmonError, match="key is for policies without variables"):
             monitor_stream(df, FILE, key="user", delay=1)
+        with pytest.raises(MtlmonError, match="monitor them in two queries"):
+            monitor_stream(df, f"{FILE}policy other: ONCE quiet\n", delay=1)
         with pytest.raises(MtlmonError, match="how late rows may be is not said"):
             monitor_stream(df, FILE)

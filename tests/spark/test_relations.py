@@ -190,6 +190,48 @@ def test_values_of_all_kinds_are_split_alike(spark: SparkSession) -> None:
     assert sum(one.values()) > 10
 
 
+OTHERS = """
+key user
+policy calm: quiet IMPLIES EVENTUALLY[0,5] what = "login"
+policy few per file: count[0,9]() < 3
+trigger dear: amount > 1 message "{amount} of {user}"
+"""
+
+
+@pytest.mark.parametrize("options", [{"end_time": "inf"}, {"end_time": "last", "key": "level"}])
+def test_policies_of_both_kinds(spark: SparkSession, options: dict[str, Any]) -> None:
+    """The rows are those of the command, with its columns."""
+    rows = [
+        {name: "none" if value is None and name in keys else value for name, value in row.items()}
+        for row in log_of(14, 90)
+        for keys in [("user", "file")]
+        if row["level"] is not None
+    ]
+    df = frame(spark, sorted(rows, key=lambda row: row["ts"])).coalesce(1)
+    df = df.selectExpr("*", "monotonically_increasing_id() place")
+    expected = truth(rows, FILE + OTHERS, resolve=True, **options)
+    found_rows = found(df, FILE + OTHERS, order_within="place", slices=3, **options)
+    got: Counter[tuple[Any, ...]] = Counter()
+    for one, count in found_rows.items():
+        got[tuple(item for item in one if not item[0].startswith("reference"))] += count
+    assert {name for one in got for name, _ in one} >= {"u", "f", "v", "file", "message"}
+    assert got == expected
+
+
+def test_columns_of_keys_and_variables_have_names_of_their_own(spark: SparkSession) -> None:
+    df = spark.createDataFrame([(1, "ann", 3)], "ts long, user string, n long")
+    text = (
+        "key user\natom did(user, n) = n > 2\nfind a: did(user, message) AND message > 2\n"
+        'trigger t: n > 2 message "{n} of {user}"\n'
+    )
+    found_rows = [row.asDict() for row in monitor(df, text, slices=2).collect()]
+    columns = ["policy", "key_user", "time", "offset", "verdict", "reference_time"]
+    columns += ["reference_offset", "user", "message", "trigger_message"]
+    assert [list(row) for row in found_rows] == [columns, columns]
+    said = [(row["key_user"], row["user"], row["trigger_message"]) for row in found_rows]
+    assert sorted(said, key=str) == [("ann", None, "3 of ann"), (None, "ann", None)]
+
+
 def test_statistics_are_found_or_given(spark: SparkSession) -> None:
     rows = log_of(11, 300, is_skewed=True)
     df = frame(spark, rows).repartition(4)
@@ -252,7 +294,11 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         (FILE, {"mode": "global"}, "mode 'global' is for policies without variables"),
         (FILE, {"slices": 0}, "slices is a number from 1 to 1024, not 0"),
         (FILE, {"end_time": -3}, "end"),
-        (f"{FILE}policy other: ONCE quiet\n", {}, "monitor them in two calls"),
+        (
+            f"{FILE}policy other: ONCE quiet\n",
+            {"on_error": "skip"},
+            "each kind would skip other rows: monitor them in two calls",
+        ),
         ("find p: publish(u)", {}, "nothing says which rows of a table are rows"),
         (f"{FILE}find p: publish(u, f) AND point(i)", {}, "point"),
         (

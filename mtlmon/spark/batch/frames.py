@@ -22,7 +22,7 @@ from mtlmon.spark.common.ordering import (
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.trace_monitors import monitors_of
-from mtlmon.spark.common.verdicts import verdict_schema, with_keys
+from mtlmon.spark.common.verdicts import verdict_schema, with_keys, with_valuations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,6 +122,10 @@ def monitor(
         `find` matches: `policy`, `time`, `offset`, `verdict` (false or true), and a column for each
         variable. All rows of a time-stamp are one time-point, as with `--time-points stamp`.
 
+        If there are policies of both kinds, a row has the columns of both, null in those of the
+        other kind. The rows of the data frame are then read for each kind. A key column that is
+        called like a variable gets the prefix `key_`, the column `message` the prefix `trigger_`.
+
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
         TableError: a column is missing, or has a type that does not fit its use.
@@ -129,9 +133,15 @@ def monitor(
     """
     _check_ties(ties)
     file = relational_file(policy, resolution, time_unit)
+    valuations = None
     if file is not None:
-        refuse_options(key=key, order_within=order_within, mode=mode)
-        return monitor_relations(
+        is_mixed = not all(one.is_first_order for one in file.policies)
+        if is_mixed:
+            refuse_options(key=None, order_within=None, mode=mode)
+            _refuse_skipping(on_error)
+        else:
+            refuse_options(key=key, order_within=order_within, mode=mode)
+        valuations = monitor_relations(
             df,
             file,
             time=time,
@@ -142,14 +152,23 @@ def monitor(
             time_unit=time_unit,
             resolution=resolution,
             on_error=on_error,
-            counts=counts,
+            counts=None if is_mixed else counts,
             slices=slices,
             statistics=statistics,
         )
-    if slices is not None or statistics is not None:
+        if not is_mixed:
+            return valuations
+        policy = file
+    elif slices is not None or statistics is not None:
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     policies = compile_policies(
-        policy, mode, resolution, time_unit, has_keys=True, replaces_keys=key is not None
+        policy,
+        mode,
+        resolution,
+        time_unit,
+        has_keys=True,
+        replaces_keys=key is not None,
+        leaves_out=valuations is not None,
     )
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
@@ -196,12 +215,28 @@ def monitor(
         )
         found = given.mapInArrow(function, schema_of_verdicts)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
-    return reduce(lambda one, other: one.union(other), parts)
+    verdicts = reduce(lambda one, other: one.union(other), parts)
+    if valuations is None:
+        return verdicts
+    return with_valuations(verdicts, valuations, has_messages=has_messages)
 
 
 _NO_SKIPPING = (
     "such rows cannot be skipped with {}, as the last time-stamp of all rows is found before"
 )
+
+
+def _refuse_skipping(on_error: OnError) -> None:
+    """Refuse to skip rows if policies of both kinds read them.
+
+    Raises:
+        MtlmonError: rows are to be skipped.
+    """
+    if on_error == "skip":
+        raise MtlmonError(
+            "on_error='skip' does not work for policies with variables beside others, as each kind "
+            "would skip other rows: monitor them in two calls"
+        )
 
 
 def refuse_options(*, key: object, order_within: object, mode: str) -> None:

@@ -78,11 +78,6 @@ def prepared_relations(
         PolicyError: a policy cannot be evaluated, or does not fit the columns.
         MtlmonError: an argument is invalid.
     """
-    if not all(policy.is_first_order for policy in file.policies):
-        raise MtlmonError(
-            "policies with variables and others have verdicts with other columns: monitor them in "
-            "two calls"
-        )
     refuse_traces(file)
     source = relation_source(
         file,

@@ -206,6 +206,7 @@ def compile_policies(
     has_keys: bool = False,
     replaces_keys: bool = False,
     has_lines: bool = False,
+    leaves_out: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -218,6 +219,7 @@ def compile_policies(
         has_keys: whether policies can have keys of their own.
         replaces_keys: whether the caller's key replaces those of files.
         has_lines: whether lines of text can have a pattern.
+        leaves_out: whether policies with variables are left out, instead of being an error.
 
     Raises:
         FormulaError: the policy is invalid; the error says where and why.
@@ -239,7 +241,8 @@ def compile_policies(
         file = read_file(policy, unit, time_unit)
         if not has_lines:
             _refuse_pattern(file)
-        refuse_first_order(file.policies)
+        if not leaves_out:
+            refuse_first_order(file.policies)
         if replaces_keys:
             file = file.without_keys_of_files()
         if not has_keys:
@@ -250,6 +253,7 @@ def compile_policies(
                 key=one.key, clock=_clock_of(one, unit or time_unit), message=one.message
             )
             for one in file.policies
+            if not one.is_first_order
         ]
     if not compiled:
         raise MtlmonError("there is no policy to monitor")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.ordering import column_named
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
@@ -77,6 +78,28 @@ def with_keys(verdicts: DataFrame, own: Sequence[str], keys: Sequence[StructFiel
         ),
         *map(column_named, names[1 + len(own) :]),
     )
+
+
+def with_valuations(verdicts: DataFrame, valuations: DataFrame, *, has_messages: bool) -> DataFrame:
+    """Return verdicts and valuations in one data frame, null in the columns that they lack.
+
+    Args:
+        verdicts: rows with the columns of `verdict_schema`.
+        valuations: rows with a policy, a time-point and a verdict, and columns of variables.
+        has_messages: whether verdicts have messages.
+    """
+    shared = [POLICY, *COLUMNS[:3]]
+    own = list(COLUMNS[3:])
+    values = unique_columns(valuations.columns[len(shared) :], {*shared, *own}, "var_")
+    messages = [MESSAGE] if has_messages else []
+    keys = verdicts.columns[1 : len(verdicts.columns) - len(COLUMNS) - len(messages)]
+    keys = unique_columns(keys, {*values, *messages}, "key_")
+    messages = unique_columns(messages, {*values, *keys}, "trigger_")
+    left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages)
+    right = valuations.toDF(*shared, *values)
+    names = [POLICY, *keys, *COLUMNS, *values, *messages]
+    joined = left.unionByName(right, allowMissingColumns=True)
+    return joined.select(*map(column_named, names))
 
 
 def verdict_columns(records: NDArray[np.void]) -> list[pa.Array]:

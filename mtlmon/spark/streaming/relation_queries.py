@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from mtlmon.errors import MtlmonError
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark.batch.relations import prepared_relations, reported, rows_of_atoms, slice_count
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
@@ -62,6 +63,11 @@ def monitor_relation_stream(
     """
     from pyspark.sql import functions as F
 
+    if not all(one.is_first_order for one in file.policies):
+        raise MtlmonError(
+            "policies with variables and others wait for the watermark in states of their own: "
+            "monitor them in two queries"
+        )
     source, rows = prepared_relations(
         df,
         file,
