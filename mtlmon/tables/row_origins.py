@@ -10,7 +10,7 @@ import pyarrow as pa
 from mtlmon.checking.sources import Origins
 from mtlmon.support.table_formats import LINES
 from mtlmon.tables.columns.usable import PLACE_COLUMNS, SortedBlock
-from mtlmon.tables.formats.files import STANDARD_INPUT, TableFile
+from mtlmon.tables.formats.files import TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,4 +82,5 @@ def _file_of(source: TableFile | TableObject) -> str | None:
     """Return the name of a file; None for an object."""
     if not isinstance(source, TableFile):
         return None
-    return "stdin" if source.path == STANDARD_INPUT else source.name
+    # It has the name of a file that is followed.
+    return "stdin" if source.name == "<stdin>" else source.name

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import mtlmon
+from tests.cli.process import Live, mtlmon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,3 +129,12 @@ def test_explanations_and_reports_name_the_rows(tmp_path: Path, is_sorted: bool)
     explained = [line[3:] for line in done.errors.splitlines() if line.startswith("at ")]
     assert sorted(explained) == expected
     assert all(f"at {place}<" in page.read_text() for place in expected)
+
+
+@pytest.mark.parametrize("format", ["text", "csv"])
+def test_a_log_that_is_followed_has_its_name(tmp_path: Path, format: str) -> None:
+    log = tmp_path / f"app.{'csv' if format == 'csv' else 'log'}"
+    log.write_text("@1 p\n@2 q\n" if format == "text" else "ts,p\n1,true\n2,false\n")
+    options = ["--verdicts", "all", "--follow", str(log), "--format", format]
+    with Live("--rows", *options, "-e", "p") as live:
+        assert [live.read_line() for _ in range(2)] == [f"1:0 true\t{log}:1", f"2:0 false\t{log}:2"]

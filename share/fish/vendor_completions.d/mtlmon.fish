@@ -4,6 +4,7 @@ complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy stre
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l unit -x -a 'ns us ms s m h d' -d 'the unit of the log'\''s time-stamps, so that bounds can have units: ONCE[0,7d]'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l set -x -d 'the value of a constant that the policy file declares: --set limit=30'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l explain-formula -d 'show how the formula is parsed, what monitoring it costs and which engine runs it'
+complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l follow -r -F -d 'read FILE as the log, and go on with what is appended to it, also when it is cut or replaced by a new one'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l end-time -x -d 'what is known about the end of the log: it is complete up to and including time-stamp TS, up to its last time-stamp, or no event ever follows'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l on-error -x -a 'stop skip' -d 'what to do with lines or rows that are invalid'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze' -l format -x -a 'text csv tsv jsonl parquet arrow xes' -d 'the format of the log'
