@@ -18,7 +18,7 @@ from mtlmon.cli.failure import (
     show,
 )
 from mtlmon.cli.option_rules import check_text_options
-from mtlmon.cli.recognition import recognise_input
+from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.report import is_for_people
 from mtlmon.errors import FormulaError, LogError, MtlmonError
 
@@ -126,8 +126,7 @@ def run(options: Options) -> int:
     if options.follow is not None and not options.explain_formula:
         follow_log(options)
     file = load_policies(options)
-    if not options.explain_formula:
-        recognise_input(options)
+    settle_format(options)
     if not options.is_table:
         check_text_options(options)
     if options.is_table and options.event_separator is not None and options.event is None:
@@ -167,6 +166,20 @@ def run(options: Options) -> int:
     from mtlmon.cli.policies import check_logs
 
     return check_logs(file, options)
+
+
+def settle_format(options: Options) -> None:
+    """Recognise the format of a log on standard input, if nothing says it.
+
+    Raises:
+        Failure: standard input cannot be read, or is compressed and not a table.
+    """
+    if options.explain_formula or options.logs != [STANDARD_STREAM]:
+        return
+    if options.format is None and options.pattern is None:
+        from mtlmon.cli.recognition import recognise_input
+
+        recognise_input(options)
 
 
 def follow_log(options: Options) -> None:
@@ -328,8 +341,7 @@ def adopt_settings(file: PolicyFile, options: Options) -> None:
     options.unit = file.unit
     if options.format is None:
         options.pattern = options.pattern or file.pattern
-    if not options.explain_formula:
-        recognise_input(options)
+    settle_format(options)
     if not options.is_table:
         for part in file.files:
             source = part.source if file.parts else options.formula_name

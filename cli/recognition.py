@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from mtlmon.cli.failure import Failure
-from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.support.standard_input import input_name, look_at_input
 from mtlmon.support.table_formats import compression_of
 
@@ -23,16 +22,14 @@ PIECE_BYTES = 256
 
 
 def recognise_input(options: Options) -> None:
-    """Let the options say the format of a log on standard input, if they do not.
+    """Let the options say the format of a log on standard input.
 
     What is not recognised as a table is a text log.
 
     Raises:
         Failure: standard input cannot be read, or is compressed and not a table.
     """
-    if options.format is not None or options.pattern is not None or sys.stdin is None:
-        return
-    if options.logs != [STANDARD_STREAM]:
+    if sys.stdin is None:
         return
     try:
         begin = look_at_input(is_enough, LINE_BYTES)
@@ -60,7 +57,7 @@ def is_binary(begin: bytes) -> bool:
 def format_of(begin: bytes) -> str | None:
     """Return the format of tables that a log has by its beginning; None if it has none of them."""
     line = begin if is_binary(begin) else begin.partition(b"\n")[0]
-    if line.lstrip()[:1] == b"@":
+    if line.lstrip()[:1] in (b"", b"@"):
         return None
     from mtlmon.text.formats import guess_format
 

@@ -48,7 +48,8 @@ _TSV = Guess("this looks like the header of a table with tabs", "tsv")
 _OTHER_LOG = Guess(
     "this looks like the log of another program",
     None,
-    "turn its lines into '@17 request response' or into a table, see docs/recipes.md",
+    "read its lines with --pattern, as in --pattern syslog, or turn them into '@17 request "
+    "response' or into a table, see docs/recipes.md",
 )
 _SYSLOG = re.compile(
     rb"<\d+>|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d|"
