@@ -9,7 +9,7 @@ import stat
 from hashlib import blake2b
 from typing import NamedTuple
 
-from mtlmon.cli.failure import Failure, WriteFailure
+from mtlmon.cli.failure import Failure, WriteFailure, reason
 from mtlmon.support.replacing import create_beside, leftovers, write_all
 
 __all__ = ["AFRESH", "DIGEST_BYTES", "Checkpoint", "CheckpointFile", "Place", "sync_directory"]
@@ -294,8 +294,3 @@ def sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def reason(error: OSError | ValueError) -> str:
-    """Return why a file could not be used; a ValueError means a null byte in its name."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

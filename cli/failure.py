@@ -18,6 +18,7 @@ __all__ = [
     "Interrupted",
     "WriteFailure",
     "note",
+    "reason",
     "say",
     "show",
 ]
@@ -51,6 +52,11 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         self.number = number
         super().__init__(number)
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Return why a file could not be used; a ValueError means a null byte in its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def note(message: str) -> None:

@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 
-from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
+from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure, reason
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, input_name, read_ready
 
@@ -330,11 +330,6 @@ def open_or_create(path: str, access: int) -> tuple[int, bool]:
 def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
     """Whether two statuses belong to the same regular file."""
     return stat.S_ISREG(one.st_mode) and os.path.samestat(one, other)
-
-
-def reason(error: OSError | ValueError) -> str:
-    """Return why a file could not be opened; a ValueError means a null byte in its name."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def widen_pipe(descriptor: int, status: os.stat_result) -> None:

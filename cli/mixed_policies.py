@@ -28,8 +28,9 @@ from mtlmon.cli.policies import (
     wants_triggered,
 )
 from mtlmon.cli.relation_readers import rewind, table_reader, text_reader
-from mtlmon.cli.relations import engine_for, require_no_conditions, valid_analysis
+from mtlmon.cli.relations import engine_for, require_no_conditions
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     named_rows,
     refuse_points,

@@ -18,10 +18,11 @@ from mtlmon.cli.policy_work import PolicyWork
 from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.relation_checkpoints import restore_check, restored_source, snapshot_of
 from mtlmon.cli.relation_tables import rows_of_batches
-from mtlmon.cli.relations import Check, engine_for, valid_analysis
+from mtlmon.cli.relations import Check, engine_for
 from mtlmon.cli.report import is_terminal, plural, policies_summary
 from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import LogDigest
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.tables.outputs import ByteWriter
 from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.cli.failure import Failure, note, show
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input, read_formula
-from mtlmon.cli.relations import (
-    Check,
-    engine_for,
-    tell_findings,
-    valid_analysis,
-)
+from mtlmon.cli.relations import Check, engine_for, tell_findings
 from mtlmon.cli.report import plural, progress_for
 from mtlmon.cli.row_work import RowLoop, row_pump
 from mtlmon.cli.running import run_to_end
@@ -23,6 +18,7 @@ from mtlmon.monpoly.points import PointFeeder, PointReader
 from mtlmon.monpoly.policies import UNIT
 from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:

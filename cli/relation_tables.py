@@ -17,17 +17,12 @@ from mtlmon.cli.relation_checkpoints import (
     restored_source,
     snapshot_of,
 )
-from mtlmon.cli.relations import (
-    Check,
-    engine_for,
-    points_at_once,
-    tell_findings,
-    valid_analysis,
-)
+from mtlmon.cli.relations import Check, engine_for, points_at_once, tell_findings
 from mtlmon.cli.report import absent_atoms, broken_rows, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms

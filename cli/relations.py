@@ -22,7 +22,7 @@ from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.severities import is_at_least
-from mtlmon.relational import analyse
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     cell_word,
     named_rows,
@@ -41,8 +41,6 @@ from mtlmon.syntax.report import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import stat_result
-
-    import pyarrow as pa
 
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
@@ -65,7 +63,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-__all__ = ["Check", "check_relations", "has_variables", "valid_analysis"]
+__all__ = ["Check", "check_relations", "has_variables"]
 
 # How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
 SLICED_POINTS = 1 << 14
@@ -124,22 +122,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "--key is for policies without variables, and others are over the whole log: make "
             "the key an argument of atoms"
         )
-
-
-def valid_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis:
-    """Return what is known of the policies.
-
-    Args:
-        file: the policies.
-        schema: the columns of the table, or None for a text log or before they are known.
-
-    Raises:
-        FormulaError: a policy cannot be evaluated.
-    """
-    analysis = analyse(file, schema)
-    if analysis.errors:
-        raise analysis.errors[0]
-    return analysis
 
 
 def require_no_conditions(file: PolicyFile, options: Options) -> None:

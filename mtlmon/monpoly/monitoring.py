@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.monpoly.points import PointFeeder
 from mtlmon.monpoly.writing import MonPolyOutput
-from mtlmon.relational import analyse
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
@@ -23,10 +23,7 @@ def plan_of(policy: MonPolyPolicy) -> Plan:
     Raises:
         MtlmonError: it cannot be.
     """
-    analysis = analyse(policy.file)
-    if analysis.errors:
-        raise analysis.errors[0]
-    return plan(policy.file, analysis)
+    return plan(policy.file, valid_analysis(policy.file))
 
 
 class MonPolyMonitor:

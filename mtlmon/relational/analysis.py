@@ -98,6 +98,22 @@ def analyse(
     return Analysis(tuple(policies), types.relations, tuple(errors))
 
 
+def valid_analysis(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
+    """Check the first-order policies of a file, as `analyse` does, and refuse what is wrong.
+
+    Args:
+        file: a policy file that has been read without errors.
+        schema: the columns of the table, or None for a text log or before they are known.
+
+    Raises:
+        FormulaError: a policy cannot be evaluated.
+    """
+    analysis = analyse(file, schema)
+    if analysis.errors:
+        raise analysis.errors[0]
+    return analysis
+
+
 def reported_variables(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     """Return a formula without its leading FORALLs, and their variables before other free ones."""
     names: list[str] = []
@@ -240,4 +256,11 @@ def warnings_of(analysis: PolicyAnalysis) -> list[str]:
     return remarks
 
 
-__all__ = ["Analysis", "PolicyAnalysis", "analyse", "reported_variables", "warnings_of"]
+__all__ = [
+    "Analysis",
+    "PolicyAnalysis",
+    "analyse",
+    "reported_variables",
+    "valid_analysis",
+    "warnings_of",
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import PolicyError, SnapshotError, TimeStampError
 from mtlmon.policy.predicates.integers import LARGEST
-from mtlmon.relational.analysis import Analysis, analyse
+from mtlmon.relational.analysis import Analysis, valid_analysis
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, to_cell
 from mtlmon.relational.native import RelationalEngine
@@ -179,10 +179,7 @@ class RelationalMonitor:
         return self._analysis(self._schema)
 
     def _analysis(self, schema: pa.Schema | None = None) -> Analysis:
-        analysis = analyse(self._file, schema)
-        if analysis.errors:
-            raise analysis.errors[0]
-        return analysis
+        return valid_analysis(self._file, schema)
 
     def _started(
         self, schema: pa.Schema | None = None, *, is_sliced: bool = False

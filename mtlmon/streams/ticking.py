@@ -49,10 +49,6 @@ class Ticks(NamedTuple):
         """Return some of the ticks."""
         return Ticks(self.time_stamps[which], self.numbers[which], self.places[which])
 
-    def of_period(self, period: int) -> Ticks:
-        """Return the ticks at the multiples of a period."""
-        return self.chosen(self.time_stamps % period == 0)
-
 
 NO_TICKS = Ticks(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.int64))
 

@@ -8,6 +8,7 @@ from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     refuse_points,
     refuse_traces,
@@ -23,7 +24,6 @@ from mtlmon.tables.opening import open_tables
 from mtlmon.tables.relation_check import (
     counts_of,
     require_local,
-    valid_analysis,
     valuation_table,
 )
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms

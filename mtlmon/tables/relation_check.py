@@ -10,7 +10,7 @@ from mtlmon.checking.counts import PolicyCounts
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
-from mtlmon.relational.analysis import analyse
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     cell_word,
     refuse_points,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from mtlmon.explanation.trace import EndTime
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.columns.times import Times
@@ -47,21 +46,8 @@ __all__ = [
     "counts_of",
     "relation_events",
     "require_local",
-    "valid_analysis",
     "valuation_table",
 ]
-
-
-def valid_analysis(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
-    """Return what is known of the policies with variables.
-
-    Raises:
-        FormulaError: a policy cannot be evaluated.
-    """
-    analysis = analyse(file, schema)
-    if analysis.errors:
-        raise analysis.errors[0]
-    return analysis
 
 
 def relation_events(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.compiling import CompiledExpressions
-from mtlmon.relational.analysis import analyse
+from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import cell_word, refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.spark.common.events import EventReader, event_source, row_error
 from mtlmon.spark.common.policies import Policies
@@ -140,10 +140,7 @@ class RelationSource(NamedTuple):
         Raises:
             PolicyError: a policy does not fit the columns.
         """
-        analysis = analyse(self.file, self.arrow_schema)
-        if analysis.errors:
-            raise analysis.errors[0]
-        return analysis
+        return valid_analysis(self.file, self.arrow_schema)
 
     def columns(self) -> AtomColumns:
         """The columns of rows of atoms."""
