@@ -42,6 +42,7 @@ from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import shown_arguments
+from mtlmon.tables.relations_ahead import atoms_of_all
 
 if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
@@ -179,12 +180,7 @@ def check_mixed_tables(
     # before atoms with arguments are declared as atoms of rows
     shown_of_partitions = shown_in(check, file, options, is_for_explanations=False)
     shown = shown_arguments(file, names)
-    whole = check.partitions.columns.index(())
-    needed = check.atoms_of_partitions
-    needed[whole][0] = list(dict.fromkeys([*needed[whole].get(0, ()), *names]))
-    arguments = [one for some in shown.values() for one in some]
-    known = shown_of_partitions[whole].get(0, ())
-    shown_of_partitions[whole][0] = list(dict.fromkeys([*known, *arguments]))
+    needed = atoms_of_all(check, names, shown, shown_of_partitions)
 
     def again() -> Source:
         rewind(start)

@@ -203,12 +203,7 @@ def policies_summary(
     # If only the first violation was wanted, more events may have been read than count.
     count = check.event_count if check.is_stopped else source.rows
     rows = [(what, count, "")]
-    if source.skipped:
-        rows.append(("skipped", source.skipped, "that cannot be read"))
-    if source.points_left_out:
-        rows.append(("left out", source.points_left_out, "time-points at which integers overflow"))
-    if not isinstance(source, TextLog) and source.unmatched:
-        rows.append(("other lines", source.unmatched, "that do not match the pattern"))
+    rows += lost_rows(source)
     rows += key_rows(check, source) + broken_rows(assumptions)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
@@ -281,15 +276,8 @@ def streams_summary(
     forgotten: int = 0,
 ) -> str:
     """Return counts and speed of computing the values of streams, aligned."""
-    from mtlmon.checking import TextLog
-
     rows = [("rows", source.rows, "")]
-    if source.skipped:
-        rows.append(("skipped", source.skipped, "that cannot be read"))
-    if source.points_left_out:
-        rows.append(("left out", source.points_left_out, "time-points at which integers overflow"))
-    if not isinstance(source, TextLog) and source.unmatched:
-        rows.append(("other lines", source.unmatched, "that do not match the pattern"))
+    rows += lost_rows(source)
     keys = source.key_tables[0]
     if keys is not None:
         remark = f"in memory; idle ones were forgotten {forgotten:,} times" if forgotten else ""
@@ -297,6 +285,19 @@ def streams_summary(
     rows += broken_rows(assumptions)
     rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
     return table(rows, source.rows, "rows", seconds)
+
+
+def lost_rows(source: TextLog | TableEvents) -> list[tuple[str, int, str]]:
+    """Return the rows of a summary about what of a log was not monitored."""
+    from mtlmon.checking import TextLog
+
+    unmatched = 0 if isinstance(source, TextLog) else source.unmatched
+    rows = [
+        ("skipped", source.skipped, "that cannot be read"),
+        ("left out", source.points_left_out, "time-points at which integers overflow"),
+        ("other lines", unmatched, "that do not match the pattern"),
+    ]
+    return [row for row in rows if row[1]]
 
 
 def broken_rows(assumptions: AssumptionWatch | None) -> list[tuple[str, int, str]]:

@@ -27,7 +27,7 @@ from mtlmon.tables.relation_check import (
     valuation_table,
 )
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
-from mtlmon.tables.relations_ahead import RelationsAhead
+from mtlmon.tables.relations_ahead import RelationsAhead, atoms_of_all
 from mtlmon.tables.verdicts import VerdictTable
 
 if TYPE_CHECKING:
@@ -204,12 +204,7 @@ def check_mixed(
     for place, some in enumerate(shown_messages(check, file, verdicts or "all") or ()):
         shown_of_partitions[place] = some
     shown = shown_arguments(file, names)
-    whole = columns.index(())
-    needed = check.atoms_of_partitions
-    needed[whole][0] = list(dict.fromkeys([*needed[whole].get(0, ()), *names]))
-    arguments = [one for some in shown.values() for one in some]
-    known = shown_of_partitions[whole].get(0, ())
-    shown_of_partitions[whole][0] = list(dict.fromkeys([*known, *arguments]))
+    needed = atoms_of_all(check, names, shown, shown_of_partitions)
     options.setdefault("memory", check.memory)
     events = open_tables(
         tables,
