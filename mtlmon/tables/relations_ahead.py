@@ -1,4 +1,4 @@
-"""Policies with variables that take in each batch of a log before other policies do."""
+"""Policies with variables beside others: the atoms of both, and answers that wait for verdicts."""
 
 from __future__ import annotations
 

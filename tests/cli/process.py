@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 COMMAND = [sys.executable, "-m", "mtlmon"]
@@ -49,6 +50,17 @@ def shell(script: str, *arguments: str) -> Ended:
 
 def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "COLUMNS": "100", "PYTHONUTF8": "1", **variables}
+
+
+def wait_for_checkpoint(path: Path, output_size: int = 1) -> None:
+    """Wait for a checkpoint that counts on so many bytes of verdicts."""
+    from mtlmon.cli.checkpoint import CheckpointFile
+
+    file = CheckpointFile(str(path))
+    deadline = time.monotonic() + SECONDS
+    while (found := file.read()) is None or found.output_size < output_size:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 class Live:

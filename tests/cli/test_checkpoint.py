@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.cli.checkpoint import CheckpointFile
-from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell, wait_for_checkpoint
 from tests.verdicts import json_line
 
 FORMULA = "p IMPLIES EVENTUALLY[0,5] q"
@@ -42,14 +41,6 @@ class Files:
     def read(self) -> bytes:
         """The verdicts written so far."""
         return self.output.read_bytes() if self.output.exists() else b""
-
-    def wait_for_checkpoint(self, output_size: int = 1) -> None:
-        """Wait for a checkpoint that counts on so many bytes of verdicts."""
-        file = CheckpointFile(str(self.checkpoint))
-        deadline = time.monotonic() + SECONDS
-        while (found := file.read()) is None or found.output_size < output_size:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
 
 
 @pytest.fixture
@@ -219,7 +210,7 @@ def test_a_directory_that_goes_away(files: Files, tmp_path: Path) -> None:
     files.checkpoint = directory / "checkpoint"
     with Live(*files.options()) as live:
         live.send(LINES[0])
-        files.wait_for_checkpoint(0)
+        wait_for_checkpoint(files.checkpoint, 0)
         shutil.rmtree(directory)
         live.send(LOG[len(LINES[0]) :])
         done = live.end()
@@ -234,7 +225,7 @@ def test_a_directory_that_goes_away(files: Files, tmp_path: Path) -> None:
 def test_two_processes_do_not_write_the_same_verdicts(files: Files) -> None:
     with Live(*files.options(every="1")) as live:
         live.send(LOG)
-        files.wait_for_checkpoint()
+        wait_for_checkpoint(files.checkpoint)
         done = files.run()
         assert done.status == 2
         assert "another process is writing" in done.errors
@@ -246,7 +237,7 @@ def test_two_processes_do_not_use_the_same_checkpoint(files: Files, tmp_path: Pa
     """With outputs of their own they would otherwise overwrite each other's checkpoints."""
     with Live(*files.options(every="1")) as live:
         live.send(LOG)
-        files.wait_for_checkpoint()
+        wait_for_checkpoint(files.checkpoint)
         for resume in ["--resume"], []:
             done = mtlmon(
                 "-e", FORMULA, "-o", str(tmp_path / "other"), "--checkpoint",
@@ -500,7 +491,7 @@ def test_time_passes_while_the_log_does_not(files: Files) -> None:
     """A checkpoint comes in time also when nothing else does."""
     with Live(*files.options(every="0.01s")) as live:
         live.send("@1 p\n@100\n")
-        files.wait_for_checkpoint()
+        wait_for_checkpoint(files.checkpoint)
         live.process.kill()
     done = mtlmon(*files.options(), log="@1 p\n@100\n@101\n")
     assert done.status == 1

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.cli.checkpoint import CheckpointFile
-from tests.cli.process import SECONDS, Ended, Live, mtlmon
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_for_checkpoint
 
 POLICIES = """\
 policy a: p IMPLIES EVENTUALLY[0,5] q
@@ -53,14 +53,6 @@ class Files:
     def undisturbed(self, *options: str, log: str = LOG) -> Ended:
         asked = ["--event", "e", "--key", "user", "--format", "csv", *options, str(self.policies)]
         return mtlmon(*asked, log=log)
-
-    def wait_for_checkpoint(self, output_size: int = 1) -> None:
-        """Wait for a checkpoint that counts on so many bytes of verdicts."""
-        file = CheckpointFile(str(self.checkpoint))
-        deadline = time.monotonic() + SECONDS
-        while (found := file.read()) is None or found.output_size < output_size:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
 
 
 @pytest.fixture
@@ -270,7 +262,7 @@ def test_time_passes_while_the_log_does_not(files: Files) -> None:
     log = HEADER + "1,a,h,p\n100,a,h,q\n"
     with files.live("0.01s") as live:
         live.send(log)
-        files.wait_for_checkpoint()
+        wait_for_checkpoint(files.checkpoint)
         live.process.kill()
     log += "101,b,h,p\n"
     done = mtlmon(*files.options("--format", "csv"), log=log)
@@ -294,7 +286,7 @@ def test_a_log_that_is_not_ready_at_once(files: Files) -> None:
 def test_two_processes_do_not_use_the_same_files(files: Files) -> None:
     with files.live("1") as live:
         live.send(LOG)
-        files.wait_for_checkpoint()
+        wait_for_checkpoint(files.checkpoint)
         done = files.run()
         assert (done.status, "another process is writing" in done.errors) == (2, True)
         assert live.end().status == 1
