@@ -25,7 +25,7 @@ __all__ = ["explain", "explain_position", "explain_positions"]
 
 def explain(
     formula: Formula | str,
-    trace: Iterable[tuple[int, Atoms]],
+    trace: Trace | Iterable[tuple[int, Atoms]],
     time_point: int | tuple[int, int] | Verdict,
     *,
     end_time: EndTime = None,
@@ -35,7 +35,8 @@ def explain(
     Args:
         formula: the formula or its text; the proof is about the formula as it is written.
         trace: pairs of a time-stamp and atoms (the names of those that hold, or a mapping of names
-            to whether they hold), from the beginning of the stream.
+            to whether they hold), from the beginning of the stream; or a `Trace`, which knows its
+            end itself.
         time_point: the position of the time-point in the trace, counted from 0, or its name
             (time-stamp and offset), or a verdict on it.
         end_time: what is known about the time after the trace: None (nothing), a time-stamp up to
@@ -72,7 +73,12 @@ def explain(
     """
     if isinstance(formula, str):
         formula = parse(formula)
-    recorded = Trace.of(trace, end_time)
+    if isinstance(trace, Trace):
+        if end_time is not None:
+            raise ExplanationError("a Trace knows its end: leave end_time out")
+        recorded = trace
+    else:
+        recorded = Trace.of(trace, end_time)
     return explain_position(formula, recorded, _position(recorded, time_point))
 
 

@@ -191,6 +191,10 @@ class Proof:
 
         return to_svg(self)
 
+    def _repr_svg_(self) -> str:
+        """The picture, which notebooks show."""
+        return self.to_svg()
+
     def to_html(self) -> str:
         """Return a self-contained page with the picture and a foldable tree of reasons."""
         from mtlmon.explanation.html import to_html

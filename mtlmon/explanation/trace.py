@@ -12,6 +12,8 @@ from mtlmon.syntax.interval import MAXIMUM_BOUND
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from mtlmon.explanation.timeline import Timeline
+    from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
 
     Atoms = Iterable[str] | Mapping[str, object]
@@ -143,6 +145,30 @@ class Trace:
         if not 0 <= position < len(self) or self.name(position) != (time_stamp, offset):
             raise ExplanationError(f"the trace has no time-point {time_stamp}:{offset}")
         return position
+
+    def plot(
+        self,
+        *formulas: Formula | str,
+        atoms: Sequence[str] | None = None,
+        first: int = 0,
+        count: int = 60,
+    ) -> Timeline:
+        """Draw the atoms of the trace, and the verdicts of formulas, over time.
+
+        Notebooks show the result; `save` writes it to a file.
+
+        Args:
+            formulas: formulas, or their texts; monitored from the first time-point on.
+            atoms: the atoms to show; by default, those of the formulas, or all if there are none.
+            first: the position of the first time-point that is shown.
+            count: how many time-points are shown.
+
+        Raises:
+            FormulaError: a text is not a formula.
+        """
+        from mtlmon.explanation.timeline import Timeline
+
+        return Timeline(self, formulas, atoms=atoms, first=first, count=count)
 
     def may_grow_within(self, interval: Interval, position: int) -> bool:
         """Whether a later event can be at a distance in the interval from a position."""

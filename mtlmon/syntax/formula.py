@@ -162,6 +162,12 @@ class Formula:
             return to_declarations(self)
         return to_text(self)
 
+    def _repr_svg_(self) -> str:
+        """The tree of the formula with its reaches, which notebooks show."""
+        from mtlmon.analysis.tree import formula_tree
+
+        return formula_tree(self)
+
     def __repr__(self) -> str:
         from mtlmon.syntax.printer import WRITTEN_LIMIT, written_size
         from mtlmon.syntax.rewrite import has_durations

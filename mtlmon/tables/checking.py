@@ -10,6 +10,8 @@ from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.shown import Messages, shown_names
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import Policy, PolicyFile, parse_policies
+from mtlmon.support.extras import load_extra
+from mtlmon.support.html_tables import html_table
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
@@ -19,6 +21,9 @@ from mtlmon.tables.verdicts import VerdictTable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+
+    import pandas
+    import polars
 
     from mtlmon.checking import PolicyCounts
     from mtlmon.explanation.trace import EndTime
@@ -123,6 +128,44 @@ class TableCheck:
         ):
             raise MtlmonError("violations() takes the table that was checked, and only one")
         return offending_rows(frame, self, check.policies)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return all remaining verdicts as a data frame of pandas.
+
+        Raises:
+            MtlmonError: pandas is not installed.
+        """
+        load_extra("pandas", "pandas")
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return all remaining verdicts as a data frame of Polars.
+
+        Raises:
+            MtlmonError: polars is not installed.
+        """
+        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
+        return frame
+
+    def __repr__(self) -> str:
+        counts = self.counts.values()
+        events, false = (sum(one[place] for one in counts) for place in (0, 2))
+        return f"<{type(self).__name__}: {events:,} time-points, {false:,} violations so far>"
+
+    def _repr_html_(self) -> str:
+        """The counts of each policy so far, which notebooks show."""
+        rows = [
+            (
+                name or "",
+                f"{one.events:,}",
+                f"{one.false:,}",
+                f"{one.false / one.events:.1%}" if one.events else "",
+                f"{one.undecided:,}",
+            )
+            for name, one in self.counts.items()
+        ]
+        return html_table(("policy", "time-points", "violations", "part", "undecided"), rows)
 
     def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
         try:

@@ -67,7 +67,8 @@ def open_tables(
     Args:
         tables: files, patterns, directories and `-` for standard input, as for `table_files`; or an
             object with `__arrow_c_stream__`, such as a pyarrow table, a reader of record batches,
-            or a data frame of pandas (from 2.2 on) or polars; or several of these.
+            or a data frame of pandas (from 2.2 on) or polars, or a lazy one of polars (from 1.34
+            on), which is read in batches; or several of these.
         atoms: the atoms of the formula, in the order that monitors use.
         predicates: the predicates by the name of the atom that each defines, as in
             `PolicyFile.predicates`.

@@ -28,6 +28,7 @@ from mtlmon.verdicts.native import verdicts_of
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -49,8 +50,9 @@ FALSE, TRUE, EQUIVALENT = range(3)
 _KINDS = ("false", "true", "equivalent")
 # The number of verdicts that iteration creates at a time.
 _CHUNK = 1024
-# How many verdicts the representation of an array shows.
+# How many verdicts the representation of an array shows, and its table.
 _SHOWN = 6
+_SHOWN_ROWS = 20
 
 # The fields and their largest values.
 _FIELDS = {
@@ -259,6 +261,26 @@ class VerdictArray:
             }
         )
         return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Convert to a data frame of Polars; references are null where there is none.
+
+        Raises:
+            MtlmonError: polars or pyarrow is not installed.
+        """
+        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
+        return frame
+
+    def _repr_html_(self) -> str:
+        """The first verdicts as a table, which notebooks show."""
+        from mtlmon.support.html_tables import html_table
+
+        count = len(self)
+        note = f"{count:,} verdict{'' if count == 1 else 's'}"
+        if count > _SHOWN_ROWS:
+            note += f", of which {_SHOWN_ROWS} are shown"
+        rows = [str(one).partition(" ")[::2] for one in self[:_SHOWN_ROWS]]
+        return html_table(("time-point", "verdict"), rows, note)
 
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self[:_SHOWN]))

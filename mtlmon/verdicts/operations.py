@@ -233,5 +233,24 @@ class Summary:
             lines.append(f"{name:<11}  {count:>{width},}{share}  {remark}".rstrip())
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The counts as a table, which notebooks show."""
+        from mtlmon.support.html_tables import html_table
+
+        total = self.total
+        counts = {
+            "true": self.true,
+            "false": self.false,
+            "undecided": self.undecided,
+            "equivalent": self.equivalent,
+        }
+        rows = [
+            (name, f"{count:,}", f"{count / total:.2%}" if total else "")
+            for name, count in counts.items()
+        ]
+        first = self.first_violation
+        note = "" if first is None else f"first violation: {first.time_stamp}:{first.offset}"
+        return html_table((f"{total:,} time-points", "count", "part"), rows, note)
+
     def __repr__(self) -> str:
         return f"<Summary: {self.true} true, {self.false} false, {self.undecided} undecided>"

@@ -69,6 +69,31 @@ def test_data_frames(tmp_path: Path) -> None:
         assert len(rows) == 10
 
 
+def _verdicts(table: Any) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = (
+        check_tables(table, POLICIES, event="what", key="user").to_arrow().to_pylist()
+    )
+    return rows
+
+
+def test_lazy_frames_of_polars() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    lazy = polars.DataFrame(COLUMNS).lazy()
+    assert _verdicts(lazy) == _verdicts(polars.DataFrame(COLUMNS))
+    kept = lazy.filter(polars.col("user") != "nobody").with_columns(what=polars.col("what"))
+    assert _verdicts(kept) == _verdicts(polars.DataFrame(COLUMNS))
+    assert _verdicts(lazy.clear()) == []
+
+
+def test_lazy_frames_are_read_in_batches() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    count = 300_000
+    lazy = polars.LazyFrame({"ts": range(count), "p": [True] * count})
+    check = check_tables(lazy, "p", verdicts="all")
+    assert len(next(check)) < count
+    assert sum(len(batch) for batch in check) > 0
+
+
 def test_data_frames_of_polars() -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
     frame = polars.DataFrame(COLUMNS)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol
 
+    import polars
     from _typeshed import WriteableBuffer
     from numpy.typing import NDArray
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
         def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
-    Tables = str | os.PathLike[str] | SupportsArrowStream
+    Tables = str | os.PathLike[str] | SupportsArrowStream | polars.LazyFrame
 
 STANDARD_INPUT = "-"
 
@@ -137,6 +138,23 @@ class TableObject(NamedTuple):
     name: str
 
 
+class _LazyTable:
+    """The rows of a lazy frame of Polars, in batches as they are computed."""
+
+    def __init__(self, frame: polars.LazyFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        schema = self._frame.clear().collect().to_arrow().schema
+        batches = (
+            batch
+            for part in self._frame.collect_batches(maintain_order=True)
+            for batch in part.to_arrow().to_batches()
+        )
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        return reader.__arrow_c_stream__(requested_schema)
+
+
 def table_sources(
     tables: Tables | Sequence[Tables],
     format: str | None = None,
@@ -155,10 +173,13 @@ def table_sources(
             found += table_files(table, format, option_names)
         elif hasattr(table, "__arrow_c_stream__"):
             found.append(TableObject(table, f"<{type(table).__name__}>"))
+        elif hasattr(table, "collect_batches"):
+            found.append(TableObject(_LazyTable(table), f"<{type(table).__name__}>"))
         else:
             raise MtlmonError(
                 "a table is the name of a file or has __arrow_c_stream__, as those of pyarrow, of "
-                f"pandas from 2.2 on and of polars have; not {type(table).__name__}"
+                "pandas from 2.2 on and of polars have, or is a lazy frame of polars; not "
+                f"{type(table).__name__}"
             )
     return found
 
