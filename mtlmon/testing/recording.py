@@ -327,7 +327,7 @@ def read_conditions(
     __tracebackhide__ = True
     if isinstance(formula, Formula):
         if formula.is_first_order:
-            formula = str(formula)
+            formula = written_with_conditions(formula) or str(formula)
         else:
             formula = written_with_conditions(formula) or formula
     try:

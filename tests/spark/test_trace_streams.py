@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+from mtlmon import once
 from mtlmon.errors import MtlmonError, PolicyError, TableError
+from mtlmon.policy.values import avg, column
 from mtlmon.spark import (
     RowCounts,
     SkippedRowsWarning,
@@ -300,3 +302,16 @@ def test_errors_come_before_any_job(spark: SparkSession) -> None:
         monitor(df, "count[0,5](y > 3) < 2")
     with pytest.raises(MtlmonError, match="atom 'x > 3' has a predicate"):
         monitor(df, "x > 3", atoms={"x > 3": "x > 4"})
+
+
+@spark_group
+def test_conditions_built_in_python(spark: SparkSession) -> None:
+    """They are taken as the same text is."""
+    rows = log_rows(4, 300)
+    calm = (avg("amount", 0, "10s") < 60) >> once(column("what") == "login", 0, "5s")
+    asked: dict[str, Any] = {"key": "user", "resolution": "s"}
+    found = rows_of(monitor(frame(spark, rows), calm, order_within="n", end_time="inf", **asked))
+    text = 'not avg[0,10s](amount) < 60 or once[0,5s] what = "login"'
+    expected = truth(table(rows), text, **asked)
+    assert counted(found) == expected
+    assert len({dict(row)["verdict"] for row in expected}) == 2

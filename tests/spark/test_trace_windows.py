@@ -223,9 +223,18 @@ def test_rows_at_fault(spark: SparkSession) -> None:
     text = "policy p: sum[0,4](x) > 2\n"
     with pytest.raises(Exception, match=r"overflows 64 bits; the row is ts=41"), plain_errors():
         monitor_trace(df, text, **asked).collect()
-    message = "overflows 64 bits; such rows cannot be skipped, as each range of the trace is read"
+    message = "overflows 64 bits; such rows are skipped with ranges=1 only, as each range of the"
     with pytest.raises(Exception, match=message), plain_errors():
         monitor_trace(df, text, on_error="skip", **asked).collect()
+    counts, asked_alone = RowCounts(), {**asked, "ranges": 1}
+    both = f"{text}policy q: x < 2 or eventually[0,2] x > 9\n"
+    with pytest.warns(SkippedRowsWarning):
+        verdicts = monitor_trace(df, both, on_error="skip", counts=counts, **asked_alone)
+        found = verdicts.collect()
+    assert counts.skipped == 1
+    logged = pa.Table.from_pylist([{"ts": time, "n": n, "x": x} for time, n, x in rows])
+    wanted = truth(logged, both, on_error="skip", end_time=None)
+    assert counted([row.asDict() for row in found]) == wanted
     counts = RowCounts()
     alone = "policy p: sum[0,*](x) > 2"
     with pytest.warns(SkippedRowsWarning):

@@ -99,7 +99,8 @@ def monitor_trace(
             datetime: the trace is complete up to and including it. "last": the trace is complete up
             to its last time-stamp. "inf": no event ever follows.
         ranges: the number of ranges; by default the number of Spark's cores. There are fewer if
-            many rows have the same time, or if the policy requires it.
+            many rows have the same time, or if the policy requires it. With 1, rows at which
+            streams overflow can be skipped.
 
     Returns:
         A row for each verdict, as for `monitor` with `resolve=True`: `policy` (null if it has no
@@ -143,6 +144,9 @@ def monitor_trace(
         )
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
     in_ranges, whole, reach = _divided(source, schema)
+    if on_error == "skip" and ranges == 1 and source.has_streams:
+        # One task can skip rows on which streams have no value: it finds them in order.
+        in_ranges, whole = [], list(policies.policies)
     if in_ranges and on_error == "skip":
         # Each range reads rows by itself, so all of them must agree on which rows are events.
         source = source._replace(no_skipping=_NO_SKIPPING)
@@ -166,7 +170,9 @@ def monitor_trace(
     return reduce(lambda one, other: one.union(other), parts)
 
 
-_NO_SKIPPING = "such rows cannot be skipped, as each range of the trace is read by itself"
+_NO_SKIPPING = (
+    "such rows are skipped with ranges=1 only, as each range of the trace is read by itself"
+)
 
 
 def _divided(

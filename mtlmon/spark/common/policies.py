@@ -17,6 +17,7 @@ from mtlmon.policy.needs import needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
 from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.durations import Duration
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.rewrite import has_durations
@@ -233,6 +234,8 @@ def compile_policies(
     Times(time_unit, None, resolution)
     unit = resolution
     file: PolicyFile | None = None
+    if isinstance(policy, Formula):
+        policy = written_with_conditions(policy) or policy
     if isinstance(policy, Program):
         compiled = [CompiledPolicy(None, policy)]
     elif isinstance(policy, Formula):
@@ -329,7 +332,7 @@ def relational_file(
     if isinstance(policy, Formula):
         if not policy.is_first_order:
             return None
-        policy = str(policy)
+        policy = written_with_conditions(policy) or str(policy)
     Times(time_unit, None, resolution)
     file = read_file(policy, resolution, time_unit)
     return file if any(one.is_first_order for one in file.policies) else None
