@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mtlmon.cli.checkpointing import CheckpointingPump
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.pump import Pump
 from mtlmon.syntax.bounds import UNITS
@@ -12,6 +13,8 @@ from mtlmon.syntax.bounds import UNITS
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.checkpointing import CheckpointedWork
     from mtlmon.cli.files import VerdictFile
     from mtlmon.cli.pump import Work
     from mtlmon.cli.report import Progress
@@ -33,45 +36,35 @@ if TYPE_CHECKING:
         def pass_time(self, time_stamp: int) -> None:
             """Declare that no later event is below a time, which is above the known one."""
 
+    class TimedCheckpointedWork(TimedWork, CheckpointedWork, Protocol):
+        """Such work that can stop, and continue in another process."""
 
-__all__ = ["IdlePump"]
+
+__all__ = ["IdleCheckpointingPump", "IdlePump"]
 
 # How often time passes while a log is silent, in seconds.
 STEP = 0.25
 
 
-class IdlePump(Pump):
-    """A pump that lets time pass while the log brings nothing.
+class IdleClock:
+    """Lets time pass for the work on a log, as far as the machine's clock says so.
 
     Args:
         work: the log and its monitors.
-        verdicts: the file for the verdicts.
-        signals: the signals that can interrupt the run.
-        progress: shows how far the run has come.
         idle: for how long the log must be silent; time then passes up to so long ago.
         unit: the unit of the time-stamps of a text log, or None if it is not declared.
+
+    Attributes:
+        seconds: for how long the log must be silent at first.
+        step: the seconds between two steps of time after that.
     """
 
-    def __init__(
-        self,
-        work: TimedWork,
-        verdicts: VerdictFile,
-        signals: Signals,
-        progress: Progress,
-        idle: Duration,
-        unit: str | None,
-    ) -> None:
-        super().__init__(work, verdicts, signals, progress)
+    def __init__(self, work: TimedWork, idle: Duration, unit: str | None) -> None:
         self.timed = work
         self.idle = idle
         self.unit = unit
-
-    def wait_for_log(self, descriptor: int) -> None:
-        seconds = self.idle.nanoseconds / UNITS["s"]
-        while not self.signals.wait(descriptor, seconds):
-            self.pass_time()
-            self.flush()
-            seconds = min(STEP, seconds)
+        self.seconds = idle.nanoseconds / UNITS["s"]
+        self.step = min(STEP, self.seconds)
 
     def pass_time(self) -> None:
         """Let time pass up to the present, less the time that the log has been silent for.
@@ -95,3 +88,83 @@ class IdlePump(Pump):
         time_stamp = (time.time_ns() - self.idle.nanoseconds) // UNITS[unit]
         if time_stamp > known:
             self.timed.pass_time(time_stamp)
+
+
+class IdlePump(Pump):
+    """A pump that lets time pass while the log brings nothing.
+
+    Args:
+        work: the log and its monitors.
+        verdicts: the file for the verdicts.
+        signals: the signals that can interrupt the run.
+        progress: shows how far the run has come.
+        idle: for how long the log must be silent, as for `IdleClock`.
+        unit: likewise.
+    """
+
+    def __init__(
+        self,
+        work: TimedWork,
+        verdicts: VerdictFile,
+        signals: Signals,
+        progress: Progress,
+        idle: Duration,
+        unit: str | None,
+    ) -> None:
+        super().__init__(work, verdicts, signals, progress)
+        self.clock = IdleClock(work, idle, unit)
+
+    def wait_for_log(self, descriptor: int) -> None:
+        seconds = self.clock.seconds
+        while not self.signals.wait(descriptor, seconds):
+            self.clock.pass_time()
+            self.flush()
+            seconds = self.clock.step
+
+
+class IdleCheckpointingPump(CheckpointingPump):
+    """A pump that writes checkpoints, and lets time pass while the log brings nothing.
+
+    Checkpoints are of what events have decided, never of what time alone has: a checkpoint comes
+    before time passes, and the next one after an event. So a run that continues lets time pass
+    anew, beginning at the last event.
+
+    Args:
+        work: the log and its monitors.
+        verdicts: the file for the verdicts.
+        signals: the signals that can interrupt the run.
+        progress: shows how far the run has come.
+        options: the options of the command line.
+    """
+
+    def __init__(
+        self,
+        work: TimedCheckpointedWork,
+        verdicts: VerdictFile,
+        signals: Signals,
+        progress: Progress,
+        options: Options,
+    ) -> None:
+        super().__init__(work, verdicts, signals, progress, options)
+        assert options.idle is not None
+        self.clock = IdleClock(work, options.idle, options.unit)
+
+    def wait_for_log(self, descriptor: int) -> None:
+        if not self.is_open:
+            # The events up to the checkpoint, which are read again, have had their time.
+            super().wait_for_log(descriptor)
+            return
+        idle_at = time.monotonic() + self.clock.seconds
+        while True:
+            silence, checkpoint = max(0.0, idle_at - time.monotonic()), self.seconds_left()
+            seconds = silence if checkpoint is None else min(silence, checkpoint)
+            if self.signals.wait(descriptor, seconds):
+                return
+            if time.monotonic() < idle_at:
+                self.write_checkpoint()
+                continue
+            if self.checkpointed.position != self.noted_position:
+                self.write_checkpoint()
+            self.clock.pass_time()
+            self.flush()
+            idle_at = time.monotonic() + self.clock.step

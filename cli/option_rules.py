@@ -189,10 +189,10 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
             parser.error("--resume needs a checkpoint to go on from: add --checkpoint FILE")
         if options.checkpoint_every is not None:
             parser.error("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
-    elif options.idle is not None:
+    elif options.idle is not None and options.on_error == "skip":
         parser.error(
-            "--idle does not work with --checkpoint: a later run cannot repeat what the clock of "
-            "the machine has decided"
+            "--idle and --checkpoint do not work with --on-error skip: a later run could not tell "
+            "which rows came too late"
         )
     elif options.output is None:
         parser.error("--checkpoint needs a file for the verdicts: add -o FILE")

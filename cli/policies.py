@@ -221,7 +221,7 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
         Failure: the files are not suitable for checkpoints.
     """
     progress = progress_for(work.source.size or 0, verdicts, options)
-    if options.idle is not None:
+    if options.idle is not None and options.checkpoint is None:
         from mtlmon.cli.idle import IdlePump
 
         return IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
@@ -231,6 +231,10 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
     from mtlmon.cli.checkpointing import CheckpointingPump
 
     work.source.digest = EventDigest()
+    if options.idle is not None:
+        from mtlmon.cli.idle import IdleCheckpointingPump
+
+        return IdleCheckpointingPump(work, verdicts, signals, progress, options)
     return CheckpointingPump(work, verdicts, signals, progress, options)
 
 

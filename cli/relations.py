@@ -116,6 +116,11 @@ def check_options(file: PolicyFile, options: Options) -> None:
     for name, is_given in {"--rows": options.rows, "--context": options.has_context}.items():
         if is_given:
             raise Failure(f"{name} does not work yet for policies with variables: leave it out")
+    if options.idle is not None and options.checkpoint is not None:
+        raise Failure(
+            "--idle does not work with --checkpoint for policies with variables: leave one of them "
+            "out"
+        )
     has_others = not all(policy.is_first_order for policy in file.policies)
     if options.keys and not has_others and options.keys != [list(file.key or ())]:
         raise Failure(

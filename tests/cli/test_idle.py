@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import Live, mtlmon
 
 if TYPE_CHECKING:
@@ -141,21 +143,20 @@ def test_a_file_is_read_as_ever(policies: str, tmp_path: Path) -> None:
 
 def test_what_does_not_go_together(policies: str, tmp_path: Path) -> None:
     table = ["--format", "jsonl", policies]
+    kept = ["--checkpoint", str(tmp_path / "c"), "-o", str(tmp_path / "o")]
+    variables = tmp_path / "variables.mtl"
+    variables.write_text("atom p(a)\npolicy x: FORALL a. p(a) IMPLIES ONCE[0,5] p(a)\n")
     for arguments, words in [
         (["--idle", "10", *table], "argument --idle: '10' is not a length of time"),
         (["--idle", "0s", *table], "argument --idle: '0s' is not a length of time"),
         (["--idle", "1s", "--sort", *table], "--idle does not work with --sort"),
         (
-            [
-                "--idle",
-                "1s",
-                "--checkpoint",
-                str(tmp_path / "c"),
-                "-o",
-                str(tmp_path / "o"),
-                *table,
-            ],
-            "--idle does not work with --checkpoint",
+            ["--idle", "1s", "--on-error", "skip", *kept, *table],
+            "--idle and --checkpoint do not work with --on-error skip",
+        ),
+        (
+            ["--idle", "1s", *kept, *table[:-1], str(variables)],
+            "--idle does not work with --checkpoint for policies with variables",
         ),
     ]:
         done = mtlmon(*arguments)
@@ -269,3 +270,54 @@ def test_policies_that_look_ahead_without_bound(tmp_path: Path) -> None:
         now = int(time.time())
         live.send(f"@{now} r(a)\n")
         assert live.read_line(SLACK) == f"p\t{now}:0 false"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "text"])
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_goes_on_from_its_last_event(tmp_path: Path, form: str, kind: signal.Signals) -> None:
+    """What time alone has decided is decided anew, so that no verdict is lost or comes twice."""
+    rules, output, other = tmp_path / "p.mtl", tmp_path / "output", tmp_path / "other"
+    rules.write_text(
+        "unit s\n"
+        "policy alive on every 1s: count[0,2s]() > 0\n"
+        "policy rare: count[0,9s](p) < 2\n"
+        "policy answered: p IMPLIES EVENTUALLY[0,9s] q\n"
+    )
+    first = int(time.time()) - 60
+    events = [(first, True, False), (first, True, True), (first + 20, True, False)]
+    later = [(first + 61, True, False), (first + 63, False, True)]
+
+    def lines(some: list[tuple[int, bool, bool]]) -> str:
+        if form == "jsonl":
+            return "".join(row(at, p=p, q=q) for at, p, q in some)
+        return "".join(f"@{at}{' p' * p}{' q' * q}\n" for at, p, q in some)
+
+    checkpoint = tmp_path / "checkpoint"
+    asked = ["--format", form, "--idle", "500ms", "-o", str(output), str(rules), "-"]
+    asked += ["--checkpoint", str(checkpoint), "--resume", "--checkpoint-every", "1000s"]
+    if form == "jsonl":
+        asked += ["--time-unit", "s"]
+    for _ in range(2):
+        with Live(*asked) as live:
+            live.send(lines(events))
+            deadline = time.monotonic() + SLACK
+            last = f"alive\t{first + 50}:0 false"
+            while not output.exists() or last not in output.read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            live.process.send_signal(kind)
+            live.process.wait()
+            assert (live.process.stderr and live.process.stderr.read()) == b""
+        # the checkpoint is of the last event
+        saved = CheckpointFile(str(checkpoint)).read()
+        assert saved is not None
+        written = output.read_bytes()[: saved.output_size].decode()
+        assert f"alive\t{first + 19}:0 false" in written
+        assert f"alive\t{first + 20}:0" not in written
+    done = mtlmon(*asked, log=lines(events + later))
+    assert (done.status, done.errors) == (1, "")
+    plain = [*asked[:2], *asked[4:]]
+    plain[plain.index(str(output))] = str(other)
+    plain[plain.index(str(checkpoint))] = str(tmp_path / "another")
+    assert mtlmon(*plain, log=lines(events + later)).status == 1
+    assert sorted(output.read_text().splitlines()) == sorted(other.read_text().splitlines())
