@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import csv, feather, ipc, parquet
 
 from mtlmon.cli.recognition import format_of, is_enough
+from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, read_ready, take_begin
 from tests.cli.process import Ended, Live, mtlmon
 
 if TYPE_CHECKING:
@@ -170,3 +171,13 @@ def test_how_much_of_a_log_is_enough() -> None:
         assert not is_enough(begin)
     found = [format_of(one) for one in (b"a,b\n1,2\n", b"a\tb\n", b'{"a', b"@1 {\n", b"[", b"x y")]
     assert found == ["csv", "tsv", "jsonl", None, None, None]
+
+
+def test_what_has_been_looked_at_is_given_back_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtlmon.support.standard_input._Begin.content", b"@1 p\n")
+    block = bytearray(2)
+    found = b""
+    while has_begun(STANDARD_INPUT):
+        assert not has_begun(STANDARD_INPUT + 1) and take_begin(STANDARD_INPUT + 1) == b""
+        found += block[: read_ready(STANDARD_INPUT, memoryview(block))]
+    assert found == b"@1 p\n"
