@@ -183,3 +183,23 @@ def test_checkpoints_keep_the_counts(tmp_path: Path) -> None:
     state.unlink()
     assert mtlmon("--summary", *options).status == 0
     assert mtlmon("--fail-on-vacuous", *options).status == 2
+
+
+def test_time_points_of_policies(command: Command, tmp_path: Path, log: Path) -> None:
+    """Left sides are counted at the time-points of their policies, ticks that rest included."""
+    rules = of(
+        tmp_path,
+        "unit s\n"
+        "policy ticks on every 10s: any[0,9s](p) IMPLIES any[0,9s](q)\n"
+        "policy rest on every 10s: not any[0,2s](p) IMPLIES any[0,90s](p)\n"
+        "policy chosen on rows where q: p IMPLIES NOT p\n"
+        "policy all: p IMPLIES ONCE p\n",
+    )
+    done = command("--summary", "--verdicts", "none", rules, log)
+    assert done.errors.splitlines()[-4:] == [
+        "ticks: 1 triggered, 0 violated (0.0%), 0 open",
+        "rest: 3 triggered, 0 violated (0.0%), 0 open",
+        "warning: policy chosen was never triggered, so nothing was checked",
+        "all: 3 triggered, 0 violated (0.0%), 0 open",
+    ]
+    assert command(rules, log).status == 0
