@@ -51,6 +51,7 @@ class Rows:
     """Events in memory, each a tuple of a time-stamp, something else and the atoms that hold."""
 
     rows = None
+    origins = None
     atoms: tuple[str, ...] = ()
     tick_end = 0
     has_all_ticks = False
@@ -92,6 +93,9 @@ class LogOfRows:
 
     def only_due_ticks(self, is_wanted: bool = True) -> None:
         """Do nothing: there are no ticks."""
+
+    def track_rows(self) -> None:
+        """Do nothing: no file has these events."""
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         return None
