@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.resources
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,15 @@ def _imported_by(code: str, *arguments: str) -> set[str]:
 
 def test_version_is_that_of_the_metadata() -> None:
     assert mtlmon.__version__ == importlib.metadata.version("mtlmon")
+
+
+def test_recipe_of_conda_says_what_the_metadata_say() -> None:
+    recipe = (Path(__file__).parents[1] / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{mtlmon.__version__}"' in recipe
+    required = importlib.metadata.requires("mtlmon") or ()
+    for requirement in (one for one in required if "extra" not in one):
+        name, minimum = re.fullmatch(r"([a-z]+)(>=[0-9.]+)", requirement).groups()  # type: ignore[union-attr]
+        assert f"    - {name} {minimum}\n" in recipe
 
 
 def test_metadata() -> None:
