@@ -18,7 +18,7 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=400,
+    max_examples=200,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # for builds that are slow
