@@ -1,7 +1,8 @@
 """The ticks at which values may change; in between, each trace keeps those of its last due tick.
 
-A value at a tick is found from rows by windows and offsets. So it can only change when a row enters
-a window or leaves it, which is known as soon as the row comes: see `native.Dues`.
+A value at a tick is found from rows by windows and offsets. So most values can only change when a
+row enters a window or leaves it, which is known as soon as the row comes: see `native.Dues`. For
+others, see `self_changes`.
 """
 
 from __future__ import annotations
@@ -12,239 +13,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.errors import SnapshotError
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import columns
-from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
-from mtlmon.streams.layer import ChoiceTask, KernelTask, Part
 from mtlmon.streams.ticking import NO_TICKS, Ticking, Ticks, all_ticks
-from mtlmon.streams.time_changes import slow_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon.streams.kernels import Kernel
-    from mtlmon.streams.layer import Layer
+    from mtlmon.streams.delays import Delays
+    from mtlmon.streams.layer import Columns
+    from mtlmon.streams.points import Points
+    from mtlmon.streams.self_changes import SelfChanges
     from mtlmon.streams.time_changes import TimeChanges
 
     Integers = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
 
 _LATEST = 2**63 - 1
-# With more delays, it is cheaper to compute all ticks.
-_MOST_DELAYS = 64
-# PERF: an integral over 60 s at ticks of 1 s took 1.1 s instead of 17.5 s where 2,000 keys had 10
-# rows each in 60,000 s, but 3.4 s instead of 0.8 s where each had a row at each of 300 ticks; over
-# 10 s, it took 1.1 s instead of 0.8 s there.
-_MOST_STEPS = 16
 # More ticks than a batch can have.
 _MANY_TICKS = 2**62
-
-
-class Delays:
-    """After how much time rows make a difference to values at ticks.
-
-    Attributes:
-        delays: the delays; 0 is among them, because the first row of a trace begins its ticks.
-        bounds: the bounds of all windows.
-        of_time: parts of expressions that depend on time alone, by the period of their ticks.
-        time_delays: after how much time changes of these make a difference.
-    """
-
-    def __init__(self) -> None:
-        self.delays = {0}
-        self.bounds = {0}
-        self.of_time: dict[int, list[Part]] = {}
-        self.time_delays = {0}
-
-    def add(self, kernel: Kernel) -> None:
-        """Add the delays of a window or offset over rows."""
-        lower, upper, _ = kernel.extent
-        self.delays.add(lower)
-        self.bounds.add(lower)
-        if upper >= 0:
-            self.delays.add(upper + 1)
-            self.bounds.add(upper)
-
-    def add_integral(self, kernel: Kernel, period: int) -> bool:
-        """Add the delays of an integral over rows at the ticks of a period.
-
-        It grows at each tick from the one at which a row enters the window. When the row is no
-        later than the window, the value that the row brought is held throughout the window, and the
-        integral stays as it is.
-
-        Returns:
-            Whether the window is short enough.
-        """
-        lower, upper, _ = kernel.extent
-        if upper < 0 or (upper - lower) // period > _MOST_STEPS:
-            return False
-        self.delays |= {*range(lower, upper, period), upper}
-        self.bounds |= {lower, upper}
-        return True
-
-    def shift(self, length: int) -> None:
-        """Add delays that are longer by a length of time."""
-        self.delays |= {delay + length for delay in self.delays}
-        self.time_delays |= {delay + length for delay in self.time_delays}
-        self.bounds.add(length)
-
-    def add_times(self, period: int, parts: Iterable[Part], time: str | None) -> bool:
-        """Add what depends on time alone in expressions at ticks.
-
-        Returns:
-            Whether that stays the same for many ticks.
-        """
-        for part in parts:
-            if time not in columns(part.expression):
-                continue
-            assert time is not None
-            slow = slow_parts(part.expression, time)
-            if slow is None:
-                return False
-            self.of_time.setdefault(period, []).extend(
-                Part(expression, part.origin) for expression in slow
-            )
-        return True
-
-    def join(self, other: Delays) -> None:
-        """Add the delays of others."""
-        self.delays |= other.delays
-        self.bounds |= other.bounds
-
-
-def delays_of(
-    layers: Sequence[Layer],
-    time: str | None,
-    of_instances: Mapping[int, tuple[int, Delays | None]],
-    *,
-    can_leave_out: bool = False,
-) -> Delays | None:
-    """Return when rows make a difference to the values at ticks; None if other things do, too.
-
-    Other things are the time of a tick as such, windows of earlier ticks, and integrals over many
-    ticks, as they change at all of them. Parts such as `hour(ts) >= 22` rarely change, and do so
-    for all traces at once. A value a certain time ago changes that much later, if ticks of its
-    stream coincide with those of the result; `.last()` is that one period ago, and `.last(2)` that
-    two periods ago if the argument is never null. If delays are found, the kernels of such offsets
-    are made ones of `.at()`, as these need not see every tick.
-
-    Args:
-        layers: the layers of a program, which has had no rows.
-        time: the name of the time column, if there is one.
-        of_instances: for the numbers of ticks of instances their period, and when rows make a
-            difference to the values there.
-        can_leave_out: whether ticks may be left out, so that `.last(2)` may be any ticks ago.
-    """
-    found = Delays()
-    of_last: list[tuple[Kernel, int]] = []
-    for layer in layers:
-        for period, parts in layer.parts.items():
-            if period > ROWS and not found.add_times(period, parts.values(), time):
-                return None
-        for task in layer.tasks:
-            argument, period = task.argument_period, task.period
-            if argument in of_instances and period > ROWS:
-                own_period, delays = of_instances[argument]
-                if delays is None or period % own_period:
-                    return None
-                found.join(delays)
-                continue
-            if max(period, argument) <= ROWS or isinstance(task, ChoiceTask):
-                continue
-            if not isinstance(task, KernelTask):
-                return None
-            (kernel,) = task.kernels
-            operator = kernel.node.operator
-            if argument == ROWS and operator is ops.WINDOW_INTEGRAL:
-                if not found.add_integral(kernel, period):
-                    return None
-            elif argument == ROWS:
-                found.add(kernel)
-            else:
-                ago = _time_ago(
-                    kernel, argument, period, has_gaps=can_leave_out or task.may_be_null
-                )
-                if ago is None:
-                    return None
-                if operator is ops.LAST:
-                    of_last.append((kernel, ago))
-                if period != ROWS:
-                    found.shift(ago)
-    if any(delays is None for _, delays in of_instances.values()):
-        return None
-    if len(found.delays) > _MOST_DELAYS:
-        return None
-    for kernel, ago in of_last:
-        kernel.look_back(ago)
-    return found
-
-
-def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> int | None:
-    """Return how long before a result the value is that an offset of ticks reads.
-
-    Args:
-        kernel: the offset.
-        argument: the time-points of its argument.
-        period: those of its results.
-        has_gaps: whether the argument may have no value at a tick, so that `.last(2)` may be any
-            ticks ago.
-
-    Returns:
-        A length of time; None if not only this matters.
-    """
-    operator, extent = kernel.node.operator, kernel.extent
-    if argument <= ROWS:
-        return None
-    if operator is ops.LAST and (extent.distance == 1 or not has_gaps):
-        ago = extent.distance * argument
-        if period == ROWS:
-            # The last tick that a row sees is up to one period below the row.
-            ago = 0 if extent.distance == 1 else ago - argument + 1
-    elif operator in {ops.AT, ops.HOLD}:
-        ago = extent.lower
-    else:
-        return None
-    is_known = period == ROWS or (period % argument == 0 and ago % argument == 0)
-    return ago if is_known else None
-
-
-def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -> Delays | None:
-    """Return when rows make a difference to values at ticks of instances; see `delays_of`.
-
-    Args:
-        layers: the layers of a program.
-        time: the name of the time column, if there is one.
-        frame: the number of these ticks.
-    """
-    found = Delays()
-    for layer in layers:
-        if _reads(layer.parts.get(frame, {}).values(), time):
-            return None
-        for task in layer.tasks:
-            argument, period = task.argument_period, task.period
-            if frame not in {argument, period}:
-                continue
-            operators = {kernel.node.operator for kernel in task.kernels}
-            if period != frame:
-                # what is held between ticks, in the instance or from outside of it
-                if not operators <= {ops.AT, ops.HOLD}:
-                    return None
-            elif argument == frame:
-                if not isinstance(task, KernelTask) or operators != {ops.HOLD}:
-                    return None
-            elif ops.WINDOW_INTEGRAL in operators:
-                return None
-            else:
-                for kernel in task.kernels:
-                    found.add(kernel)
-    return found
-
-
-def _reads(parts: Iterable[Part], column: str | None) -> bool:
-    return any(column in columns(part.expression) for part in parts)
+_MOST_TIMES = 2**30
 
 
 class DueTicks:
@@ -255,6 +44,7 @@ class DueTicks:
         delays: when rows make a difference.
         changes: finds the ticks at which time makes a difference to all traces; None if it makes
             none.
+        own: finds the ticks at which values of a trace change by themselves; None if they do not.
 
     Attributes:
         periods: as given.
@@ -262,9 +52,14 @@ class DueTicks:
     """
 
     def __init__(
-        self, periods: Sequence[int], delays: Delays, changes: TimeChanges | None = None
+        self,
+        periods: Sequence[int],
+        delays: Delays,
+        changes: TimeChanges | None = None,
+        own: SelfChanges | None = None,
     ) -> None:
         self._changes = changes
+        self._own = own
         self.periods = tuple(sorted(periods))
         self.done = 0
         self._marked_done = 0
@@ -279,7 +74,8 @@ class DueTicks:
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
-        return self._native.held_bytes
+        own = 0 if self._own is None else self._own.held_bytes
+        return self._native.held_bytes + own
 
     @property
     def longest_delay(self) -> int:
@@ -293,7 +89,8 @@ class DueTicks:
 
     def most_bytes(self, traces: int, rows: int, batch: int, ticks: int) -> int:
         """Return the most bytes that the state takes; see `native.Dues.most_bytes`."""
-        return self._native.most_bytes(traces, rows, batch, ticks)
+        own = 0 if self._own is None else self._own.bytes_of_trace * traces
+        return self._native.most_bytes(traces, rows, batch, ticks) + own
 
     def ticks(
         self, time_stamps: Integers, numbers: Numbers | None, until: int | None
@@ -306,15 +103,22 @@ class DueTicks:
             start = self.done if self.trace_count else int(time_stamps[0])
             begun = np.ones(self.trace_count, np.bool_)
             changes, _ = all_ticks(self._changes.between(start, limit), begun, time_stamps, numbers)
+        begin = self.done if self.trace_count or not count else int(time_stamps[0])
         self._native.add(native.Batch(time_stamps, numbers, count))
         self.done = max(self.done, limit)
         times, traces = (
             np.frombuffer(found, kind)
             for found, kind in zip(self._native.find(limit), (np.int64, np.uint32), strict=True)
         )
+        of_rows = len(times)
         if changes is not None and len(changes):
             times = np.concatenate([times, changes.time_stamps])
             traces = np.concatenate([traces, changes.numbers])
+        if self._own is not None:
+            self._own.make_room(self.trace_count)
+            own = np.zeros(count, np.uint32) if numbers is None else numbers
+            times, traces = self._own.ticks(begin, limit, (times, traces), (time_stamps, own))
+        elif len(times) > of_rows:
             order = np.lexsort((traces, times))
             times, traces = times[order], traces[order]
             is_new = (np.diff(times, prepend=-1) != 0) | (np.diff(traces, prepend=0) != 0)
@@ -325,6 +129,11 @@ class DueTicks:
         firsts = np.flatnonzero(np.diff(times, prepend=-1))
         places = np.searchsorted(time_stamps, times[firsts], "right")
         return Ticks(times, traces, places.repeat(np.diff(firsts, append=len(times)))), self
+
+    def look(self, columns: Columns, points: Points) -> None:
+        """Find out from values at ticks when those of each trace change by themselves."""
+        if self._own is not None:
+            self._own.look(columns, points)
 
     def tick_counts(self, time_stamps: Integers, numbers: Numbers | None) -> Integers:
         """Return, for each of the next rows, how many ticks are due before it at most."""
@@ -337,7 +146,32 @@ class DueTicks:
             traces = max(self.trace_count, 1 if numbers is None else int(numbers.max()) + 1)
             counts += np.searchsorted(changes, time_stamps) * traces
             counts[time_stamps > horizon] = _MANY_TICKS
+        if self._own is not None and len(time_stamps):
+            return self._counts_awake(counts, time_stamps, numbers)
         return counts
+
+    def _counts_awake(
+        self, dues: Integers, time_stamps: Integers, numbers: Numbers | None
+    ) -> Integers:
+        """Return, for each of the next rows, how many ticks of awake traces there are at most."""
+        assert self._own is not None
+        start = int(time_stamps[0])
+        if self.trace_count:
+            start = max(self.done, min(start, self._next_time))
+        traces = max(self.trace_count, 1 if numbers is None else int(numbers.max()) + 1)
+        awake = self._own.awake(start, int(time_stamps[-1]))
+        # a trace that is due stays awake to the end of the batch
+        traces_awake = np.minimum(dues + awake, traces)
+        ticks = np.zeros(len(time_stamps), np.int64)
+        for period in self.periods:
+            ticks += np.maximum(0, -(-time_stamps // period) - -(-start // period))
+        return traces_awake * np.minimum(ticks, _MOST_TIMES)
+
+    @property
+    def _next_time(self) -> int:
+        """A time below which no tick is due, and no trace awake."""
+        assert self._own is not None
+        return min(self._native.time_behind(0) - 1, self._own.time_behind(0, self.done))
 
     def time_behind(self, count: int) -> int:
         """Return a time below which about so many ticks are due.
@@ -345,6 +179,8 @@ class DueTicks:
         There is at least one if any is, and if not too many ticks come before it.
         """
         time = self._native.time_behind(count)
+        if self._own is not None:
+            time = self._time_behind_awake(count)
         if self._changes is None:
             return time
         horizon = self._changes.horizon(self.done)
@@ -352,14 +188,38 @@ class DueTicks:
         place = max(1, count // max(1, self.trace_count)) - 1
         return min(time, int(changes[place]) + 1 if place < len(changes) else horizon)
 
+    def _time_behind_awake(self, count: int) -> int:
+        """Return a time below which about so many ticks are due, or belong to awake traces.
+
+        More traces that become due leave less time, so this tries several numbers of them.
+        """
+        assert self._own is not None
+        least, kinds = self.periods[0], len(self.periods)
+        begin = max(self.done, self._next_time)
+        if begin >= _LATEST - 1:
+            return _LATEST
+        first = -(-begin // least)
+        found = (first + max(1, count // (kinds * max(1, self.trace_count)))) * least
+        dues = 1
+        while dues < min(count, self.trace_count):
+            limit = min(self._native.time_behind(dues), self._own.time_behind(dues, self.done))
+            ticks = max(1, count // (2 * dues * kinds))
+            found = max(found, min(limit, (first + ticks) * least))
+            dues *= 4
+        return min(found, _LATEST)
+
     def begin(self) -> None:
         """Let `undo` return to the present state from now on."""
         self._native.begin()
+        if self._own is not None:
+            self._own.begin()
         self._marked_done = self.done
 
     def undo(self) -> None:
         """Return to the state at the last `begin`."""
         self._native.undo()
+        if self._own is not None:
+            self._own.undo()
         self.done = self._marked_done
 
     def clear_settled(self, flags: NDArray[np.uint8]) -> None:
@@ -369,6 +229,8 @@ class DueTicks:
     def kept(self, new_numbers: bytes) -> DueTicks:
         """Return what goes on with new numbers of traces; see `StreamProgram.keep`."""
         self._native.keep(new_numbers)
+        if self._own is not None:
+            self._own.keep(new_numbers)
         return self
 
     def followed_by_all(self) -> Ticking:
@@ -377,11 +239,16 @@ class DueTicks:
 
     def emptied(self) -> DueTicks:
         """Return what begins before the first row."""
-        return DueTicks(self.periods, self._delays, self._changes)
+        own = None if self._own is None else self._own.emptied()
+        return DueTicks(self.periods, self._delays, self._changes, own)
 
     def snapshot(self) -> bytes:
         """Return what is remembered as bytes for `restored`."""
-        return self.done.to_bytes(8, "little") + self._native.snapshot()
+        parts = [self._native.snapshot(), b""]
+        if self._own is not None:
+            parts[1] = self._own.snapshot()
+        numbers = (self.done, len(parts[0]))
+        return b"".join([*(number.to_bytes(8, "little") for number in numbers), *parts])
 
     def restored(self, snapshot: bytes) -> DueTicks:
         """Return what a snapshot remembers.
@@ -390,12 +257,18 @@ class DueTicks:
             ValueError: the bytes are not a snapshot.
         """
         found = self.emptied()
-        found.done = int.from_bytes(snapshot[:8], "little")
-        if len(snapshot) < 8 or found.done > _LATEST:
+        done, size = (int.from_bytes(snapshot[place : place + 8], "little") for place in (0, 8))
+        body, own = snapshot[16 : 16 + size], snapshot[16 + size :]
+        if len(snapshot) < 16 or len(body) < size or done > _LATEST:
             raise ValueError("not a snapshot of ticks")
+        found.done = done
         try:
-            found._native.restore(snapshot[8:])
+            found._native.restore(body)
         except SnapshotError as error:
             raise ValueError(str(error)) from None
+        if found._own is not None:
+            found._own.restore(own, found.trace_count)
+        elif own:
+            raise ValueError("not a snapshot of ticks")
         found.begin()
         return found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.environment import Environment
-    from mtlmon.streams.due_ticks import Delays
+    from mtlmon.streams.delays import Delays
     from mtlmon.streams.instances import Family
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Columns

@@ -79,6 +79,7 @@ class KernelTask:
 
     Attributes:
         may_be_null: whether values of the argument may be null, as far as is known.
+        reads: the names of the columns that it takes.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class KernelTask:
         self.period = period
         self.argument_period = argument_period
         self.may_be_null = True
+        self.reads = () if argument is None else (argument,)
         self._result = result
         self._argument = argument
 
@@ -126,20 +128,24 @@ class ChoiceTask:
         argument: the name of the column.
         argument_period: its period.
         period: the period of the results, a multiple.
+
+    Attributes:
+        result: as given.
+        argument: as given.
     """
 
     def __init__(self, result: str, argument: str, argument_period: int, period: int) -> None:
         self.kernels: list[Kernel] = []
         self.period = period
-        self._result = result
-        self._argument = argument
+        self.result = result
+        self.argument = argument
         self.argument_period = argument_period
 
     def run(self, columns: Columns, points: Points) -> None:
         """Choose the values, and add them to the columns."""
         chosen = points.common(self.argument_period, self.period)
-        values = columns[self.argument_period][self._argument]
-        columns[self.period][self._result] = values.take(pa.array(chosen))
+        values = columns[self.argument_period][self.argument]
+        columns[self.period][self.result] = values.take(pa.array(chosen))
 
 
 class LayerError(Exception):

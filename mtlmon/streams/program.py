@@ -15,13 +15,14 @@ from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.streams.builder import Builder
 from mtlmon.streams.cells import Texts
-from mtlmon.streams.due_ticks import DueTicks, delays_of, delays_of_instances
+from mtlmon.streams.delays import delays_of, delays_of_instances
+from mtlmon.streams.due_ticks import DueTicks
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
+from mtlmon.streams.motion import Motions
 from mtlmon.streams.points import NO_SPAN, Points, Span, tick_times
 from mtlmon.streams.recursion import MachineTask
 from mtlmon.streams.ticking import NO_TICKS, Ticking
-from mtlmon.streams.time_changes import TimeChanges
 from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams import native
     from mtlmon.streams.declarations import Stream
-    from mtlmon.streams.due_ticks import Delays
+    from mtlmon.streams.delays import Delays
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.ticking import Ticks
@@ -137,14 +138,14 @@ class StreamProgram:
         self._instance_ticks = builder.instance_ticks
         self._ticking: Ticking | DueTicks = Ticking(self.periods)
         if only_due and self.periods:
-            delays = self._find_due(environment.time, can_leave_out=can_leave_out)
+            delays = self._find_due(environment, schema, can_leave_out=can_leave_out)
             if delays is not None:
-                changes = None
-                if delays.of_time:
-                    changes = TimeChanges(
-                        delays.of_time, delays.time_delays, self.periods, schema, environment
-                    )
-                self._ticking = DueTicks(self.periods, delays, changes)
+                self._ticking = DueTicks(
+                    self.periods,
+                    delays,
+                    delays.time_changes(self.periods, schema, environment),
+                    delays.self_changes(self.periods, builder.schema, environment),
+                )
         self._marked_ticking = self._ticking
         # times and traces of ticks that are left out, as integers overflow there
         self._left_out: set[tuple[int, int]] = set()
@@ -172,15 +173,19 @@ class StreamProgram:
         for holding in self._holdings.values():
             self.types |= holding.types
 
-    def _find_due(self, time: str | None, *, can_leave_out: bool) -> Delays | None:
+    def _find_due(
+        self, environment: Environment, schema: pa.Schema, *, can_leave_out: bool
+    ) -> Delays | None:
         """Find only the ticks of instances at which values may change; delays of other ticks."""
         found = {}
         for ticks in self._instance_ticks:
-            delays = delays_of_instances(self._layers, time, ticks.frame)
+            delays = delays_of_instances(self._layers, environment.time, ticks.frame)
             found[ticks.frame] = ticks.period, delays
             if delays is not None:
                 ticks.find_due(delays)
-        return delays_of(self._layers, time, found, can_leave_out=can_leave_out)
+        motions = Motions(environment, schema)
+        outputs = self._outputs.values()
+        return delays_of(self._layers, motions, outputs, found, can_leave_out=can_leave_out)
 
     def compute_all_ticks(self) -> None:
         """Compute all ticks from now on, even if only due ones were to be computed.
@@ -254,6 +259,8 @@ class StreamProgram:
             raise
         self._ticking = following
         try:
+            if isinstance(following, DueTicks):
+                following.look(self._columns, points)
             for holding in self._holdings.values():
                 self._failed = holding
                 found |= holding.run(self._columns, points, is_end=is_end)

@@ -164,6 +164,9 @@ class Recursion(MachineCode):
             for one in memories
         ]
         self._natives = [kernel.native for kernel in self._kernels]
+        # For each memory the registers of its last value, without the default, and of the next one.
+        self._found: dict[int, int] = {}
+        self._kept: dict[int, int] = {}
         # The numbers of the kernels that count, for those that need it.
         self._counters: dict[int, int] = {}
         for number, kernel in enumerate(self._kernels):
@@ -189,13 +192,18 @@ class Recursion(MachineCode):
             (end - begin, points.index(period))
             for (begin, period), end in zip(self._sections, ends, strict=True)
         ]
+        results = [self._results[member.column] for member in self._members]
+        can_rest = len(points) == 1 and points[0] > ROWS and self._has_one_state
+        if can_rest:
+            for number in range(len(self._memories)):
+                results += self._found[number], self._kept[number]
         machine = native.Machine(
             self._code,
             self._register_count,
             len(self._inputs),
             self._constants,
             self._natives,
-            [self._results[member.column] for member in self._members],
+            results,
             sections,
         )
         inputs = [
@@ -210,7 +218,14 @@ class Recursion(MachineCode):
         of_kernels = [memory.argument_period for memory in self._memories]
         if len(points) == 1:
             return MachineTask(
-                machine, inputs, outputs, self._kernels, nodes, self._texts, points[0]
+                machine,
+                inputs,
+                outputs,
+                self._kernels,
+                nodes,
+                self._texts,
+                points[0],
+                len(self._memories) if can_rest else None,
             )
         return JointMachineTask(
             machine,
@@ -222,6 +237,14 @@ class Recursion(MachineCode):
             points,
             self._sections,
             of_kernels,
+        )
+
+    @property
+    def _has_one_state(self) -> bool:
+        """Whether each memory keeps one value, whatever the time is."""
+        return all(
+            memory.node.operator is ops.LAST and memory.extent.distance == 1
+            for memory in self._memories
         )
 
     def _infer(self) -> None:
@@ -334,6 +357,7 @@ class Recursion(MachineCode):
         else:
             kind = self._kinds[id(memory.argument)]
             register = self._as(register, kind, kernel.argument)
+        self._kept[number] = register
         self._add(operation, memory.node, 0, number, register)
         if number in self._counters:
             self._add("put", memory.node, 0, self._counters[number], register)
@@ -341,7 +365,7 @@ class Recursion(MachineCode):
     def _get(self, number: int) -> int:
         memory, kernel = self._memories[number], self._kernels[number]
         operator = memory.node.operator
-        register = self._new("get", memory.node, number)
+        register = self._found[number] = self._new("get", memory.node, number)
         if operator in {ops.WINDOW_ANY, ops.WINDOW_ALL}:
             wanted = GREATER if operator is ops.WINDOW_ANY else EQUAL
             zero = self._constant(0)
@@ -392,6 +416,9 @@ class MachineTask:
         kernels: the kernels that the machine uses.
         period: the time-points of the columns: `ROWS`, a period, or those of instances.
         argument_periods: for each kernel the time-points of its argument.
+        reads: the names of the columns that it takes.
+        can_rest: whether the streams stay as they are once a tick has left the state as it was,
+            until other columns change. `changed` says which ticks did not.
     """
 
     def __init__(
@@ -403,10 +430,15 @@ class MachineTask:
         nodes: list[str],
         texts: Texts,
         period: int,
+        memories: int | None = None,
     ) -> None:
         self.kernels = kernels
         self.period = self.argument_period = period
         self.argument_periods = [period] * len(kernels)
+        self.reads = tuple(port.name for port in inputs)
+        self.can_rest = memories is not None
+        self._memories = memories or 0
+        self._changed = np.zeros(0, np.bool_)
         self._machine = machine
         self._inputs = inputs
         self._outputs = outputs
@@ -424,8 +456,18 @@ class MachineTask:
         results, validities, done = self._run(rows, cells, masks)
         if done < rows.count:
             raise RowError(self._overflow(), rows=(done,))
-        for port, values, validity in zip(self._outputs, results, validities, strict=True):
+        for port, values, validity in zip(self._outputs, results, validities, strict=False):
             own[port.name] = from_cells(values, validity, port.kind, self._texts)
+        self._changed = np.zeros(rows.count, np.bool_)
+        of_state = zip(results[len(self._outputs) :], validities[len(self._outputs) :], strict=True)
+        for (last, has_last), (kept, is_kept) in zip(of_state, of_state, strict=True):
+            differs = (last != kept) | (has_last == 0)
+            self._changed |= differs & (is_kept != 0)
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """The ticks of the last batch that changed the state."""
+        return self._changed
 
     def _overflow(self) -> str:
         """What overflows, in words."""
@@ -448,7 +490,8 @@ class MachineTask:
         kinds_of_points: NDArray[np.uint64] | None = None,
     ) -> tuple[list[Cells], list[Mask], int]:
         """Run the machine; returns the cells and masks of results, and how many there are."""
-        room = [room_for_results(rows.count) for _ in self._outputs]
+        count = len(self._outputs) + 2 * self._memories
+        room = [room_for_results(rows.count) for _ in range(count)]
         results, validities = [one for one, _ in room], [one for _, one in room]
         done = self._machine.run(rows, cells, masks, results, validities, kinds_of_points)
         return results, validities, done

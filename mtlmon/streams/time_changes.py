@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from mtlmon.errors import RowError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import CompiledExpressions
-from mtlmon.policy.predicates.expression import columns
 from mtlmon.streams.points import tick_times
 from mtlmon.streams.ticking import multiples
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.environment import Environment
-    from mtlmon.policy.predicates.expression import Expression
     from mtlmon.streams.layer import Part
 
     Integers = NDArray[np.int64]
@@ -30,35 +28,9 @@ _LATEST = 2**63 - 1
 # How many ticks are computed in a piece, and how many are looked at ahead of the rows.
 _PIECE = 1 << 16
 _MOST_TICKS = 1 << 18
-# Operators of time and constants whose values stay the same for many ticks.
-_SLOW = frozenset({*ops.COMPARISONS.values(), ops.IN, ops.NOT_IN, ops.AND, ops.OR, ops.NOT})
-_SLOW |= ops.TIME_FUNCTIONS
-
-
-def slow_parts(expression: Expression, time: str) -> list[Expression] | None:
-    """Find the greatest parts of an expression that depend on time alone.
-
-    Args:
-        expression: the expression.
-        time: the name of the time column.
-
-    Returns:
-        The parts; None if some of them change at every tick, as the time itself.
-    """
-    found: list[Expression] = []
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        names = columns(node)
-        if time not in names:
-            continue
-        if names == (time,) and node.operator in _SLOW:
-            found.append(node)
-        elif node.operator in ops.COLUMNS:
-            return None
-        else:
-            stack += node.operands
-    return found
+SLOW = frozenset({*ops.COMPARISONS.values(), ops.IN, ops.NOT_IN, ops.AND, ops.OR, ops.NOT})
+SLOW |= ops.TIME_FUNCTIONS
+"""Operators of time and constants whose values stay the same for many ticks."""
 
 
 class Known(NamedTuple):

@@ -25,6 +25,7 @@ class Program:
         wanted: the expressions.
         streams: the streams.
         periods: for each wanted expression that is evaluated at ticks, their period.
+        time: the name of a column with the time-stamps, which ticks have, too.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class Program:
         wanted: dict[str, Expression],
         streams: dict[str, StreamText],
         periods: dict[str, int] | None = None,
+        time: str | None = None,
     ) -> None:
+        self.time = time
         self.wanted = wanted
         self.streams = streams
         self.period_of = {name: (periods or {}).get(name, ROWS) for name in wanted}
@@ -95,7 +98,7 @@ class Program:
         ticks = len(self.ticks)
         if self.clock is not None and self.periods:
             self.tick(time_stamp)
-        known = self.traces.get(trace) or _Trace(self.streams)
+        known = self.traces.get(trace) or _Trace(self.streams, self.time)
         try:
             found = self.point(known, time_stamp, row)
         except (Overflow, PredicateOverflow):
@@ -185,8 +188,9 @@ def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
 class _Trace:
     """The time-points of one trace, with their rows, and the values that are known."""
 
-    def __init__(self, streams: dict[str, StreamText]) -> None:
+    def __init__(self, streams: dict[str, StreamText], time: str | None) -> None:
         self.streams = streams
+        self.time = time
         self.points: list[tuple[int, dict[str, Any] | None]] = []
         self.known: dict[tuple[int, int, Instance | None], Any] = {}
 
@@ -282,6 +286,8 @@ class _Trace:
 
     def computed(self, node: Expression, place: int, instance: Instance | None) -> Any:
         name = node.operator.name
+        if name == "COLUMN" and node.value == self.time:
+            return self.points[place][0]
         if name == "CONSTANT":
             return plain(node.value)
         if name == "PARAMETER":

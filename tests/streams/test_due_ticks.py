@@ -132,7 +132,7 @@ def row(time: int, trace: int = 0) -> Row:
         ("integral[0,19](f)", [10, 20, 30]),
         ("integral[0,20](f)", [10, 20, 30]),
         ("integral[0,21](f)", [10, 20, 30]),
-        ("integral[12,25](f)", [10, 30, 40]),
+        ("integral[12,25](f)", [10, 20, 30, 40]),
         ("integral[5,5](f)", [10, 20]),
     ],
 )
