@@ -619,7 +619,7 @@ class LogCheck:
         return [
             ("other policies or another mode", (texts, modes)),
             ("policies with other keys", self.partitions),
-            ("policies on other time-points", list(map(str, self._clocks))),
+            ("policies on other time-points", list(map(str, self.clocks))),
             ("another selection of verdicts", self._selection),
             ("another period after which all keys advance", self._advance_every),
             (
