@@ -60,6 +60,10 @@ def timed(log: list[Row]) -> list[Row]:
 
 # What depends on the time; `t - x` may overflow where `x` is a column.
 CONDITIONS = [
+    "t - t.hold() > 25",
+    "t - seen.hold() >= 31",
+    "t - due.hold() > 17 or t - seen.hold() > 40",
+    "60 - t > due.hold()",
     "t - t.hold() > 4",
     "t - t.last(2, or: 0) <= 5",
     "7 < t - seen.hold()",
@@ -80,6 +84,8 @@ CONDITIONS = [
 ]
 WANTED = [
     "quiet",
+    "not quiet",
+    "quiet is null",
     "gap > 3",
     "quiet and not quiet.last(or: true)",
     "quiet.at(-12, or: false)",
@@ -179,7 +185,7 @@ def in_steps(
 STEPS = st.sampled_from([1, 2, 5, 12, 1000])
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(timed_programs(), rows(12), STEPS, st.integers(1, 4), st.integers(0, 20), st.booleans())
 def test_values_stay_while_keys_rest(
     texts: TimedTexts, log: list[Row], step: int, size: int, saved: int, can_leave_out: bool
