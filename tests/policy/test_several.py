@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy import PolicyFile, check_files, load_policies, parse_policies
+from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.syntax.joined_text import JoinedText, line_text, source_at
 from mtlmon.tables import check_tables
 
@@ -405,3 +406,16 @@ def test_files_with_variables_say_what_they_say_by_themselves(seed: int) -> None
                 expected[name] = found[policy.name]
     assert answers(file) == expected
     assert expected
+
+
+def test_policies_that_wait_for_later_values() -> None:
+    """Their clocks name the values as they are called in the joined file."""
+    one = "stream s = x + 1\npolicy p: s.next(or: 0) > 1\n"
+    other = "stream s = x + 2\npolicy q: s > 1\n"
+    file, errors = check_files([(one, "a.mtl"), (other, "b.mtl")])
+    assert not errors
+    assert file is not None
+    p, q = file.policies
+    assert q.clock is None
+    assert p.clock is not None
+    assert p.clock.period == Waiting(("`a:s`.next(or: 0)",))
