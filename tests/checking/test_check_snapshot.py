@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtlmon import MtlmonError, SnapshotError
+from mtlmon import MtlmonError, SnapshotError, parse
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking import LogCheck, idle_keys
 from mtlmon.checking.outputs import TextOutput
@@ -105,6 +105,14 @@ def test_going_on_anywhere(mode: Any, has_keys: bool, options: dict[str, Any]) -
         hold_counts(relay.check, check)
 
 
+# The witness of a trace lay back as far as that of another one, but a later one had joined it.
+@example(
+    [parse("p TRIGGER[2,*) p")],
+    [(time, key, frozenset()) for time, key in ((0, "a"), (1, "c"), (1, "a"), (2, "c"))],
+    "naive",
+    {},
+    [1],
+)
 @given(
     st.lists(formulas(depth=2), min_size=1, max_size=2),
     logs([0, 0, 1, 1, 2, 3, 9]),

@@ -56,12 +56,19 @@ cdef int append(
     Witnesses *witnesses, uint64_t first, uint64_t last, Expression expression, uint64_t lower,
     uint64_t upper
 ) except -1 nogil:
-    """Add a run later than all others, or extend the last run if that makes no difference."""
+    """Add a run later than all others, or extend the last run if that makes no difference.
+
+    Without upper bound, no witness grows too old, so it makes no difference where a run ends: it
+    ends where it begins, as in the canonical form.
+    """
     cdef Run *run
+    if upper == UNBOUNDED():
+        last = first
     if witnesses.count:
         run = run_at(witnesses, witnesses.count - 1)
         if joins(run, first, expression, lower, upper):
-            run.last = last
+            if upper != UNBOUNDED():
+                run.last = last
             return 0
     if witnesses.count == witnesses.capacity:
         grow(witnesses)
