@@ -239,6 +239,66 @@ cdef class CountWindow(Window):
         rows.words[index] += 1
         return 0
 
+    cdef int put_in_panes(
+        self, Batch batch, size_t first, size_t last, const uint8_t *mask
+    ) except -1 nogil:
+        """Put the rows of a batch from `first` to before `last`, where rows are merged.
+
+        PERF: what changes for each row is in registers; see `run_plainly`.
+        """
+        cdef Rows *rows = &self.rows
+        cdef Panes *panes = &self.panes
+        cdef int64_t *time_stamps = rows.time_stamps
+        cdef uint32_t *numbers = rows.numbers
+        cdef uint64_t *words = rows.words
+        cdef uint32_t *latest = panes.latest
+        cdef uint64_t base = rows.base
+        cdef int64_t limit = panes.limit
+        cdef size_t end = index_of(rows, rows.end)
+        cdef size_t entry = index_of(rows, self.entry)
+        # rows before these cannot be merged into
+        cdef size_t opened = index_of(rows, max(panes.opened, rows.base))
+        cdef size_t begin = max(opened, entry)
+        cdef size_t marked = index_of(rows, self.marked_end)
+        cdef size_t k, index
+        cdef uint32_t trace
+        cdef int64_t now
+        for k in range(first, last):
+            if k + 2 * AHEAD < last:
+                prefetch(&latest[batch.trace(k + 2 * AHEAD)])
+                index = <uint32_t> (latest[batch.trace(k + AHEAD)] - <uint32_t> base)
+                if index < end:
+                    prefetch(&numbers[index])
+                    prefetch(&words[index])
+            if mask != NULL and not mask[k]:
+                continue
+            now = batch.time_stamps[k]
+            trace = batch.trace(k)
+            if now > limit:
+                limit = cell_limit(now, panes.width)
+                opened = end
+                begin = max(opened, entry)
+            # the low bits of the position tell the index, since there are fewer rows than 2^32
+            index = <uint32_t> (latest[trace] - <uint32_t> base)
+            if begin <= index < end and numbers[index] == trace:
+                words[index] += 1
+                if index < marked:
+                    note_change(&panes.merges, index, 1, 0)
+                continue
+            latest[trace] = <uint32_t> (base + end)
+            if end == rows.room:
+                rows.end = base + end
+                reserve_rows(rows, 1)
+                time_stamps, numbers, words = rows.time_stamps, rows.numbers, rows.words
+            time_stamps[end] = now
+            numbers[end] = trace
+            words[end] = 1
+            end += 1
+        rows.end = base + end
+        panes.limit = limit
+        panes.opened = base + opened
+        return 0
+
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
         advance(self, time_stamp)
         value[0] = self.counts[trace]

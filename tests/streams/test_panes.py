@@ -78,20 +78,31 @@ def expected(case: dict[str, Any]) -> list[Any]:
 
 
 def fed(kernel: native.Kernel, case: dict[str, Any], points: list[Point], clock: int) -> list[Any]:
-    """Feed points, and return the results at ticks, up to the first that overflows."""
-    count = len(points)
+    """Feed points, and return the results at ticks, up to the first that overflows.
+
+    They are fed together, of which only ticks are wanted, or `apart`, the rows as arguments.
+    """
     kind = np.float64 if case["is_float"] else np.int64
-    values = np.array([0 if one[2] is None else one[2] for one in points], kind)
-    mask = np.array([one[2] is not None for one in points], np.uint8)
-    is_tick = np.array([one[3] for one in points], np.uint8)
-    time_stamps = np.array([one[0] for one in points], np.int64)
-    numbers = np.array([one[1] for one in points], np.uint32)
-    results, validity = np.zeros(count, np.int64), np.zeros(count, np.uint8)
-    batch = native.Batch(time_stamps, numbers, count, clock)
-    done = kernel.feed(batch, values.view(np.int64), mask, results, validity, is_tick)
+    rows = [one for one in points if not one[3]] if case.get("apart") else points
+    values = np.array([0 if one[2] is None else one[2] for one in rows], kind).view(np.int64)
+    mask = np.array([one[2] is not None for one in rows], np.uint8)
+    ticks = [one for one in points if one[3]] if case.get("apart") else points
+    is_tick = np.array([one[3] for one in ticks], np.uint8)
+    batch = batch_of(ticks, clock)
+    results, validity = np.zeros(len(ticks), np.int64), np.zeros(len(ticks), np.uint8)
+    if case.get("apart"):
+        done = kernel.feed(batch, values, mask, results, validity, arguments=batch_of(rows, clock))
+    else:
+        done = kernel.feed(batch, values, mask, results, validity, is_tick)
     floats = gives_floats(case["name"], case["is_float"])
     found = (results.view(np.float64) if floats else results).tolist()
     return [found[k] if validity[k] else None for k in range(done) if is_tick[k]]
+
+
+def batch_of(points: list[Point], clock: int) -> native.Batch:
+    time_stamps = np.array([one[0] for one in points], np.int64)
+    numbers = np.array([one[1] for one in points], np.uint32)
+    return native.Batch(time_stamps, numbers, len(points), clock)
 
 
 def merging(case: dict[str, Any]) -> native.Kernel:
@@ -100,6 +111,7 @@ def merging(case: dict[str, Any]) -> native.Kernel:
     return kernel
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
 @pytest.mark.parametrize("name", NAMES)
 @given(cases())
 @example(
@@ -113,8 +125,21 @@ def merging(case: dict[str, Any]) -> native.Kernel:
         "actions": ["none", "none"],
     }
 )
-def test_merged_rows_have_the_results_of_all_rows(name: str, case: dict[str, Any]) -> None:
-    case = {"name": name, **case}
+@example(
+    {
+        # rows of a batch that is undone were merged into a row from before
+        "is_float": False,
+        "width": 5,
+        "bounds": (0, 10),
+        "points": [(time, 0, time, False) for time in (1, 2, 3)] + [(5, 0, None, True)],
+        "cuts": [2],
+        "actions": ["none", "undo"],
+    }
+)
+def test_merged_rows_have_the_results_of_all_rows(
+    name: str, apart: bool, case: dict[str, Any]
+) -> None:
+    case = {"name": name, "apart": apart, **case}
     points = case["points"]
     wanted = expected(case)
     kernel = merging(case)
