@@ -134,7 +134,9 @@ def _extreme(name: str, values: list[Any]) -> Any:
         values.sort(key=lambda value: value.microseconds)
     else:
         values.sort()
-    return values[0] if name == "min" else values[1]
+    found = values[0] if name == "min" else values[1]
+    # a zero is 0.0
+    return found + 0.0 if isinstance(found, float) else found
 
 
 def _wall_clock(value: Instant | int, kind: str, zone: str) -> datetime:

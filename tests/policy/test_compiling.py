@@ -113,6 +113,16 @@ def test_integers_and_floats_are_compared_exactly() -> None:
     assert _holds("d = 0.1 and d < 0.10000001", d=[Decimal("0.1"), Decimal("0.2")]) == [True, False]
 
 
+@pytest.mark.parametrize("name", ["least", "greatest"])
+def test_zeros_have_no_sign_in_min_and_max(name: str) -> None:
+    """Which zero a vectorized loop takes depends on the place in the batch."""
+    from mtlmon.policy.predicates import numbers
+
+    one, other = pa.array([0.0, -0.0, -0.0] * 9), pa.array([-0.0, 0.0, -0.0] * 9)
+    found = getattr(numbers, name)(one, other)
+    assert {str(value) for value in found.to_pylist()} == {"0.0"}
+
+
 def test_times_of_different_units() -> None:
     at = pa.array([-1, 0, 1], pa.timestamp("s"))
     fine = pa.array([-999_999_999, 0, 999_999_999], pa.timestamp("ns"))

@@ -169,17 +169,20 @@ def is_member(values: Values, members: pa.Array) -> Values:
 
 
 def least(left: Values, right: Values) -> Values:
-    """The smaller of two values of one type; NaN if one of them is NaN."""
+    """The smaller of two values of one type; NaN if one of them is NaN, 0.0 if it is a zero.
+
+    Which zero numpy takes of 0.0 and -0.0 depends on their place in the batch.
+    """
     if left.type != pa.float64():
         return pc.min_element_wise(left, right, skip_nulls=False)
-    return from_numpy(np.minimum(to_numpy(left), to_numpy(right)), left, right)
+    return from_numpy(np.minimum(to_numpy(left), to_numpy(right)) + 0.0, left, right)
 
 
 def greatest(left: Values, right: Values) -> Values:
-    """The larger of two values of one type; NaN if one of them is NaN."""
+    """The larger of two values of one type; NaN if one of them is NaN, 0.0 if it is a zero."""
     if left.type != pa.float64():
         return pc.max_element_wise(left, right, skip_nulls=False)
-    return from_numpy(np.maximum(to_numpy(left), to_numpy(right)), left, right)
+    return from_numpy(np.maximum(to_numpy(left), to_numpy(right)) + 0.0, left, right)
 
 
 def to_numpy(values: Values) -> Numbers:

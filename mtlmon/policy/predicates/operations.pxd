@@ -191,9 +191,10 @@ cdef inline bint strict(
     elif operation == ROUND_FLOAT:
         result.number = rint(a.number)
     elif operation == LEAST_FLOAT:
-        result.number = a.number if a.number < b.number or isnan(a.number) else b.number
+        # a zero becomes 0.0, whatever the signs of zeros
+        result.number = (a.number if a.number < b.number or isnan(a.number) else b.number) + 0.0
     elif operation == GREATEST_FLOAT:
-        result.number = a.number if a.number > b.number or isnan(a.number) else b.number
+        result.number = (a.number if a.number > b.number or isnan(a.number) else b.number) + 0.0
     elif operation == NAN_TO_NULL:
         target.is_valid = not isnan(a.number)
         result.number = a.number

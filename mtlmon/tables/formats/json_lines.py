@@ -116,7 +116,11 @@ class JsonLinesReader:
             file: the file that they are from.
             row: the number of the first row in the file, from 1.
         """
-        self._last_path = file.name
+        for read in self._read(block, file, row):
+            self._last_path = file.name
+            yield read
+
+    def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
         if any(pa.types.is_null(found) for found in self._types.values()):
             self._learn(block.head(_TYPED_BYTES))
         try:
