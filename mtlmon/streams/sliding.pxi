@@ -159,6 +159,66 @@ cdef inline int advance(AnyWindow window, int64_t now) except -1 nogil:
     return 0
 
 
+ctypedef fused PlainWindow:
+    CountWindow
+    SumWindow
+
+
+cdef int run_plainly(
+    PlainWindow window, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+    uint8_t *validity
+) noexcept nogil:
+    """Do what `run_rows` does, for the result at each row of a window that forgets rows.
+
+    This is for windows to which a row is added without errors, by `add_plainly`.
+
+    PERF: with 1,000 traces, counts take 6.0 ns a row instead of 11.6, sums of integers 10.3 instead
+    of 21, as what changes for each row is in registers and not in the objects. In loops of their
+    own, they took 5.4 and 11.1 ns.
+    """
+    cdef Rows *rows = &window.rows
+    cdef int64_t *time_stamps = rows.time_stamps
+    cdef uint32_t *numbers = rows.numbers
+    cdef int64_t *kept = rows.values
+    cdef int64_t lower = window.lower
+    cdef int64_t upper = window.upper
+    cdef size_t end = index_of(rows, rows.end)
+    cdef size_t entry = index_of(rows, window.entry)
+    cdef size_t tail = index_of(rows, window.tail)
+    cdef size_t count = batch.count
+    cdef size_t k
+    cdef uint32_t trace
+    cdef int64_t now
+    cdef int found = FOUND
+    for k in range(count):
+        if k + AHEAD < count:
+            window.expect(batch.trace(k + AHEAD))
+        trace = batch.trace(k)
+        now = batch.time_stamps[k]
+        if mask == NULL or mask[k]:
+            time_stamps[end] = now
+            numbers[end] = trace
+            if kept != NULL:
+                kept[end] = values[k]
+            end += 1
+        while entry < end and time_stamps[entry] <= now - lower:
+            window.add_plainly(numbers[entry], 0 if kept == NULL else kept[entry], 1)
+            entry += 1
+        while tail < entry and time_stamps[tail] < now - upper:
+            if tail + AHEAD < end:
+                window.expect(numbers[tail + AHEAD])
+            window.add_plainly(numbers[tail], 0 if kept == NULL else kept[tail], -1)
+            tail += 1
+        found = window.value_plainly(trace, &results[k])
+        validity[k] = <uint8_t> found
+        if found == OVERFLOWS:
+            break
+    rows.end = rows.base + end
+    window.entry = rows.base + entry
+    window.tail = rows.base + tail
+    return OVERFLOWS if found == OVERFLOWS else 0
+
+
 ctypedef fused ExactWindow:
     CountWindow
     SumWindow
@@ -310,53 +370,15 @@ cdef class CountWindow(Window):
     ) except -1:
         with nogil:
             if arguments is None and wanted == NULL and self.is_bounded and not self.panes.width:
-                self.run_plainly(batch, mask, results, validity)
-                return 0
+                return run_plainly(self, batch, values, mask, results, validity)
             return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
-    cdef void run_plainly(
-        self, Batch batch, const uint8_t *mask, int64_t *results, uint8_t *validity
-    ) noexcept nogil:
-        """Do what `run_rows` does, for the result at each row of a window that forgets rows.
+    cdef inline void add_plainly(self, uint32_t trace, int64_t value, int sign) noexcept nogil:
+        self.counts[trace] += sign
 
-        PERF: with 1,000 traces, 5.6 ns a row instead of 11.6, as what changes for each row is in
-        registers and not in the objects.
-        """
-        cdef Rows *rows = &self.rows
-        cdef int64_t *time_stamps = rows.time_stamps
-        cdef uint32_t *numbers = rows.numbers
-        cdef int64_t *counts = self.counts
-        cdef int64_t lower = self.lower
-        cdef int64_t upper = self.upper
-        cdef size_t end = index_of(rows, rows.end)
-        cdef size_t entry = index_of(rows, self.entry)
-        cdef size_t tail = index_of(rows, self.tail)
-        cdef size_t count = batch.count
-        cdef size_t k
-        cdef uint32_t trace
-        cdef int64_t now
-        for k in range(count):
-            if k + AHEAD < count:
-                prefetch(&counts[batch.trace(k + AHEAD)])
-            trace = batch.trace(k)
-            now = batch.time_stamps[k]
-            if mask == NULL or mask[k]:
-                time_stamps[end] = now
-                numbers[end] = trace
-                end += 1
-            while entry < end and time_stamps[entry] <= now - lower:
-                counts[numbers[entry]] += 1
-                entry += 1
-            while tail < entry and time_stamps[tail] < now - upper:
-                if tail + AHEAD < end:
-                    prefetch(&counts[numbers[tail + AHEAD]])
-                counts[numbers[tail]] -= 1
-                tail += 1
-            results[k] = counts[trace]
-            validity[k] = FOUND
-        rows.end = rows.base + end
-        self.entry = rows.base + entry
-        self.tail = rows.base + tail
+    cdef inline int value_plainly(self, uint32_t trace, int64_t *value) noexcept nogil:
+        value[0] = self.counts[trace]
+        return FOUND
 
     def undo(self):
         cdef Journal *merges = &self.panes.merges

@@ -22,18 +22,6 @@ cdef enum:
     SPECIAL_WORDS = 3
 
 
-cdef inline void add_integer(uint64_t *words, int64_t value) noexcept nogil:
-    cdef uint64_t low = words[0] + <uint64_t> value
-    words[1] += <uint64_t> (value >> 63) + (low < words[0])
-    words[0] = low
-
-
-cdef inline void subtract_integer(uint64_t *words, int64_t value) noexcept nogil:
-    cdef uint64_t low = words[0] - <uint64_t> value
-    words[1] -= <uint64_t> (value >> 63) + (low > words[0])
-    words[0] = low
-
-
 @final
 cdef class SumWindow(Window):
     """Sums, averages, variances or standard deviations of samples.
@@ -277,79 +265,37 @@ cdef class SumWindow(Window):
                 arguments is None and wanted == NULL and self.is_bounded and not self.panes.width
                 and not self.is_float and self.kind <= AVERAGE and self.sums.width == 2
             ):
-                return self.run_integers(batch, values, mask, results, validity)
+                return run_plainly(self, batch, values, mask, results, validity)
             return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
-    cdef int run_integers(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
-        uint8_t *validity
-    ) noexcept nogil:
-        """Do what `run_rows` does, for sums and averages of integers, which have two words.
+    cdef inline void add_plainly(self, uint32_t trace, int64_t value, int sign) noexcept nogil:
+        """Add or subtract an integer, where sums have two words."""
+        cdef uint64_t *words = self.sums.words + 2 * <size_t> trace
+        cdef uint64_t before = words[0]
+        self.states[trace].count += sign
+        if sign > 0:
+            words[0] = before + <uint64_t> value
+            words[1] += <uint64_t> (value >> 63) + (words[0] < before)
+        else:
+            words[0] = before - <uint64_t> value
+            words[1] -= <uint64_t> (value >> 63) + (words[0] > before)
 
-        PERF: with 1,000 traces, 12 ns a row instead of 21; see `CountWindow.run_plainly`.
-        """
-        cdef Rows *rows = &self.rows
-        cdef int64_t *time_stamps = rows.time_stamps
-        cdef uint32_t *numbers = rows.numbers
-        cdef int64_t *kept = rows.values
-        cdef uint64_t *sums = self.sums.words
-        cdef SumState *states = self.states
-        cdef bint is_sum = self.kind == SUM
-        cdef int64_t lower = self.lower
-        cdef int64_t upper = self.upper
-        cdef size_t end = index_of(rows, rows.end)
-        cdef size_t entry = index_of(rows, self.entry)
-        cdef size_t tail = index_of(rows, self.tail)
-        cdef size_t count = batch.count
-        cdef size_t k
-        cdef uint32_t trace
-        cdef int64_t now, low
+    cdef inline int value_plainly(self, uint32_t trace, int64_t *value) noexcept nogil:
+        """Find the sum or average of integers, where sums have two words."""
+        cdef const uint64_t *words = self.sums.words + 2 * <size_t> trace
+        cdef int64_t count = self.states[trace].count
+        cdef int64_t low = <int64_t> words[0]
+        cdef bint fits = words[1] == <uint64_t> (low >> 63)
         cdef double total
-        cdef int found = FOUND
-        for k in range(count):
-            if k + AHEAD < count:
-                self.expect(batch.trace(k + AHEAD))
-            trace = batch.trace(k)
-            now = batch.time_stamps[k]
-            if mask == NULL or mask[k]:
-                time_stamps[end] = now
-                numbers[end] = trace
-                kept[end] = values[k]
-                end += 1
-            while entry < end and time_stamps[entry] <= now - lower:
-                states[numbers[entry]].count += 1
-                add_integer(sums + 2 * <size_t> numbers[entry], kept[entry])
-                entry += 1
-            while tail < entry and time_stamps[tail] < now - upper:
-                if tail + AHEAD < end:
-                    self.expect(numbers[tail + AHEAD])
-                states[numbers[tail]].count -= 1
-                subtract_integer(sums + 2 * <size_t> numbers[tail], kept[tail])
-                tail += 1
-            low = <int64_t> sums[2 * <size_t> trace]
-            found = FOUND
-            if states[trace].count < 1:
-                low = 0
-                found = NOTHING
-            elif sums[2 * <size_t> trace + 1] != <uint64_t> (low >> 63):
-                found = OVERFLOWS
-            if is_sum:
-                results[k] = low
-            else:
-                total = <double> low
-                if found == OVERFLOWS:
-                    found = FOUND
-                    total = rounded(sums + 2 * <size_t> trace, 2, 0)
-                if found == FOUND:
-                    total /= <double> states[trace].count
-                memcpy(&results[k], &total, sizeof(total))
-            validity[k] = <uint8_t> found
-            if found == OVERFLOWS:
-                break
-        rows.end = rows.base + end
-        self.entry = rows.base + entry
-        self.tail = rows.base + tail
-        return OVERFLOWS if found == OVERFLOWS else 0
+        if count < 1:
+            value[0] = 0
+            return NOTHING
+        if self.kind == SUM:
+            value[0] = low
+            return FOUND if fits else OVERFLOWS
+        total = (<double> low if fits else rounded(words, 2, 0)) / <double> count
+        memcpy(value, &total, sizeof(total))
+        return FOUND
 
     def undo(self):
         cdef Journal *merges = &self.panes.merges
