@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from mtlmon._core import Monitor, Verdict
+from mtlmon._core import Verdict
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import ExplanationError, UndecidedError
+from mtlmon.explanation.engine_values import engine_values
 from mtlmon.explanation.prover import Prover
 from mtlmon.explanation.trace import Trace
 from mtlmon.syntax.formula import Formula
@@ -125,7 +125,7 @@ def _undecided(formula: Formula, trace: Trace, position: int) -> UndecidedError:
     time_stamp, offset = trace.name(position)
     name = f"{time_stamp}:{offset}"
     delay = decision_delay(formula)
-    value = _engine_value(formula, trace, position)
+    value = engine_values(formula, trace)[position]
     if delay is None:
         until, remedy = None, 'end_time="inf" says that no event follows'
         when = "it may stay open for ever"
@@ -140,20 +140,3 @@ def _undecided(formula: Formula, trace: Trace, position: int) -> UndecidedError:
         f"are undecided themselves; {when} what each of them is: {remedy}",
         until=until,
     )
-
-
-def _engine_value(formula: Formula, trace: Trace, position: int) -> bool | None:
-    """The verdict of the engine, which also compares undecided subformulas with each other."""
-    monitor = Monitor(formula, "naive")
-    events = zip(trace.time_stamps, trace.letters, strict=True)
-    verdicts = [verdict for event in events for verdict in monitor.step(*event)]
-    if trace.is_closed:
-        verdicts += monitor.finish("inf")
-    elif trace.clock > trace.time_stamps[-1]:
-        verdicts += monitor.finish(trace.clock - 1)
-    time_stamp = trace.time_stamps[position]
-    name = time_stamp, position - bisect_left(trace.time_stamps, time_stamp)
-    for verdict in verdicts:
-        if (verdict.time_stamp, verdict.offset) == name:
-            return verdict.value
-    return None

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon._core import Monitor
+from mtlmon.explanation.engine_values import engine_values
 from mtlmon.support.drawing import CHARACTER, centred, label, picture
 from mtlmon.syntax.parser import parse
 from mtlmon.syntax.report import shorten, visible
-from mtlmon.verdicts.operations import resolve
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    from mtlmon._core import Verdict
     from mtlmon.explanation.trace import Trace
     from mtlmon.syntax.formula import Formula
 
@@ -62,9 +60,8 @@ class Timeline:
         self._left_out = len(trace) - len(self._positions)
         self._trace = trace
         parsed = [parse(one) if isinstance(one, str) else one for one in formulas]
-        monitors = [Monitor(formula) for formula in parsed]
         if atoms is None:
-            found = {atom for monitor in monitors for atom in monitor.atoms}
+            found = {atom for formula in parsed for atom in formula.atoms}
             if not formulas:
                 found = {atom for letter in trace.letters for atom in letter}
             atoms = sorted(found)
@@ -73,32 +70,9 @@ class Timeline:
             for atom in atoms
         ]
         self._lines += [
-            _Line(str(formula), True, self._values(monitor))
-            for formula, monitor in zip(parsed, monitors, strict=True)
+            _Line(str(formula), True, engine_values(formula, trace)[self._positions.start : end])
+            for formula in parsed
         ]
-
-    def _values(self, monitor: Monitor) -> list[bool | None]:
-        trace = self._trace
-        verdicts = monitor(zip(trace.time_stamps, trace.letters, strict=True))
-        found = {
-            (one.time_stamp, one.offset): one.value
-            for one in resolve([*verdicts, *self._last(monitor)])
-        }
-        stamps = trace.time_stamps
-        offsets: dict[int, int] = {}
-        values = []
-        for place in range(self._positions.stop):
-            offset = offsets.get(stamps[place], 0)
-            offsets[stamps[place]] = offset + 1
-            if place >= self._positions.start:
-                values.append(found.get((stamps[place], offset)))
-        return values
-
-    def _last(self, monitor: Monitor) -> list[Verdict]:
-        """The verdicts that what is known of the end decides."""
-        if self._trace.is_closed:
-            return list(monitor.finish("inf"))
-        return list(monitor.advance(self._trace.clock))
 
     def to_svg(self) -> str:
         """The picture as SVG."""
