@@ -96,7 +96,8 @@ def zsh() -> str:
         + "            )\n            ;;"
         for one in sorted(subcommands(), key=lambda one: not one.name)
     )
-    return _ZSH.format(described=described, cases=cases)
+    names = "|".join(one.name for one in subcommands() if one.name)
+    return _ZSH.format(described=described, cases=cases, subcommands=names)
 
 
 _ZSH = """\
@@ -115,7 +116,7 @@ _mtlmon() {{
 {cases}
     esac
     case $subcommand in
-        resolve|check-policy|streams|analyze)
+        {subcommands})
             shift words
             ((CURRENT--))
             _arguments -s -S $specs '*:file:_files'

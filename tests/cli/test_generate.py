@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mtlmon.cli import completion
+from mtlmon.cli.command import SUBCOMMANDS
 from mtlmon.cli.command_line import options_of, subcommands
 from mtlmon.cli.manual import manual
 from tests.cli.process import mtlmon
@@ -35,6 +36,10 @@ def test_installed_file_is_up_to_date(what: str) -> None:
 @pytest.mark.parametrize("what", MADE)
 def test_command_writes_it(what: str) -> None:
     assert mtlmon("--generate", what).output == MADE[what][1]()
+
+
+def test_command_and_its_description_have_the_same_subcommands() -> None:
+    assert ("", *SUBCOMMANDS) == tuple(one.name for one in subcommands())
 
 
 def test_manual_has_every_option() -> None:
