@@ -320,7 +320,7 @@ def may_declare(text: str) -> bool:
 
 def require_severities(file: PolicyFile) -> None:
     """Raise Failure if --fail-on cannot compare the severity of a policy."""
-    from mtlmon.policy.severities import SEVERITIES
+    from mtlmon.support.severities import SEVERITIES
     from mtlmon.syntax.report import visible
 
     for policy in file.policies:

@@ -16,6 +16,7 @@ from mtlmon.cli.option_values import (
     unit_name,
     version_line,
 )
+from mtlmon.support.severities import SEVERITIES
 from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import UNITS
 
@@ -272,7 +273,7 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--fail-on",
-        choices=("info", "low", "medium", "high", "critical"),
+        choices=SEVERITIES,
         help="exit status 1 only for violations of policies of this severity or a higher one, and "
         "of those without a severity",
     )

@@ -13,7 +13,6 @@ from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.errors import SnapshotError
-from mtlmon.policy.severities import is_at_least
 
 if TYPE_CHECKING:
     import os
@@ -257,7 +256,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             for policy, counts, triggered in zip(
                 check.policies, check.counts, check.triggered, strict=True
             )
-            if is_at_least(policy, self.options.fail_on)
+            if policy.is_at_least(self.options.fail_on)
         )
 
     def fails(self) -> bool:

@@ -21,7 +21,6 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.policy.severities import is_at_least
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     cell_word,
@@ -264,7 +263,7 @@ class Check:
         run = self.run
         return any(
             not one.is_find
-            and is_at_least(policies[one.name], least)
+            and policies[one.name].is_at_least(least)
             and not policies[one.name].allows(found, answered)
             for one, found, answered in zip(
                 self.plan.named_policies, run.found_points, run.answered_points, strict=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mtlmon.support.severities import SEVERITIES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -135,6 +137,16 @@ class Policy:
     def is_first_order(self) -> bool:
         """Whether the engine for policies with variables evaluates it, as it does every `find`."""
         return self.is_find or self.formula.is_first_order
+
+    def is_at_least(self, severity: str | None) -> bool:
+        """Whether it is as serious as one of `SEVERITIES`; None is below all of them.
+
+        A policy that does not say how serious it is counts as serious. Its severity, if it has
+        one, must be one of these words.
+        """
+        if severity is None or self.severity is None:
+            return True
+        return SEVERITIES.index(self.severity) >= SEVERITIES.index(severity)
 
     @property
     def has_tolerance(self) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.policy.severities import SEVERITIES
+from mtlmon.support.severities import SEVERITIES
 from tests.cli.process import Ended
 
 if TYPE_CHECKING:
