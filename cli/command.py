@@ -155,7 +155,7 @@ def run(options: Options) -> int:
     if options.slices is not None:
         raise Failure("--slices is for policies with variables: leave it out")
     options.for_people = is_for_people(options)
-    policy = None if options.is_table else sole_policy(file)
+    policy = None if options.is_table else sole_policy(file, options)
     if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:
         # importing the native modules takes longer than parsing the formula
         from mtlmon.cli.monitoring import can_monitor, monitor_log
@@ -361,11 +361,11 @@ def adopt_settings(file: PolicyFile, options: Options) -> None:
         options.keys = [list(file.key)]
 
 
-def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None:
+def sole_policy(file: Formula | PolicyFile, options: Options) -> tuple[str | None, Formula] | None:
     """Return the name, or None, and the formula of the only policy of a text log.
 
     Returns:
-        None if there are several policies, or the policy has more than a name and a formula.
+        None if there are several policies, or the output shows more than a name and a formula.
     """
     from mtlmon.syntax.formula import Formula
 
@@ -374,6 +374,8 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
     (policy, *others) = file.policies
     has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
     has_more = has_more or policy.has_tolerance or policy.is_first_order
+    if options.output_format == "jsonl":
+        has_more = has_more or bool(policy.severity or policy.text)
     return None if others or has_more else (policy.name, policy.formula)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.checking.partitions import TraceKeys
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.cli.endings import report_end
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.policies import assumption_watch
@@ -148,7 +149,8 @@ def mixed_output(
     from mtlmon.tables.verdicts import VerdictTable
 
     times = None if source is None else source.times
-    table = JoinedTable(VerdictTable(names, keys, times, check.messages))
+    facts = PolicyFacts(check.policies)
+    table = JoinedTable(VerdictTable(names, keys, times, check.messages, facts=facts))
     if options.output_format == "jsonl":
         return JsonRowsOutput(table), table
     return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.clocks import clock_of
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
@@ -500,24 +501,25 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     rows = check.row_tracker
     if options.output_format == "text":
         return TextOutput(names, keys, rows)
+    facts = PolicyFacts(check.policies)
     messages = check.messages
     if options.output_format == "jsonl" and (messages is not None or rows is not None):
         from mtlmon.tables.stream_values import JsonRowsOutput
         from mtlmon.tables.verdicts import VerdictTable
 
         times = None if isinstance(source, TextLog) else source.times
-        return JsonRowsOutput(VerdictTable(names, keys, times, messages, rows))
+        return JsonRowsOutput(VerdictTable(names, keys, times, messages, rows, facts))
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
-            return JsonLinesOutput(names)
-        return JsonLinesOutput(names, keys, source.times)
+            return JsonLinesOutput(names, facts=facts)
+        return JsonLinesOutput(names, keys, source.times, facts)
     if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
         raise Failure("cannot write Parquet to a terminal: add -o FILE")
     from mtlmon.tables.outputs import OUTPUTS
     from mtlmon.tables.verdicts import VerdictTable
 
     if isinstance(source, TextLog):
-        table = VerdictTable(names, messages=messages, row_tracker=rows)
+        table = VerdictTable(names, messages=messages, row_tracker=rows, facts=facts)
     else:
-        table = VerdictTable(names, keys, source.times, messages, rows)
+        table = VerdictTable(names, keys, source.times, messages, rows, facts)
     return OUTPUTS[options.output_format](table)

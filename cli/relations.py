@@ -247,11 +247,10 @@ class Check:
         if is_parquet and options.output is None and is_terminal(sys.stdout):
             raise Failure("cannot write Parquet to a terminal: add -o FILE")
         from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+        from mtlmon.tables.relation_check import valuation_table
         from mtlmon.tables.stream_values import JsonRowsOutput
-        from mtlmon.tables.valuations import ValuationTable
 
-        has_true = options.verdicts in {"all", "boolean"}
-        rows = ValuationTable(names, variables, self.plan.texts, times, has_true=has_true)
+        rows = valuation_table(self.plan, times, options.verdicts)
         if options.output_format == "jsonl":
             return JsonRowsOutput(rows)
         return ParquetOutput(rows) if is_parquet else CsvOutput(rows)

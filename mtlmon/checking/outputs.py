@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from mtlmon.checking.partitions import TraceKeys
+    from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.drive.native import VerdictRows
 
 __all__ = [
+    "FIXED",
     "ROW_COLUMNS",
     "JsonLinesOutput",
     "Output",
@@ -24,8 +26,8 @@ __all__ = [
     "unique_key_columns",
 ]
 
-# The members of a JSON line, and the columns of a table of verdicts, beside the key columns.
-_FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
+FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
+"""The members of a JSON line, and the columns of a table of verdicts, beside the key columns."""
 
 ROW_COLUMNS = ("file", "row")
 """The columns that say which row a verdict is about."""
@@ -39,7 +41,7 @@ def unique_key_columns(
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
     others = (*(("message",) if has_messages else ()), *(ROW_COLUMNS if has_rows else ()))
-    return unique_columns(key_columns, (*_FIXED, *others), "key_")
+    return unique_columns(key_columns, (*FIXED, *others), "key_")
 
 
 def unique_columns(columns: Sequence[str], fixed: Collection[str], prefix: str) -> list[str]:
@@ -105,9 +107,10 @@ def _policy_lines(
     *,
     format: Literal["text", "jsonl"] = "text",
     key_columns: tuple[bytes, ...] = (),
+    endings: list[tuple[bytes, bytes]] | None = None,
 ) -> PolicyLines:
     if keys is None:
-        return PolicyLines(list(names), format=format)
+        return PolicyLines(list(names), format=format, endings=endings)
     return PolicyLines(
         list(names),
         list(keys.tables),
@@ -115,6 +118,7 @@ def _policy_lines(
         key_columns=key_columns,
         partitions=list(keys.partitions.of_policies),
         places=keys.partitions.places,
+        endings=endings,
     )
 
 
@@ -159,6 +163,7 @@ class JsonLinesOutput:
         names: the names of the policies, in order.
         keys: the keys of the traces, or None if there is one trace.
         times: the log's notation of times, or None if it has the time-stamps.
+        facts: what the file says of the policies, which becomes further members; None for none.
     """
 
     def __init__(
@@ -166,14 +171,21 @@ class JsonLinesOutput:
         names: Sequence[str | None],
         keys: TraceKeys | None = None,
         times: TimeTexts | None = None,
+        facts: PolicyFacts | None = None,
     ) -> None:
         members: tuple[bytes, ...] = ()
+        columns: list[str] = []
         if keys is not None and keys.partitions.all_columns:
             import json
 
             columns = unique_key_columns(keys.partitions.all_columns)
             members = tuple(json.dumps(name).encode() for name in columns)
-        self._lines = _policy_lines(names, keys, format="jsonl", key_columns=members)
+        endings = None
+        if facts is not None:
+            endings = facts.endings(facts.columns([*FIXED, *columns]))
+        self._lines = _policy_lines(
+            names, keys, format="jsonl", key_columns=members, endings=endings
+        )
         self.lines: PolicyLines | None = self._lines if times is None else None
         self._times = times
         self._has_time_texts: bool | None = None

@@ -306,6 +306,7 @@ class PolicyLines:
         key_columns: tuple[bytes, ...] = (),
         partitions: list[int] | None = None,
         places: list[list[int]] | None = None,
+        endings: list[tuple[bytes, bytes]] | None = None,
     ) -> None: ...
     def write(
         self,

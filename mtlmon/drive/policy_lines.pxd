@@ -43,6 +43,8 @@ cdef class PolicyLines(Sink):
     cdef Fields times
     cdef uint32_t *time_ends
     cdef uint32_t time_room
+    # for JSON lines: for each policy the end of a line of a violation, and of another; or NULL
+    cdef Fields *endings
     # for text lines: the names of files, escaped, and what follows a verdict
     cdef Fields *file_names
     cdef size_t file_count
@@ -50,6 +52,8 @@ cdef class PolicyLines(Sink):
 
     cdef int set_partitions(self, list tables, list partitions, list places) except -1
     cdef int set_times(self, list texts) except -1
+    cdef int set_endings(self, list endings) except -1
+    cdef int put_ending(self, const Fields *ending) except -1 nogil
     cdef int set_files(self, list names) except -1
     cdef int put_row(self, uint32_t file, int64_t row) except -1 nogil
     cdef int put_line(

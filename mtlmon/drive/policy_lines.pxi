@@ -22,7 +22,7 @@ from libc.string cimport memcpy, memset
 from cpython.ref cimport PyObject
 
 from mtlmon.arrays.native cimport KeyTable, Memory, Text
-from mtlmon.engine.native cimport reserve
+from mtlmon.engine.native cimport VERDICT_FALSE, reserve
 from mtlmon.text.native cimport WORD_SIZE, Writer
 
 cdef enum:
@@ -48,6 +48,8 @@ cdef class PolicyLines(Sink):
         partitions: for each policy, the number of its partition; None if there is only one.
         places: for each partition, the indices of its key columns among all key columns of lines;
             None if the only partition has all of them.
+        endings: for JSON lines, for each policy the last members of a violation and those of
+            another verdict, each with a comma before it; None for no such members.
 
     Attributes:
         writer: holds the lines until they are flushed.
@@ -55,7 +57,8 @@ cdef class PolicyLines(Sink):
 
     def __cinit__(
         self, list names not None, keys=None, *, str format not None="text",
-        tuple key_columns not None=(), list partitions=None, list places=None
+        tuple key_columns not None=(), list partitions=None, list places=None,
+        list endings=None
     ):
         cdef uint32_t policy
         cdef size_t column
@@ -71,6 +74,8 @@ cdef class PolicyLines(Sink):
             add_name(&self.names[policy], names[policy], self.writer.is_json)
             if self.writer.is_json and not self.column_count:
                 add_bytes(&self.names[policy], _TIME)
+        if endings is not None:
+            self.set_endings(endings)
         if not self.writer.is_json or not self.column_count:
             return
         if <size_t> len(key_columns) != self.column_count:
@@ -82,6 +87,22 @@ cdef class PolicyLines(Sink):
         for column in range(self.column_count):
             add_bytes(&self.members[column], b",%b:" % key_columns[column])
         add_bytes(&self.members[self.column_count], _TIME)
+
+    cdef int set_endings(self, list endings) except -1:
+        """Set the last members of lines, and what closes these."""
+        cdef uint32_t policy
+        if not self.writer.is_json:
+            raise ValueError("lines of text have no members")
+        if <size_t> len(endings) != self.policy_count:
+            raise ValueError("expected endings for each policy")
+        self.endings = <Fields *> calloc(max(<size_t> 1, 2 * len(endings)), sizeof(Fields))
+        if self.endings == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        for policy in range(self.policy_count):
+            of_violation, of_other = endings[policy]
+            add_bytes(&self.endings[2 * policy], of_violation + b"}\n")
+            add_bytes(&self.endings[2 * policy + 1], of_other + b"}\n")
+        return 0
 
     cdef int set_partitions(self, list tables, list partitions, list places) except -1:
         """Note the keys of all partitions, and the partitions of all policies."""
@@ -126,6 +147,9 @@ cdef class PolicyLines(Sink):
         cdef size_t member
         for policy in range(self.policy_count if self.names != NULL else 0):
             free(self.names[policy].text)
+        for member in range(2 * <size_t> self.policy_count if self.endings != NULL else 0):
+            free(self.endings[member].text)
+        free(self.endings)
         for member in range(self.member_count):
             free(self.members[member].text)
         for partition in range(self.partition_count):
@@ -255,6 +279,15 @@ cdef class PolicyLines(Sink):
                 raise MemoryError("mtlmon: out of memory")
         return 0
 
+    cdef int put_ending(self, const Fields *ending) except -1 nogil:
+        """Add the last members to a line of JSON."""
+        # the brace and the line feed
+        self.writer.size -= 2
+        if not self.writer.append(ending.text, ending.size):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        return 0
+
     cdef int put(
         self, const VerdictRecord *records, size_t count, VerdictFilter filter,
         uint32_t stream, uint32_t policy
@@ -304,6 +337,8 @@ cdef class PolicyLines(Sink):
         if not is_written:
             with gil:
                 raise MemoryError("mtlmon: out of memory")
+        if self.endings != NULL:
+            self.put_ending(&self.endings[2 * <size_t> policy + (record.kind != VERDICT_FALSE)])
         return 0
 
     cdef int set_key(self, LineKeys *keys, uint32_t stream) except -1 nogil:

@@ -212,6 +212,7 @@ class PolicyPlan(NamedTuple):
         variables: the variables that it reports.
         kinds: the kind of each.
         text: what the policy means, in words; empty if the file does not say.
+        severity: how serious a violation is, or None.
     """
 
     name: str | None
@@ -219,6 +220,7 @@ class PolicyPlan(NamedTuple):
     variables: tuple[str, ...]
     kinds: tuple[Kind, ...]
     text: str = ""
+    severity: str | None = None
 
 
 class Plan(NamedTuple):

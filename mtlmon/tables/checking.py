@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import pyarrow as pa
 
 from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.checking.shown import Messages, shown_names
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import Policy, PolicyFile, parse_policies
@@ -53,7 +54,8 @@ class TableCheck:
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, events.key_tables)
         rows = check.row_tracker
-        self._verdicts = VerdictTable(names, keys, events.times, check.messages, rows)
+        facts = PolicyFacts(check.policies)
+        self._verdicts = VerdictTable(names, keys, events.times, check.messages, rows, facts)
         self._batches = self._read(end_time)
 
     def __iter__(self) -> TableCheck:

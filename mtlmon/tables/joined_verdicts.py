@@ -11,7 +11,7 @@ from mtlmon.checking.outputs import unique_columns
 from mtlmon.relational.native import AnswerBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.valuations import ValuationTable
@@ -23,7 +23,8 @@ __all__ = ["JoinedTable"]
 class JoinedTable:
     """Creates record batches of verdicts and of answers, with the columns of a `ValuationTable`.
 
-    Verdicts have null in the columns of variables, and answers in those of keys and messages.
+    Verdicts have null in the columns of variables, and answers in those of keys and messages. The
+    columns `severity` and `text` are the last ones.
 
     Args:
         verdicts: creates the batches of verdicts.
@@ -40,16 +41,27 @@ class JoinedTable:
     def schema(self) -> pa.Schema:
         """The schema of the batches, once rows have been read."""
         assert self.valuations is not None
-        policy, *others = self.valuations.schema
+        facts = self.valuations.fact_columns.values()
+        policy, *others = (one for one in self.valuations.schema if one.name not in facts)
         renamed = self._renamed
         keys = [pa.field(renamed[name], pa.string()) for name in self._verdicts.key_columns]
         messages = [pa.field(renamed[name], pa.string()) for name in self._message_columns]
-        fields = (policy, *keys, *others, *messages)
+        described = [pa.field(name, pa.string()) for name in self._fact_columns.values()]
+        fields = (policy, *keys, *others, *messages, *described)
         return pa.schema([field.with_nullable(True) for field in fields])
 
     @property
     def _message_columns(self) -> list[str]:
         return ["message"] if self._verdicts.has_messages else []
+
+    @cached_property
+    def _fact_columns(self) -> dict[str, str]:
+        """The columns of what the file says of policies, under names that no other column has."""
+        assert self.valuations is not None
+        own, others = self._verdicts.fact_columns, self.valuations.fact_columns
+        kinds = [kind for kind in ("severity", "text") if kind in own or kind in others]
+        taken = {*self.valuations.schema.names, *self._renamed.values()} - {*others.values()}
+        return dict(zip(kinds, unique_columns(kinds, taken, "policy_"), strict=True))
 
     @cached_property
     def _renamed(self) -> dict[str, str]:
@@ -59,7 +71,8 @@ class JoinedTable:
         """
         assert self.valuations is not None
         known = self._verdicts.key_columns
-        taken = self.valuations.schema.names
+        facts = self.valuations.fact_columns.values()
+        taken = [name for name in self.valuations.schema.names if name not in facts]
         names = unique_columns(known, [*taken, *self._message_columns], "key_")
         messages = unique_columns(self._message_columns, [*taken, *names], "trigger_")
         return dict(zip([*known, *self._message_columns], [*names, *messages], strict=True))
@@ -68,12 +81,20 @@ class JoinedTable:
         """The verdicts or answers, which are removed from the rows."""
         if isinstance(rows, AnswerBlock):
             assert self.valuations is not None
+            described = self._described(self.valuations.fact_columns)
             for batch in self.valuations.batches(rows):
-                yield self._completed(batch, batch.schema.names)
+                yield self._completed(
+                    batch, [described.get(name, name) for name in batch.schema.names]
+                )
             return
+        renamed = self._renamed | self._described(self._verdicts.fact_columns)
         for batch in self._verdicts.batches(rows):
-            names = [self._renamed.get(name, name) for name in batch.schema.names]
+            names = [renamed.get(name, name) for name in batch.schema.names]
             yield self._completed(batch, names)
+
+    def _described(self, columns: Mapping[str, str]) -> dict[str, str]:
+        """The names here of the columns of what the file says of some policies."""
+        return {name: self._fact_columns[kind] for kind, name in columns.items()}
 
     def _completed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
         """Add the columns that are missing, as nulls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
@@ -80,7 +81,9 @@ class MixedCheck(TableCheck):
         self._wanted = verdicts
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, tuple(events.key_tables))
-        self._table = JoinedTable(VerdictTable(names, keys, events.times, check.messages))
+        facts = PolicyFacts(check.policies)
+        verdict_table = VerdictTable(names, keys, events.times, check.messages, facts=facts)
+        self._table = JoinedTable(verdict_table)
         self._started: tuple[RelationalRun, RelationRows, RelationsAhead] | None = None
         self._batches = self._read(end_time)
 

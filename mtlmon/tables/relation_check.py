@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from mtlmon.checking.counts import PolicyCounts
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
@@ -128,6 +129,7 @@ def valuation_table(made: Plan, times: Times | None, wanted: Wanted) -> Valuatio
         made.texts,
         times,
         has_true=wanted in {"all", "boolean"},
+        facts=PolicyFacts(made.named_policies),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.checking.outputs import unique_columns
+from mtlmon.checking.outputs import FIXED, unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECLARED
 from mtlmon.relational.output.native import answer_arrays
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.tables.columns.times import Times
 
 __all__ = ["ValuationTable"]
 
-_FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 _TYPES = {
     "integer": pa.int64(),
     "float": pa.float64(),
@@ -48,7 +48,8 @@ class ValuationTable:
     a violation, true where there is none, and for the matches of a find; `reference`, always null,
     so that tables of all verdicts have the same columns; and a column for each variable, which is
     null for policies without it. A variable with the name of another column gets the prefix `var_`,
-    repeated until the name is unique.
+    repeated until the name is unique. The columns `severity` and `text` follow if any policy has
+    them, `text` for violations and matches only.
 
     Args:
         names: the names of the policies, in order.
@@ -56,6 +57,7 @@ class ValuationTable:
         texts: the texts by number.
         times: the log's notation of times, or None if it has the time-stamps.
         has_true: whether time-points without violations have a row.
+        facts: what the file says of the policies, which becomes columns; None for no such columns.
 
     Raises:
         MtlmonError: variables of one name have two types.
@@ -69,16 +71,22 @@ class ValuationTable:
         times: Times | None = None,
         *,
         has_true: bool = False,
+        facts: PolicyFacts | None = None,
     ) -> None:
         self._names = pa.array(names, pa.string())
         self._texts = texts
         self._times = times
         self._has_true = has_true
         self._kinds = _kinds_of(names, variables)
-        columns = unique_columns(list(self._kinds), _FIXED, "var_")
+        columns = unique_columns(list(self._kinds), FIXED, "var_")
         self._columns = dict(zip(self._kinds, columns, strict=True))
         # for each policy and variable, the place of its value among those of an answer
         self._places = [{name: place for place, (name, _) in enumerate(own)} for own in variables]
+        self.fact_columns: dict[str, str] = {}
+        if facts is not None:
+            self.fact_columns = facts.columns([*FIXED, *columns])
+            self._severities = pa.array(facts.severities, pa.string())
+            self._fact_texts = pa.array(facts.texts, pa.string())
 
     @cached_property
     def has_time_texts(self) -> bool:
@@ -100,6 +108,7 @@ class ValuationTable:
                     pa.field(self._columns[name], _TYPES[kind])
                     for name, kind in self._kinds.items()
                 ),
+                *(pa.field(name, pa.string()) for name in self.fact_columns.values()),
             ]
         )
 
@@ -142,6 +151,10 @@ class ValuationTable:
                     cells[rows] = values[starts[rows] + np.uint64(places[name])]
                     is_null[rows] = False
             columns.append(self._cells(cells, is_null, self._kinds[name]))
+        if "severity" in self.fact_columns:
+            columns.append(self._severities.take(pa.array(policies)))
+        if "text" in self.fact_columns:
+            columns.append(self._fact_texts.take(pa.array(policies, mask=kinds == _HOLDS)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _cells(self, cells: NDArray[np.int64], is_null: NDArray[np.bool_], kind: str) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.checking.outputs import ROW_COLUMNS, unique_key_columns
+from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_key_columns
 from mtlmon.checking.partitions import TraceKeys
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows, RowTracker
     from mtlmon.checking.shown import Messages
     from mtlmon.drive.native import VerdictRows
@@ -51,6 +52,7 @@ class VerdictTable:
             column. All verdicts have to come in the order in which their messages do.
         row_tracker: finds the rows of verdicts, which become columns `file` and `row`, null for
             ticks; None for no such columns.
+        facts: what the file says of the policies, which becomes columns; None for no such columns.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class VerdictTable:
         times: Times | None = None,
         messages: Messages | None = None,
         row_tracker: RowTracker | None = None,
+        facts: PolicyFacts | None = None,
     ) -> None:
         self._messages = messages
         self._row_tracker = row_tracker
@@ -75,6 +78,12 @@ class VerdictTable:
             has_messages=messages is not None,
             has_rows=row_tracker is not None,
         )
+        self.fact_columns: dict[str, str] = {}
+        if facts is not None:
+            others = (*FIXED, "message", *ROW_COLUMNS, *self.key_columns)
+            self.fact_columns = facts.columns(others)
+            self._severities = pa.array(facts.severities, pa.string())
+            self._texts = pa.array(facts.texts, pa.string())
 
     @property
     def has_messages(self) -> bool:
@@ -103,6 +112,7 @@ class VerdictTable:
                 pa.field("reference", pa.string()),
                 *([] if self._messages is None else [pa.field("message", pa.string())]),
                 *([] if self._row_tracker is None else _ROW_FIELDS),
+                *(pa.field(name, pa.string()) for name in self.fact_columns.values()),
             ]
         )
 
@@ -151,6 +161,10 @@ class VerdictTable:
             names = pa.array(self._row_tracker.files, pa.string())
             columns.append(names.take(pa.array(found_rows.files, mask=is_missing)))
             columns.append(pa.array(found_rows.rows, mask=is_missing))
+        if "severity" in self.fact_columns:
+            columns.append(self._severities.take(pa.array(policies)))
+        if "text" in self.fact_columns:
+            columns.append(self._texts.take(pa.array(policies, mask=records["kind"] != FALSE)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _key_texts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.drive.native import PolicyLines, VerdictRows, policy_label
 from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse
@@ -47,6 +48,13 @@ class Notation:
 
     def texts(self, time_stamps: Any) -> list[str]:
         return [self.form.format(time_stamp) for time_stamp in time_stamps]
+
+
+class Said(NamedTuple):
+    """What a file says of a policy."""
+
+    severity: str | None
+    text: str
 
 
 def false_rows(*rows: tuple[int, int, int, int]) -> VerdictRows:
@@ -82,6 +90,7 @@ def test_labels(name: str | None) -> None:
     st.lists(st.tuples(*(st.integers(0, 2**64 - 1) for _ in range(4))), max_size=30),
     st.booleans(),
     st.none() | TEXTS.map(lambda text: text.replace("{", "{{").replace("}", "}}") + "{}"),
+    st.none() | TEXTS,
 )
 def test_any_names_keys_and_times(
     names: list[str | None],
@@ -89,6 +98,7 @@ def test_any_names_keys_and_times(
     rows: list[tuple[int, int, int, int]],
     has_keys: bool,
     form: str | None,
+    said: str | None,
 ) -> None:
     columns = ("user", 'ü"') if has_keys else ()
     rows = [(t, o, key % len(keys), policy % len(names)) for t, o, key, policy in rows]
@@ -96,6 +106,10 @@ def test_any_names_keys_and_times(
         names,
         TraceKeys.of_one_partition(len(names), keys_of(*keys), columns) if has_keys else None,
         None if form is None else Notation(form),
+        # every other policy has a severity
+        None
+        if said is None
+        else PolicyFacts([Said(None if k % 2 else said, said) for k in range(len(names))]),
     )
     # the names of columns in ASCII
     begin = [json.dumps(name) for name in columns]
@@ -114,6 +128,10 @@ def test_any_names_keys_and_times(
                 text = json.dumps(form.format(time_stamp), ensure_ascii=False)
                 members.append(f'"time_text":{text}')
             members.append(f'"offset":{offset},"verdict":false,"reference":null')
+            if said:
+                severity = json.dumps(None if policy % 2 else said, ensure_ascii=False)
+                members.append(f'"severity":{severity}')
+                members.append(f'"text":{json.dumps(said, ensure_ascii=False)}')
             expected.append(f"{{{','.join(members)}}}")
         assert lines_of(output, false_rows(*rows)) == expected
         for line in expected:
@@ -213,3 +231,10 @@ def test_rows_that_refer_to_nothing() -> None:
     ]
     with pytest.raises(ValueError, match="2 names for 1 key columns"):
         PolicyLines(["x"], keys, format="jsonl", key_columns=(b'"k"', b'"l"'))
+
+
+def test_endings_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="no members"):
+        PolicyLines(["x"], endings=[(b"", b"")])
+    with pytest.raises(ValueError, match="for each policy"):
+        PolicyLines(["x"], format="jsonl", endings=[])

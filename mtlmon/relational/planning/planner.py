@@ -91,6 +91,7 @@ class Planner:
                 shown,
                 tuple(self._context.kinds[name] for name in names),
                 policy.text,
+                policy.severity,
             )
         )
         if names or not looks_ahead_without_bound(one.formula):
