@@ -134,6 +134,7 @@ def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
     hints = dict.fromkeys(
         kept.reason for bound in bounds.bounds for kept in bound.kept if kept.reason
     )
+    hints |= dict.fromkeys(map(visible, bounds.restless))
     if hints:
         blocks.append("".join(f"hint: {hint}\n" for hint in hints))
     return "\n".join(blocks)
@@ -218,7 +219,12 @@ def as_json(bounds: FileBounds) -> str:
     assumptions = [
         {"subject": one.subject, "limit": one.limit, "unit": one.unit} for one in bounds.assumptions
     ]
-    found = {"bytes": bounds.total, "assumptions": assumptions, "bounds": entries}
+    found = {
+        "bytes": bounds.total,
+        "assumptions": assumptions,
+        "bounds": entries,
+        "hints": list(bounds.restless),
+    }
     return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
 

@@ -236,7 +236,7 @@ def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
         bounds = bounds_of(file, guessed_schema(file) if schema is None else schema)
     except FormulaError:
         return []
-    lines = "".join(bound_texts(bounds)).splitlines()
+    lines = [*"".join(bound_texts(bounds)).splitlines(), *map(visible, bounds.restless)]
     return ["\n".join(["Memory, at most (see mtlmon analyze)", *(f"  {one}" for one in lines)])]
 
 

@@ -14,6 +14,7 @@ from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, when_in_units
 from mtlmon.policy.types import errors_with_columns
 from mtlmon.streams.atoms import MOST_TICKS, StreamAtoms
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Assumption, Clock
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.streams.delays import Obstacle
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
 
@@ -106,10 +108,12 @@ class FileBounds(NamedTuple):
     Attributes:
         bounds: those of streams, policies and keys, in this order.
         assumptions: what the file assumes.
+        restless: why the values of keys are computed at every tick, a line for each reason.
     """
 
     bounds: tuple[Bound, ...]
     assumptions: tuple[Assumption, ...]
+    restless: tuple[str, ...] = ()
 
     @property
     def total(self) -> int | None:
@@ -144,12 +148,14 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     partitions = partitions_of((policy.key for policy in file.policies), file.key or ())
     streams: list[Bound] = []
     of_policies: dict[int, list[Kept]] = {}
+    restless: dict[str, None] = {}
     for partition, columns in enumerate(partitions.columns):
         own = [number for number, one in enumerate(partitions.of_policies) if one == partition]
         atoms = _atoms_of(file, [file.policies[number] for number in own])
         needs = needs_of(file, [name for some in atoms.values() for name in some])
         names = [name for name in file.streams if name in needs.streams]
-        kept = _kept(file, atoms, (), columns, schema)
+        kept, obstacles = _kept(file, atoms, (), columns, schema)
+        restless |= dict.fromkeys(obstacles)
         streams += (_of_stream(file, name, columns, kept) for name in names)
         for number in own:
             for name in file.policies[number].formula.atoms:
@@ -165,7 +171,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     # which key they would have is not known if files have several, and no run computes them
     unused = [name for name in file.streams if name not in used and file.has_one_key]
     if unused:
-        kept = _kept(file, {}, unused, columns, schema)
+        kept, _ = _kept(file, {}, unused, columns, schema)
         streams += (_of_stream(file, name, columns, kept) for name in unused)
     policies = [
         _of_policy(file, policy, partitions.columns[partition], of_policies.get(number, []))
@@ -180,7 +186,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     ]
     order = list(file.streams)
     streams.sort(key=lambda bound: order.index(bound.name or ""))
-    return FileBounds((*streams, *policies, *keys), file.assumptions)
+    return FileBounds((*streams, *policies, *keys), file.assumptions, tuple(restless))
 
 
 def _atoms_of(file: PolicyFile, policies: Iterable[Policy]) -> dict[When, list[str]]:
@@ -209,10 +215,10 @@ def _kept(
     streams: Sequence[str],
     columns: tuple[str, ...],
     schema: pa.Schema,
-) -> dict[tuple[str, str], list[Kept]]:
-    """What the program for some atoms and streams keeps, by what it is for.
+) -> tuple[dict[tuple[str, str], list[Kept]], list[str]]:
+    """Return what the program for some atoms and streams keeps, by what it is for.
 
-    The keys are "stream" or "atom", and a name.
+    The keys are "stream" or "atom", and a name. With it comes why all ticks of keys are computed.
     """
     needs = needs_of(file, [name for some in atoms.values() for name in some], streams)
     wanted = {
@@ -229,12 +235,15 @@ def _kept(
         for expression in stream.expressions:
             owners |= {id(node): ("stream", name) for node in postorder(expression)}
     found: dict[tuple[str, str], list[Kept]] = {}
+    restless: list[str] = []
     load = _load(file, columns)
     unit = file.environment.unit
     for program in programs:
         if program is None:
             continue
         has_ticks = bool(program.periods)
+        if columns:
+            restless += [_restless(one, columns, owners) for one in program.obstacles]
         for kernel, period in program.kernels:
             owner = owners.get(id(kernel.node), ("atom", ""))
             kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
@@ -248,7 +257,17 @@ def _kept(
         for keys in program.instances:
             owner = owners.get(id(keys[0]), ("atom", ""))
             found.setdefault(owner, []).append(kept_instances(keys))
-    return found
+    return found, restless
+
+
+def _restless(
+    obstacle: Obstacle, columns: Sequence[str], owners: Mapping[int, tuple[str, str]]
+) -> str:
+    """Say in a line what lets every tick of every key be computed."""
+    role, name = owners.get(id(obstacle.node), ("stream", obstacle.stream))
+    whose = f" because of stream {name}" if role == "stream" and name else ""
+    key = ", ".join(map(column_text, columns))
+    return f"every tick of each {key} is computed{whose}: {obstacle.reason}"
 
 
 def _of_stream(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -20,17 +20,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.expression import Expression
     from mtlmon.streams.kernels import Kernel
-    from mtlmon.streams.layer import Layer, Part
+    from mtlmon.streams.layer import Layer, Part, Task
 
 # With more delays, it is cheaper to compute all ticks.
 _MOST_DELAYS = 64
+
+
+class Obstacle(NamedTuple):
+    """Why values at ticks may change at other times than those that are known.
+
+    Attributes:
+        reason: what lets them change, in words.
+        node: the aggregate or offset that does so, if it is one.
+        stream: the stream whose expression does so, if it is one.
+    """
+
+    reason: str
+    node: Expression | None = None
+    stream: str | None = None
 
 
 class Delays:
     """After how much time rows make a difference to values at ticks, and what else does.
 
     Attributes:
+        obstacles: why it is not known at which ticks values may change; empty if it is.
         delays: the delays; 0 is among them, because the first row of a trace begins its ticks.
         bounds: the bounds of all windows.
         motions: how values change with the time alone.
@@ -40,6 +56,7 @@ class Delays:
     """
 
     def __init__(self, motions: Motions) -> None:
+        self.obstacles: list[Obstacle] = []
         self.delays = {0}
         self.bounds = {0}
         self.motions = motions
@@ -73,6 +90,36 @@ class Delays:
         self.bounds |= {lower, upper}
         self.stay = max(self.stay, upper)
         return True
+
+    def add_task(
+        self, task: KernelTask, of_last: list[tuple[Kernel, int]], *, can_leave_out: bool
+    ) -> None:
+        """Add the delays of a window or offset at ticks, or over ticks; see `delays_of`.
+
+        Args:
+            task: the window or offset.
+            of_last: kernels that can become ones of `.at()`, with how far these look back; others
+                are added.
+            can_leave_out: as for `delays_of`.
+        """
+        (kernel,) = task.kernels
+        node = kernel.node
+        if task.argument_period == ROWS and node.operator is ops.WINDOW_INTEGRAL:
+            if not self.add_integral(kernel):
+                self.obstacles.append(Obstacle(f"{node} goes back without limit", node))
+            return
+        if task.argument_period == ROWS:
+            self.add(kernel)
+            return
+        has_gaps = can_leave_out or task.may_be_null
+        ago = _time_ago(kernel, task.argument_period, task.period, has_gaps=has_gaps)
+        if ago is None:
+            self.obstacles.append(Obstacle(f"{node} {_reason_of_ticks(kernel, has_gaps)}", node))
+            return
+        if node.operator is ops.LAST:
+            of_last.append((kernel, ago))
+        if task.period != ROWS:
+            self.shift(ago)
 
     def shift(self, length: int) -> None:
         """Add delays that are longer by a length of time."""
@@ -117,18 +164,19 @@ def delays_of(
     layers: Sequence[Layer],
     motions: Motions,
     outputs: Iterable[tuple[int, str]],
-    of_instances: Mapping[int, tuple[int, Delays | None]],
+    of_instances: Mapping[int, tuple[int, Delays]],
     *,
     can_leave_out: bool = False,
-) -> Delays | None:
-    """Return when rows make a difference to the values at ticks; None if other things do, too.
+) -> Delays:
+    """Return when rows make a difference to the values at ticks, or what else does.
 
-    Other things are the time of a tick as such, where it is compared with nothing, windows of
-    earlier ticks, and integrals without a beginning. Parts such as `hour(ts) >= 22` rarely change,
-    and do so for all traces at once. A value a certain time ago changes that much later, if ticks
-    of its stream coincide with those of the result; `.last()` is that one period ago, and
-    `.last(2)` that two periods ago if the argument is never null. If delays are found, the kernels
-    of such offsets are made ones of `.at()`, as these need not see every tick.
+    What else does is an obstacle: the time of a tick as such, where it is compared with nothing,
+    windows of earlier ticks, and integrals without a beginning. Parts such as `hour(ts) >= 22`
+    rarely change, and do so for all traces at once. A value a certain time ago changes that much
+    later, if ticks of its stream coincide with those of the result; `.last()` is that one period
+    ago, and `.last(2)` that two periods ago if the argument is never null. If there are no
+    obstacles, the kernels of such offsets are made ones of `.at()`, as these need not see every
+    tick.
 
     Args:
         layers: the layers of a program, which has had no rows.
@@ -140,60 +188,79 @@ def delays_of(
     """
     found = Delays(motions)
     of_last: list[tuple[Kernel, int]] = []
+    parts_of = {
+        (period, name): part
+        for layer in layers
+        for period, parts in layer.parts.items()
+        for name, part in parts.items()
+    }
     for layer in layers:
         for period, parts in layer.parts.items():
-            if period > ROWS and not motions.add(period, parts):
-                return None
+            if period > ROWS:
+                found.obstacles += [
+                    _of_part(part, "changes with the time at ticks that are not known")
+                    for part in motions.add(period, parts)
+                ]
         for task in layer.tasks:
             argument, period = task.argument_period, task.period
             if isinstance(task, ChoiceTask):
                 motions.copy(task.argument, argument, task.result, period)
-                continue
-            if argument in of_instances and period > ROWS:
+            elif argument in of_instances and period > ROWS:
                 own_period, delays = of_instances[argument]
-                if delays is None or period % own_period:
-                    return None
+                if period % own_period:
+                    reason = f"instances have no values at ticks every {own_period}"
+                    found.obstacles.append(Obstacle(reason))
                 found.join(delays)
+            elif max(period, argument) <= ROWS:
                 continue
-            if max(period, argument) <= ROWS:
-                continue
-            if not isinstance(task, KernelTask | MachineTask):
-                return None
-            if any((argument, name) in motions.moving for name in task.reads):
-                return None
-            if isinstance(task, MachineTask):
+            elif not isinstance(task, KernelTask | MachineTask):
+                found.obstacles.append(Obstacle("instances of rows are read at ticks"))
+            elif any((argument, name) in motions.moving for name in task.reads):
+                found.obstacles += _of_moving(task)
+            elif isinstance(task, MachineTask):
                 if not task.can_rest:
-                    return None
+                    found.obstacles += _of_machine(task)
                 found.machines.setdefault(period, []).append(task)
-                continue
-            (kernel,) = task.kernels
-            operator = kernel.node.operator
-            if argument == ROWS and operator is ops.WINDOW_INTEGRAL:
-                if not found.add_integral(kernel):
-                    return None
-            elif argument == ROWS:
-                found.add(kernel)
             else:
-                ago = _time_ago(
-                    kernel, argument, period, has_gaps=can_leave_out or task.may_be_null
-                )
-                if ago is None:
-                    return None
-                if operator is ops.LAST:
-                    of_last.append((kernel, ago))
-                if period != ROWS:
-                    found.shift(ago)
-    if any(delays is None for _, delays in of_instances.values()):
-        return None
+                found.add_task(task, of_last, can_leave_out=can_leave_out)
+    for _, delays in of_instances.values():
+        found.obstacles += delays.obstacles
     if of_instances and found.has_own_changes:
-        return None
-    if any(output in motions.moving for output in outputs):
-        return None
+        reason = "instances are read beside values that change without rows"
+        found.obstacles.append(Obstacle(reason))
+    for output in outputs:
+        if output in motions.moving:
+            part = parts_of.get(output)
+            reason = "changes at every tick"
+            found.obstacles.append(
+                Obstacle(f"a value {reason}") if part is None else _of_part(part, reason)
+            )
     if len(found.delays) > _MOST_DELAYS:
-        return None
-    for kernel, ago in of_last:
-        kernel.look_back(ago)
+        reason = f"rows make a difference after more than {_MOST_DELAYS} lengths of time"
+        found.obstacles.append(Obstacle(reason))
+    if not found.obstacles:
+        for kernel, ago in of_last:
+            kernel.look_back(ago)
     return found
+
+
+def _of_part(part: Part, reason: str) -> Obstacle:
+    origin = part.origin
+    stream = origin.name if origin.role == "stream" else None
+    return Obstacle(f"{part.expression} {reason}", None, stream)
+
+
+def _of_moving(task: KernelTask | MachineTask) -> list[Obstacle]:
+    return [
+        Obstacle(f"{kernel.node} takes a value that changes at every tick", kernel.node)
+        for kernel in task.kernels
+    ]
+
+
+def _of_machine(task: MachineTask) -> list[Obstacle]:
+    """Say why streams that read themselves do not rest."""
+    kernels = [one for one in task.kernels if not one.keeps_one_value] or task.kernels
+    return [Obstacle(f"a stream reads itself by {one.node}", one.node) for one in kernels]
 
 
 def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> int | None:
@@ -225,7 +292,17 @@ def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> 
     return ago if is_known else None
 
 
-def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -> Delays | None:
+def _reason_of_ticks(kernel: Kernel, has_gaps: bool) -> str:
+    """Say why it is not known how long before a result the ticks are that a kernel reads."""
+    operator = kernel.node.operator
+    if operator is ops.LAST and has_gaps and kernel.extent.distance > 1:
+        return "passes over ticks that have no value"
+    if operator in ops.OFFSETS.values():
+        return "is not at ticks of its stream"
+    return "looks at ticks"
+
+
+def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -> Delays:
     """Return when rows make a difference to values at ticks of instances; see `delays_of`.
 
     Args:
@@ -234,9 +311,18 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
         frame: the number of these ticks.
     """
     found = Delays(Motions(NOTHING, pa.schema([])))
+
+    def refuse(task: Task, reason: str) -> None:
+        found.obstacles += [
+            Obstacle(f"{kernel.node} {reason}", kernel.node) for kernel in task.kernels
+        ] or [Obstacle(f"a value {reason}")]
+
     for layer in layers:
-        if _reads(layer.parts.get(frame, {}).values(), time):
-            return None
+        found.obstacles += [
+            _of_part(part, "changes with the time")
+            for part in layer.parts.get(frame, {}).values()
+            if time in columns(part.expression)
+        ]
         for task in layer.tasks:
             argument, period = task.argument_period, task.period
             if frame not in {argument, period}:
@@ -245,17 +331,13 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
             if period != frame:
                 # what is held between ticks, in the instance or from outside of it
                 if not operators <= {ops.AT, ops.HOLD}:
-                    return None
+                    refuse(task, "looks at ticks of an instance")
             elif argument == frame:
                 if not isinstance(task, KernelTask) or operators != {ops.HOLD}:
-                    return None
+                    refuse(task, "looks at earlier ticks of an instance")
             elif ops.WINDOW_INTEGRAL in operators:
-                return None
+                refuse(task, "changes in an instance without rows")
             else:
                 for kernel in task.kernels:
                     found.add(kernel)
     return found
-
-
-def _reads(parts: Iterable[Part], column: str | None) -> bool:
-    return any(column in columns(part.expression) for part in parts)

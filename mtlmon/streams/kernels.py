@@ -170,6 +170,11 @@ class Kernel:
         return [self.native] if self.counter is None else [self.native, self.counter]
 
     @property
+    def keeps_one_value(self) -> bool:
+        """Whether the last value is all that is remembered, whatever the time is."""
+        return self.node.operator is ops.LAST and self.extent.distance == 1
+
+    @property
     def settling_age(self) -> int | None:
         """How old a row may be before it no longer matters; None if some rows always do."""
         node, upper = self.node, self.extent.upper

@@ -90,19 +90,20 @@ class Motions:
         self.moving: dict[tuple[int, str], Motion] = {}
         self.slow: dict[int, list[Part]] = {}
 
-    def add(self, period: int, parts: Mapping[str, Part]) -> bool:
+    def add(self, period: int, parts: Mapping[str, Part]) -> list[Part]:
         """Find how expressions at ticks change, whose columns have been added before.
 
         Returns:
-            Whether that is known of all of them.
+            Those of which it is not known.
         """
+        unknown = []
         for name, part in parts.items():
             motion = self._motion_of(part, period)
             if motion is None:
-                return False
-            if motion != STILL:
+                unknown.append(part)
+            elif motion != STILL:
                 self.moving[period, name] = motion
-        return True
+        return unknown
 
     def copy(self, column: str, period: int, copied: str, other_period: int) -> None:
         """Let the column of another period have the values of a column."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams import native
     from mtlmon.streams.declarations import Stream
-    from mtlmon.streams.delays import Delays
+    from mtlmon.streams.delays import Delays, Obstacle
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.ticking import Ticks
@@ -91,6 +91,7 @@ class StreamProgram:
         types: the type of the result for each name in `wanted`.
         periods: the periods of all ticks, also those that only streams have.
         can_leave_out: as given.
+        obstacles: with `only_due`, why all ticks are computed nevertheless; empty if they are not.
 
     Raises:
         PolicyError: a column does not exist, a type does not fit, a stream needs its own value at
@@ -137,9 +138,11 @@ class StreamProgram:
         self.periods = builder.periods
         self._instance_ticks = builder.instance_ticks
         self._ticking: Ticking | DueTicks = Ticking(self.periods)
+        self.obstacles: list[Obstacle] = []
         if only_due and self.periods:
             delays = self._find_due(environment, schema, can_leave_out=can_leave_out)
-            if delays is not None:
+            self.obstacles = delays.obstacles
+            if not delays.obstacles:
                 self._ticking = DueTicks(
                     self.periods,
                     delays,
@@ -175,13 +178,13 @@ class StreamProgram:
 
     def _find_due(
         self, environment: Environment, schema: pa.Schema, *, can_leave_out: bool
-    ) -> Delays | None:
+    ) -> Delays:
         """Find only the ticks of instances at which values may change; delays of other ticks."""
-        found = {}
+        found: dict[int, tuple[int, Delays]] = {}
         for ticks in self._instance_ticks:
             delays = delays_of_instances(self._layers, environment.time, ticks.frame)
             found[ticks.frame] = ticks.period, delays
-            if delays is not None:
+            if not delays.obstacles:
                 ticks.find_due(delays)
         motions = Motions(environment, schema)
         outputs = self._outputs.values()

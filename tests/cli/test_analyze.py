@@ -97,6 +97,45 @@ def test_windows_at_ticks_without_panes_have_hints(tmp_path: Path) -> None:
     assert mtlmon("analyze", str(rules)).status == 0
 
 
+RESTLESS = """\
+unit s
+key ip
+stream p99 = quantile[0,5m](latency, 0.99) every 1m
+stream worst = max[0,61m](p99) every 1m
+stream ema = 0.5 * sum[1m,1h](ema, or: 0.0) + latency.hold() every 1m
+stream seen = ts on latency > 1
+stream gap = ts - seen.hold() every 1m
+policy fine on every 1m: gap < 60 and p99 < 3
+policy p on every 1m: worst < 3 and ema < 4 and gap % 3 = 2
+"""
+
+
+def test_what_computes_every_tick_is_named(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(RESTLESS)
+    lines = [
+        "every tick of each ip is computed: (ts - seen.hold()) % 3 = 2 changes with the time at "
+        "ticks that are not known",
+        "every tick of each ip is computed because of stream ema: a stream reads itself by "
+        "sum[60,3600](ema, or: 0.0)",
+        "every tick of each ip is computed because of stream worst: max[0,3660](p99) looks at "
+        "ticks",
+    ]
+    ended = mtlmon("analyze", str(rules))
+    found = [line for line in ended.output.splitlines() if "every tick" in line]
+    assert sorted(found) == [f"hint: {line}" for line in sorted(lines)]
+    ended = mtlmon("analyze", "--format", "json", str(rules))
+    assert sorted(json.loads(ended.output)["hints"]) == sorted(lines)
+    ended = mtlmon("check-policy", str(rules))
+    found = [line for line in ended.output.splitlines() if "every tick" in line]
+    assert sorted(found) == [f"  {line}" for line in sorted(lines)]
+    # one trace only, and a file whose ticks cost what changes
+    rules.write_text(RESTLESS.replace("key ip\n", ""))
+    assert "every tick" not in mtlmon("analyze", str(rules)).output
+    rules.write_text("".join(RESTLESS.splitlines(True)[:-1]))
+    assert "every tick" not in mtlmon("analyze", str(rules)).output
+
+
 def test_computed_columns_are_not_named(tmp_path: Path) -> None:
     rules = tmp_path / "rules.mtl"
     rules.write_text(

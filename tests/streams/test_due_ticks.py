@@ -166,6 +166,34 @@ def test_every_tick_is_due_where_values_change_without_rows(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "period", "reason"),
+    [
+        ("integral[0,*)(f)", 10, "integral[0,*)(f) goes back without limit"),
+        ("sum[0,9](x)", 10, "sum[0,9](x) looks at ticks"),
+        ("sum[0,9](x)", 0, "sum[0,9](x) looks at ticks"),
+        ("z.last(2)", 10, "z.last(2) passes over ticks that have no value"),
+        ("x.at(-7)", 10, "x.at(-7) is not at ticks of its stream"),
+        ("y.last()", 15, "y.last() is not at ticks of its stream"),
+        ("own", 10, "a stream reads itself by sum[1,40](own, or: 0)"),
+        ("a", 10, "a stream reads itself by a.last(or: 0)"),
+        (" + ".join(f"count[0,{n}]()" for n in range(2, 80)), 10, "more than 64 lengths of time"),
+    ],
+)
+def test_there_is_a_reason_for_computing_every_tick(text: str, period: int, reason: str) -> None:
+    streams: dict[str, StreamText] = {
+        "x": ("count[0,3]()", None, 10),
+        "y": ("count[0,3]()", None, 6),
+        "z": ("sum[0,3](i)", None, 10),
+        "own": ("sum[1,40](own, or: 0) % 7 + 1", None, 10),
+        "a": ("b2.last(or: 0) % 5 + 1", None, 10),
+        "b2": ("a.last(or: 0) % 7", None),
+    }
+    program = Texts(streams, [(text, period) if period else text]).program(only_due=True)
+    assert program.due_ticks is None
+    assert [one.reason for one in program.obstacles if one.reason.endswith(reason)]
+
+
+@pytest.mark.parametrize(
     ("text", "period", "due"),
     [
         ("x", 10, [10, 20]),

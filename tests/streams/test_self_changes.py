@@ -270,3 +270,17 @@ def test_a_row_wakes_its_key_only() -> None:
     log = timed([(2, 0, CELLS), (3, 1, CELLS), (42, 0, CELLS), (601, 1, CELLS)])
     found = computed(texts, log, 2000)
     assert found == {0: [10, 50, 90, 100], 1: [10, 50, 60, 610, 650, 660]}
+
+
+def test_there_are_reasons_where_the_time_passes() -> None:
+    for text, reason in {
+        "(t - t.hold()) % 7 > 2": "changes with the time at ticks that are not known",
+        "t - t.hold()": "changes at every tick",
+    }.items():
+        program = TimedTexts({}, [(text, 10)]).program(only_due=True)
+        assert [one.reason for one in program.obstacles] == [f"{text} {reason}"]
+    streams: dict[str, StreamText] = {"gap": ("t - t.hold()", None, 10)}
+    program = TimedTexts(streams, [("gap.last()", 10)]).program(only_due=True)
+    reason = "gap.last() takes a value that changes at every tick"
+    assert [one.reason for one in program.obstacles] == [reason]
+    assert not TimedTexts({}, [("t - t.hold() > 5", 10)]).program(only_due=True).obstacles
