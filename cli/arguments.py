@@ -147,6 +147,7 @@ class Options(argparse.Namespace):
     time: str | None
     time_unit: str | None
     time_format: str | None
+    null_values: list[list[str]]
     resolution: str | None
     event: str | None
     event_separator: str | None

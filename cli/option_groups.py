@@ -12,6 +12,7 @@ from mtlmon.cli.option_values import (
     idle_time,
     memory,
     natural,
+    null_values,
     positive,
     unit_name,
     version_line,
@@ -202,6 +203,15 @@ def add_column_options(group: argparse._ActionsContainer) -> None:
         metavar="FORMAT",
         help="iso, number, or a format of strptime as '%%d/%%b/%%Y:%%H:%%M:%%S %%z' (default: from "
         "the first times)",
+    )
+    group.add_argument(
+        "--null-values",
+        action="append",
+        type=null_values,
+        default=[],
+        metavar="TEXT[,TEXT...]",
+        help="cells of CSV and of patterns that mean that there is no value, as NA (empty ones "
+        "always do)",
     )
     group.add_argument(
         "--resolution",

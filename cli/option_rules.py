@@ -114,6 +114,7 @@ def check_text_options(options: Options) -> None:
         "--time": options.time,
         "--time-unit": options.time_unit,
         "--time-format": options.time_format,
+        "--null-values": options.null_values,
         "--resolution": options.resolution,
         "--event": options.event,
         "--event-separator": options.event_separator,

@@ -58,6 +58,11 @@ def column_names(text: str) -> list[str]:
     return names
 
 
+def null_values(text: str) -> list[str]:
+    """Parse the argument of --null-values."""
+    return text.split(",")
+
+
 def positive(text: str) -> int:
     """Parse an argument that must be a positive number."""
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:

@@ -421,6 +421,7 @@ def open_table_source(
             time=options.time,
             time_unit=options.time_unit,
             time_format=options.time_format,
+            null_values=["", *(text for some in options.null_values for text in some)],
             resolution=options.resolution or options.unit,
             event=options.event,
             event_separator="|" if options.event_separator is None else options.event_separator,

@@ -61,5 +61,5 @@ def _quoted(text: str) -> str:
 
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
-SPARK = OptionNames(False, {"sort": None, "time_format": None, "format": None})
+SPARK = OptionNames(False, {"sort": None, "time_format": None, "null_values": None, "format": None})
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})

@@ -102,7 +102,7 @@ def open_tables(
         key: one or more columns; rows with equal values in these columns form a separate stream.
         partitions: instead of `key`, the key columns of each of several partitions into streams; no
             columns stand for a single stream.
-        null_values: for CSV, the texts that mean null in cells without quotes.
+        null_values: for CSV and patterns, the texts that mean null in cells without quotes.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.

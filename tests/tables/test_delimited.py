@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
@@ -20,10 +22,7 @@ from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 from mtlmon.tables.formats import rows
 from mtlmon.tables.native import complete_rows, count_line_feeds, row_starts
-from tests.tables.reading import keyed, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.tables.reading import all_rows, keyed, read
 
 CELLS = [
     "",
@@ -133,6 +132,60 @@ def test_types_are_found_among_rows_that_are_no_text(tmp_path: Path) -> None:
     predicates = parse_policies("atom p = n > 4\npolicy x: p").predicates
     found = read(path, "p", predicates=predicates, on_error="skip")
     assert found == [(1, frozenset("p")), (3, frozenset("p"))]
+
+
+NUMBERS = ["1", "7", "", "NA", "n/a", "-", " NA ", "12x", "?", '"NA"']
+FAULTY = NUMBERS[3:]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS)), max_size=40),
+    st.lists(st.integers(0, 39), max_size=2),
+)
+@example([("NA", "NA")] * 3 + [("7", "1")], [1])
+@example([(text, "7") for text in FAULTY] * 2, [])
+def test_wrong_cells_among_numbers(table: list[tuple[str, str]], short: list[int]) -> None:
+    """Whether other rows have the same wrong text or other ones, the same rows are left out."""
+    # most cells are numbers, so that the columns are columns of numbers
+    lines = [*["0,7,7"] * 60, *(f"{number},{n},{m}" for number, (n, m) in enumerate(table, 1))]
+    for place in short:
+        # a row with too few cells
+        lines[place + 60 : place + 60] = ["1"] if place < len(table) else []
+    expected, faults = [], []
+    for row, line in enumerate(lines, 1):
+        ts, *cells = line.split(",")
+        wrong = [name for name, cell in zip("nm", cells, strict=False) if cell in FAULTY]
+        if len(cells) < 2 or wrong:
+            faults.append((row, wrong[0] if wrong else None))
+        else:
+            letter = {name for name, cell in zip("pq", cells, strict=True) if cell == "7"}
+            expected.append((int(ts), frozenset(letter)))
+    predicates = parse_policies("atom p = n > 4\natom q = m > 4\npolicy x: p or q").predicates
+    with TemporaryDirectory() as directory:
+        path = Path(directory, "log.csv")
+        path.write_text("ts,n,m\n" + "\n".join(lines))
+        asked: dict[str, Any] = {"predicates": predicates, "sort": True}
+        tables = open_tables(path, ("p", "q"), on_error="skip", **asked)
+        found = all_rows(tables, ("p", "q"))
+        assert found == sorted(expected, key=lambda event: event[0])
+        assert tables.skipped == len(faults)
+        places = [(error.row, error.column) for error in tables.errors]
+        assert [row for row, _ in places] == [row for row, _ in faults[:10]]
+        assert all(column in {*"nm", None} for _, column in places)
+
+
+def test_cells_that_may_mean_null(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,n,m\n1,5,NA\n2,NA,NA\n3,6,NA\n4,12x,x\n5,1,1\n")
+    predicates = parse_policies("atom p = n > 4\npolicy x: p").predicates
+    with pytest.raises(TableError) as caught:
+        read(path, "p", predicates=predicates)
+    assert str(caught.value) == (
+        f"{path}:3: column 'n': 'NA' is not of type int64; if it means that there is no value, add "
+        "null_values=['', 'NA']; on_error='skip' leaves such rows out"
+    )
+    with pytest.raises(TableError, match="'12x' is not of type int64; on_error="):
+        read(path, "p", predicates=predicates, null_values=["", "NA"])
 
 
 def test_a_carriage_return_alone(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mtlmon.tables.columns.times import MISSING
 from mtlmon.tables.formats.blocks import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -45,6 +45,15 @@ class _Reason(NamedTuple):
 
 def _neither(cells: pa.Array, row: int) -> str:
     return f"{shown_value(cells, row)} is neither true nor false"
+
+
+def _unreadable_reasons(block: Block) -> Iterator[_Reason]:
+    """The reasons for the rows of which a cell cannot be read, column by column."""
+    for column in {column for column, _ in block.unreadable.values()}:
+        places = {place: text for place, (name, text) in block.unreadable.items() if name == column}
+        mask = np.zeros(block.batch.num_rows, np.bool_)
+        mask[list(places)] = True
+        yield _Reason(column, mask, places.__getitem__)
 
 
 class UsableRows:
@@ -271,6 +280,8 @@ class RowCheck:
     def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
         """Remove rows without a time or a key, or with atoms that are neither true nor false."""
         found: list[_Reason] = []
+        if rows.block.unreadable:
+            found += _unreadable_reasons(rows.block)
         if faults is not None:
             found.append(self._time_reason(rows.block, faults))
         for name in self._selection.keys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mtlmon.errors import TableError
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
+
+Read = TypeVar("Read")
 
 
 class Block(NamedTuple):
@@ -24,6 +26,8 @@ class Block(NamedTuple):
             have no lines.
         absent: columns that no row has had so far, which contain only nulls, with their messages.
         is_tail: whether this is a last row that no line feed ends, of which more may be written.
+        unreadable: the rows of which a cell cannot be read, by their indices in the batch, where
+            the cell is null: the column and the reason.
     """
 
     batch: pa.RecordBatch
@@ -32,6 +36,7 @@ class Block(NamedTuple):
     line_of: Callable[[int], int] | None
     absent: Mapping[str, str] = MappingProxyType({})
     is_tail: bool = False
+    unreadable: Mapping[int, tuple[str, str]] = MappingProxyType({})
 
     def parts(self, rows: int) -> Iterator[Block]:
         """Yield the rows in parts of at most so many rows; without rows, the block itself."""
@@ -43,6 +48,7 @@ class Block(NamedTuple):
                 batch=self.batch.slice(first, rows),
                 first_row=self.first_row + first,
                 line_of=None if self.line_of is None else _behind(self.line_of, first),
+                unreadable=within(self.unreadable, first, rows),
             )
 
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
@@ -54,6 +60,17 @@ class Block(NamedTuple):
             line=None if self.line_of is None else self.line_of(place),
             column=column,
         )
+
+
+def within(
+    unreadable: Mapping[int, tuple[str, str]], first: int, count: int
+) -> Mapping[int, tuple[str, str]]:
+    """Return the `Block.unreadable` of some rows of a block."""
+    return {
+        place - first: reason
+        for place, reason in unreadable.items()
+        if first <= place < first + count
+    }
 
 
 def _behind(line_of: Callable[[int], int], first: int) -> Callable[[int], int]:
@@ -73,8 +90,8 @@ class BadRow(NamedTuple):
 
 
 def usable_parts(
-    count: int, read: Callable[[int, int], pa.Table], faults: tuple[type[BaseException], ...]
-) -> Iterator[tuple[int, int, pa.Table | BaseException]]:
+    count: int, read: Callable[[int, int], Read], faults: tuple[type[BaseException], ...]
+) -> Iterator[tuple[int, int, Read | BaseException]]:
     """Read rows in parts, halving those that fail until the bad rows are isolated.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv as csv_of_python
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,12 +12,12 @@ from pyarrow import csv
 
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, usable_parts
+from mtlmon.tables.formats.blocks import BadRow, Block, usable_parts, within
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.files import ByteStream, TableFile
@@ -33,6 +33,18 @@ _PARSED_BYTES = 1 << 20
 _TYPED_BYTES = 1 << 16
 _CARRIAGE_RETURN = "a carriage return that no line feed follows: end rows with LF or CRLF"
 _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+# How many texts are found in a part of a block that cannot be read as values of their columns,
+# before its rows are divided.
+_WRONG_TEXTS = 4
+# How programs write that there is no value, in small letters.
+_NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none", "nil", "\\n"}
+
+
+class _Parsed(NamedTuple):
+    """Rows that have been read, with the rows of which a cell cannot be read, as in `Block`."""
+
+    table: pa.Table
+    unreadable: Mapping[int, tuple[str, str]]
 
 
 class DelimitedReader:
@@ -116,25 +128,30 @@ class DelimitedReader:
             return
         self._learn(block, names)
         try:
-            tables: Iterator[tuple[int, int, pa.Table | BaseException]] = iter(
-                [(0, -1, self._parse(block, names, _PARSED_BYTES))]
+            tables: Iterator[tuple[int, int, _Parsed | BaseException]] = iter(
+                [(0, -1, _Parsed(self._parse(block, names, _PARSED_BYTES, {}), {}))]
             )
         except _REFUSALS:
             self._learn(block, names, is_again=True)
 
-            def parse(first: int, last: int) -> pa.Table:
-                part = block.part(first, last)
-                return self._parse(part, names, max(_PARSED_BYTES, 2 * len(part.text)))
+            def parse(first: int, last: int) -> _Parsed:
+                return self._parse_with_faults(block.part(first, last), names)
 
             tables = usable_parts(len(block.starts) - 1, parse, _REFUSALS)
-        for first, _, table in tables:
-            if isinstance(table, BaseException):
-                yield BadRow(_row_error(table, block, first, file, row + first, names))
+        for first, _, parsed in tables:
+            if isinstance(parsed, BaseException):
+                yield BadRow(_row_error(parsed, block, first, file, row + first, names))
                 continue
-            done = first
-            for batch in table.to_batches():
-                lines = block.lines_from(done)
-                yield Block(batch, file.name, row + done, lines, is_tail=block.is_tail)
+            done = 0
+            for batch in parsed.table.to_batches():
+                yield Block(
+                    batch,
+                    file.name,
+                    row + first + done,
+                    block.lines_from(first + done),
+                    is_tail=block.is_tail,
+                    unreadable=within(parsed.unreadable, done, batch.num_rows),
+                )
                 done += batch.num_rows
 
     def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:
@@ -173,11 +190,64 @@ class DelimitedReader:
         }
         return demanded if self._fits(pa.schema({**types, **demanded})) else found
 
-    def _parse(self, block: TextBlock, names: list[str], block_size: int) -> pa.Table:
-        """Read rows; raises one of _REFUSALS if some row cannot be read."""
-        table = self._read_columns(block, names, block_size, self._selection.names, self._types)
+    def _parse_with_faults(self, block: TextBlock, names: list[str]) -> _Parsed:
+        """Read rows; cells with a text that is often wrong become null, as in a column of numbers
+        with `NA` here and there. Raises one of _REFUSALS if there are other rows that cannot be
+        read, or more such texts.
+        """
+        block_size = max(_PARSED_BYTES, 2 * len(block.text))
+        wrong: dict[str, dict[str, str]] = {}
+        while True:
+            try:
+                table = self._parse(block, names, block_size, wrong)
+                break
+            except _REFUSALS as error:
+                found = _BAD_VALUE.search(str(error))
+                if found is None or not found[3] or int(found[1]) >= len(names):
+                    raise
+                texts = wrong.setdefault(names[int(found[1])], {})
+                if found[3] in texts or sum(map(len, wrong.values())) >= _WRONG_TEXTS:
+                    raise
+                texts[found[3]] = self._reason(found[3], found[2])
+        unreadable: dict[int, tuple[str, str]] = {}
+        for name, reasons in wrong.items():
+            read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
+            column = read.column(name)
+            is_wrong = pc.is_in(column, pa.array(list(reasons), column.type))
+            for place in pc.indices_nonzero(is_wrong).to_pylist():
+                unreadable.setdefault(place, (name, reasons[column[place].as_py()]))
+        return _Parsed(table, unreadable)
+
+    def _reason(self, text: str, data_type: str) -> str:
+        reason = f"{text[:_SHOWN]!r} is not of type {data_type}"
+        options = self._selection.options
+        option = options.written("null_values", text if options.is_command else ["", text])
+        if text.lower() in _NULL_TEXTS and option is not None:
+            reason += f"; if it means that there is no value, add {option}"
+        return reason
+
+    def _parse(
+        self,
+        block: TextBlock,
+        names: list[str],
+        block_size: int,
+        wrong: Mapping[str, Collection[str]],
+    ) -> pa.Table:
+        """Read rows; raises one of _REFUSALS if some row cannot be read.
+
+        Args:
+            block: the rows.
+            names: the names of the columns.
+            block_size: how many bytes one thread parses at once.
+            wrong: for some columns, texts that become null.
+        """
+        wanted = [name for name in self._selection.names if name not in wrong]
+        table = self._read_columns(block, names, block_size, wanted, self._types)
         if table.num_rows != block.row_count:
             raise pa.ArrowInvalid(_CARRIAGE_RETURN)
+        for name, texts in wrong.items():
+            read = self._read_columns(block, names, block_size, [name], self._types, texts)
+            table = table.append_column(name, read.column(name))
         both = self._selection.typed_and_text()
         if both:
             # The reader returns a column only once, so a column that is wanted twice is read again.
@@ -194,8 +264,12 @@ class DelimitedReader:
         block_size: int,
         wanted: Sequence[str],
         types: dict[str, pa.DataType] | None,
+        nulls: Iterable[str] = (),
     ) -> pa.Table:
-        """Read columns with known types, or with types inferred from the rows that can be read."""
+        """Read columns with known types, or with types inferred from the rows that can be read.
+
+        The texts in `nulls` mean null, too.
+        """
         buffer = block.buffer if types is not None else _with_utf_8(block.buffer)
         return csv.read_csv(
             buffer,
@@ -210,7 +284,7 @@ class DelimitedReader:
             convert_options=csv.ConvertOptions(
                 include_columns=list(wanted),
                 column_types=types,
-                null_values=self._null_values,
+                null_values=[*self._null_values, *nulls],
                 true_values=TRUE_TEXTS,
                 false_values=FALSE_TEXTS,
                 strings_can_be_null=True,
