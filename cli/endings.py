@@ -76,9 +76,7 @@ def report_end(work: PolicyWork) -> None:
     undecided = sum(counts.undecided for counts in check.counts)
     if work.is_complete and options.resolve and undecided:
         note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")
-    if work.is_complete and check.open_first is not None:
-        first, earliest = check.open_first
-        note(
-            f"{first.time_stamp}:{first.offset} is false, but a time-point of time-stamp "
-            f"{earliest} is undecided at the end of the log (see --end-time)"
-        )
+    open_first = work.open_first() if work.is_complete else None
+    if open_first is not None:
+        first, earlier = open_first
+        note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")

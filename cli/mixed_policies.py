@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_log, position_of_input
-from mtlmon.cli.mixed_work import MixedTableWork, MixedTextWork, Part, mixed_output
+from mtlmon.cli.mixed_part import Part, mixed_output
+from mtlmon.cli.mixed_work import MixedTableWork, MixedTextWork
 from mtlmon.cli.option_rules import require_no_keys
 from mtlmon.cli.policies import (
     note_modes,
@@ -94,18 +95,14 @@ def check_mixed_options(options: Options) -> None:
     """Raise Failure if an option does not work for files with policies of both kinds."""
     given = {
         "--verdicts first": options.given_verdicts == "first",
+        "--time-points stamp": options.time_points == "stamp",
     }
     for name, is_given in given.items():
-        if is_given:
+        if is_given and options.checkpoint is not None:
             raise Failure(
-                f"{name} does not work yet for a file with policies with variables and without: "
-                "write them in two files"
+                f"--checkpoint does not work yet with {name} for a file with policies with "
+                "variables and without: write them in two files"
             )
-    if options.checkpoint is not None and options.time_points == "stamp":
-        raise Failure(
-            "--checkpoint does not work yet with --time-points stamp for a file with policies "
-            "with variables and without: write them in two files"
-        )
 
 
 def check_mixed_text(

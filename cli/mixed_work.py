@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking import LogCheck, TextLog
-from mtlmon.checking.outputs import TextOutput
-from mtlmon.checking.partitions import TraceKeys
-from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.cli.endings import report_end
-from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.failure import note
+from mtlmon.cli.mixed_part import Part
 from mtlmon.cli.policies import assumption_watch
 from mtlmon.cli.policy_work import PolicyWork
 from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.relation_checkpoints import restore_check, restored_source, snapshot_of
 from mtlmon.cli.relation_tables import rows_of_batches
-from mtlmon.cli.relations import Check, engine_for
-from mtlmon.cli.report import is_terminal, plural, policies_summary
+from mtlmon.cli.relations import engine_for
+from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import LogDigest
 from mtlmon.relational.analysis import valid_analysis
+from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.outputs import ByteWriter
-from mtlmon.tables.relation_check import valuation_table
-from mtlmon.tables.relations_ahead import RelationsAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,125 +31,21 @@ if TYPE_CHECKING:
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.findings import Findings
+    from mtlmon.cli.mixed_part import MixedOutput
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
-    from mtlmon.cli.relations import Output
-    from mtlmon.drive.native import VerdictRows
-    from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational import Analysis
     from mtlmon.relational.input.native import RowEvents
-    from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
-    from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.joined_verdicts import JoinedTable
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.relations import RelationRows
-    from mtlmon.tables.stream_values import JsonRowsOutput
 
-    Rows = VerdictRows | AnswerBlock
-    MixedOutput = TextOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
     # returns what reads the log again, up to a number of time-points
     ReaderFor = Callable[[int], Reader]
 
-__all__ = ["MixedTableWork", "MixedTextWork", "MixedWork", "Part", "mixed_output"]
-
-
-class Part:
-    """The policies with variables.
-
-    Args:
-        engine: evaluates them.
-        analysis: what is known of them.
-        options: the options of the command line.
-        memory: the memory limit of the run.
-        key_count: how many columns of keys the policies without variables have.
-        table: where the rows of all policies are put; None if lines are written.
-        output: writes these rows.
-        times: the log's notation of times, or None if it has the time-stamps.
-
-    Attributes:
-        rows: makes time-points of batches of tables; None if the batches' scanner does.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        analysis: Analysis,
-        options: Options,
-        memory: MemoryLimit,
-        key_count: int,
-        table: JoinedTable | None = None,
-        output: MixedOutput | None = None,
-        times: Times | None = None,
-    ) -> None:
-        self.analysis = analysis
-        self.ahead = RelationsAhead(engine.plan, by_stamp=options.time_points == "stamp")
-        options.verdicts = options.given_verdicts or "false"
-        if table is not None:
-            table.valuations = valuation_table(engine.plan, times, options.verdicts)
-        own = None if table is None else cast("Output", output)
-        self.check = Check(
-            engine, options, memory, queue=self.ahead.queue, output=own, key_count=key_count
-        )
-        options.verdicts = options.given_verdicts or "all"
-        self.rows: RelationRows | None = None
-
-    def feed(self, batch: TextBatch | EventBatch, position: int) -> list[int]:
-        """Check a batch behind so many events; return after how many there are answers."""
-        own = cast("EventBatch | None", None if self.rows is None else batch)
-        return self.ahead.feed(self.check.run, self.rows, own, position)
-
-    def complete(self) -> None:
-        """Check what is there of the last time-stamp: no more rows of it come."""
-        self.ahead.complete(self.check.run, self.rows)
-
-    def end(self, end_time: EndTime) -> None:
-        """End the log."""
-        self.complete()
-        self.check.run.end(end_time)
-
-    def take(self, position: int) -> bytes:
-        """Return the lines of the first events."""
-        self.check.taker.put(self.ahead.found(position))
-        return self.check.output.writer.take()
-
-
-def mixed_output(
-    check: LogCheck, source: TableEvents | None, options: Options
-) -> tuple[MixedOutput, JoinedTable | None]:
-    """Return what writes the verdicts of all policies, and the table that it writes, if any.
-
-    Args:
-        check: the check of the policies without variables.
-        source: the tables; None for a text log.
-        options: the options of the command line.
-
-    Raises:
-        Failure: the output is binary, but would go to a terminal.
-    """
-    names = [policy.name for policy in check.policies]
-    keys = None if source is None else TraceKeys(check.partitions, tuple(source.key_tables))
-    if options.output_format == "text" or options.verdicts == "none":
-        return TextOutput(names, keys), None
-    is_parquet = options.output_format == "parquet"
-    if is_parquet and options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
-    from mtlmon.tables.joined_verdicts import JoinedTable
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput
-    from mtlmon.tables.verdicts import VerdictTable
-
-    times = None if source is None else source.times
-    facts = PolicyFacts(check.policies)
-    table = JoinedTable(VerdictTable(names, keys, times, check.messages, facts=facts))
-    if options.output_format == "jsonl":
-        return JsonRowsOutput(table), table
-    return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
+__all__ = ["MixedTableWork", "MixedTextWork", "MixedWork"]
 
 
 class MixedWork(PolicyWork, ABC):
@@ -196,6 +88,13 @@ class MixedWork(PolicyWork, ABC):
         # the rest of a batch that the policies with variables have taken in
         self.rest: Iterator[None] = iter(())
         self.is_within_batch = False
+        self.first: FirstOfBoth | None = None
+        if options.verdicts == "first":
+            self.first = FirstOfBoth(
+                check,
+                has_keys=any(table is not None for table in source.key_tables),
+                by_stamp=options.time_points == "stamp",
+            )
 
     @abstractmethod
     def known_part(self) -> Part:
@@ -207,24 +106,43 @@ class MixedWork(PolicyWork, ABC):
         for _ in self.rest:
             yield
 
+    @property
+    def is_stopped(self) -> bool:
+        return self.first is not None and self.first.is_known
+
+    def look_for_first(self) -> None:
+        """If only the first violation is wanted, find out whether it is known."""
+        if self.first is not None:
+            self.first.look(self.known_part().run)
+
     def steps_to_end(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
         """Check a batch that the policies with variables have taken in."""
         self.is_within_batch = True
-        yield from self.check.feed(batch, self.source, cuts)
+        if not self.check.is_stopped:
+            yield from self.check.feed(batch, self.source, cuts)
         self.is_within_batch = False
+        self.look_for_first()
+        yield
 
     def take(self) -> None:
-        """Take the lines of all policies, up to the events that all have seen."""
-        super().take()
-        self.joined.write(self.lines.writer.take())
-        if self.part is not None:
-            self.joined.write(self.part.take(self.check.position))
+        """Take the lines of all policies, up to the events that all have seen.
+
+        If only the first violation is wanted, those are not taken that may not be the first.
+        """
+        first = self.first
+        if first is None or (first.is_known and not first.has_variables):
+            super().take()
+            self.joined.write(self.lines.writer.take())
+        if self.part is not None and (first is None or first.has_variables):
+            self.joined.write(self.part.take(None if first else self.check.position))
 
     def end(self, end_time: EndTime) -> Iterator[None]:
         """Check a last row without a line feed, and end the log; yield now and then."""
         yield from super().end(end_time)
-        if self.part is not None:
+        if self.part is not None and not self.is_stopped:
             self.part.end(end_time)
+            self.look_for_first()
+            self.is_complete = not self.is_stopped
 
     def finish(self) -> None:
         """Convert what is left, and write the end of the file to the writer."""
@@ -239,9 +157,21 @@ class MixedWork(PolicyWork, ABC):
     # ---- what is told at the end -----------------------------------------------------------
 
     def has_violation(self) -> bool:
-        if super().has_violation():
+        first = self.first if self.is_stopped else None
+        # the other policies may have seen more events than it took to know the first violation
+        if (first is None or not first.has_variables) and super().has_violation():
             return True
-        return self.part is not None and self.part.check.has_violation(self.file)
+        if self.part is None or (first is not None and not first.has_variables):
+            return False
+        return self.part.check.has_violation(self.file)
+
+    def open_first(self) -> tuple[str, str] | None:
+        if self.first is None or self.part is None:
+            return None
+        found = self.first.candidate(self.part.run)
+        if found is None:
+            return None
+        return f"{found[0]}:{found[1]} is violated", "a time-point before it"
 
     def report_end(self) -> None:
         report_end(self)
@@ -334,13 +264,19 @@ class MixedWork(PolicyWork, ABC):
         part = self.known_part()
         part.complete()
         self.take()
-        run = part.check.run
+        run = part.run
         clock = -1
         while clock < time_stamp and not self.is_stopped:
-            clock = min(self.check.next_due(self.source, time_stamp), run.next_due(time_stamp))
-            for _ in self.check.pass_time(self.source, clock):
-                self.take()
+            clock = time_stamp
+            if not self.check.is_stopped:
+                clock = self.check.next_due(self.source, time_stamp)
+            if not run.is_stopped:
+                clock = min(clock, run.next_due(time_stamp))
+            if not self.check.is_stopped:
+                for _ in self.check.pass_time(self.source, clock):
+                    self.take()
             run.pass_time(clock)
+            self.look_for_first()
             self.take()
         self.source.pass_time(time_stamp)
 

@@ -175,7 +175,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     def read(self) -> Iterator[None]:
         """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.check.is_stopped and (batch := self.next_batch()) is not None:
+        while not self.is_stopped and (batch := self.next_batch()) is not None:
             if batch.is_tail:
                 self.tail = batch
                 return
@@ -202,13 +202,13 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         while self.tail is not None:
             batch, self.tail = self.tail, None
             yield from self.feed(batch)
-            if not self.check.is_stopped:
+            if not self.is_stopped:
                 self.tail = self.next_batch()
         if not self.check.is_stopped:
             for _ in self.check.end(self.source, end_time):
                 self.take()
                 yield
-        self.is_complete = not self.check.is_stopped
+        self.is_complete = not self.is_stopped
 
     def take(self) -> None:
         """Take the verdicts and violations out of the check."""
@@ -231,7 +231,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
     @property
     def known_time(self) -> int | None:
         """No event is below this time; None before the first event, and if none is wanted."""
-        if self.source.clock is None or self.check.is_stopped:
+        if self.source.clock is None or self.is_stopped:
             return None
         return max(self.source.clock, self.source.passed)
 
@@ -268,6 +268,19 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
     def report_end(self) -> None:
         """Mention what the verdicts do not show."""
         report_end(self)
+
+    def open_first(self) -> tuple[str, str] | None:
+        """Return the earliest violation, and the undecided time-points before it, as words.
+
+        None unless only the first violation is wanted, and is not known at the end of the log.
+        """
+        if self.check.open_first is None:
+            return None
+        first, earliest = self.check.open_first
+        return (
+            f"{first.time_stamp}:{first.offset} is false",
+            f"a time-point of time-stamp {earliest}",
+        )
 
     def explain(self, again: Callable[[], Source]) -> None:
         """Explain the first violations; `again` opens the log once more."""

@@ -186,7 +186,8 @@ class Check:
         options: the options of the command line.
         memory: the memory limit of the run.
         times: the log's notation of times, or None if it has the time-stamps.
-        queue: takes the answers instead of the output, until other verdicts have come as far.
+        queue: takes the answers instead of the output, until the verdicts of policies without
+            variables have come as far.
         output: the output, which others write to as well; by default, one of its own.
         key_count: how many columns of keys lines have, which are empty for these policies.
 
@@ -206,6 +207,7 @@ class Check:
     ) -> None:
         self.plan = engine.plan
         self.engine = engine
+        self.has_others = queue is not None
         self.key_count = key_count
         self.options = options
         self.engine.skips_overflows = options.on_error == "skip"
@@ -228,6 +230,7 @@ class Check:
             self.taker if queue is None else queue,
             verdicts=options.verdicts,
             memory=memory,
+            has_others=self.has_others,
         )
 
     def make_output(self, options: Options, times: Times | None) -> Output:
@@ -273,7 +276,7 @@ class Check:
         """Mention what the answers do not show."""
         if self.engine.overflows:
             note(f"{plural(self.engine.overflows, 'value')} left out, as integers overflow")
-        if self.run.open_first is not None:
+        if self.run.open_first is not None and not self.has_others:
             time_stamp, offset = self.run.open_first
             note(
                 f"{time_stamp}:{offset} is violated, but a time-point before it is undecided at "

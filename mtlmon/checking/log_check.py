@@ -348,6 +348,24 @@ class LogCheck:
         return counts + [0] * (len(self.partitions.columns) - len(counts))
 
     @property
+    def clock(self) -> int | None:
+        """No later event is below this time; None before the first event and after the last."""
+        clock = self._feeder.clock
+        return None if clock is None else max(clock, self._feeder.passed)
+
+    @property
+    def first(self) -> FirstViolation | None:
+        """The earliest violation so far, if only the first one is wanted; else None."""
+        first = self._native.first
+        return first if first is not None and first.is_found else None
+
+    @property
+    def earliest_pending(self) -> tuple[int, int] | None:
+        """Time-stamp and offset of the earliest undecided time-point, or None."""
+        earliest = self._earliest_pending()
+        return None if earliest is None else earliest[:2]
+
+    @property
     def open_first(self) -> tuple[FirstViolation, int] | None:
         """The earliest violation so far and the time-stamp of the earliest undecided time-point.
 

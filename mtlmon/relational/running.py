@@ -44,6 +44,8 @@ class RelationalRun:
         verdicts: which answers are wanted. With "first", those of the first time-point with a
             violation; `is_stopped` is set once it is known.
         memory: the memory limit of the run.
+        has_others: whether there are other policies. With "first", the matches of a `find` count
+            only if it is alone.
 
     Attributes:
         is_stopped: whether no more answers are wanted.
@@ -58,6 +60,7 @@ class RelationalRun:
         *,
         verdicts: Wanted = "false",
         memory: MemoryLimit | None = None,
+        has_others: bool = False,
     ) -> None:
         self.engine = engine
         self.is_stopped = False
@@ -71,7 +74,8 @@ class RelationalRun:
         policies = engine.plan.named_policies
         self._widths = array("I", [len(one.variables) for one in policies])
         if verdicts == "first":
-            self._first = FirstAnswers(self._widths, [one.is_find for one in policies])
+            finds = [one.is_find for one in policies]
+            self._first = FirstAnswers(self._widths, finds, has_others=has_others)
             # counts are those up to the event that decides
             engine.pauses_at_found = True
         engine.wants_holding = verdicts in {"all", "boolean", "first"}
@@ -89,12 +93,11 @@ class RelationalRun:
         """
         if self.engine.is_closed:
             return
-        self._advance(keeps_texts=keeps_texts)
-        while len(self.engine.points):
-            if self.is_stopped:
-                self.engine.points.take()
-                return
+        while not self.is_stopped:
             self._advance(keeps_texts=keeps_texts)
+            if not len(self.engine.points):
+                return
+        self.engine.points.take()
 
     def _advance(self, *, keeps_texts: bool) -> None:
         """Take in time-points, at least one if there are any, and hand over the answers."""
@@ -203,6 +206,28 @@ class RelationalRun:
         if self._first is None or self._first.is_decided:
             return None
         return self._first.time_point
+
+    @property
+    def first_point(self) -> tuple[int, int] | None:
+        """Time-stamp and offset of the first violation found, if only that is wanted; or None."""
+        return None if self._first is None else self._first.time_point
+
+    def earliest_open(self) -> tuple[int, int] | None:
+        """Return time-stamp and offset of the first time-point that may be the first violation.
+
+        It is one that is undecided, or the first violation found. None if there is neither.
+        """
+        self.settle()
+        policies = self.engine.plan.named_policies
+        points = [
+            point
+            for number, one in enumerate(policies)
+            if not one.is_find
+            for point in self.engine.waiting_points(number, 1)
+        ]
+        if self.first_point is not None:
+            points.append(self.first_point)
+        return min(points, default=None)
 
     def snapshot(self) -> list[bytes]:
         """Return the state for `restore`; all time-points and answers have been taken."""

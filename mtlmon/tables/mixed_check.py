@@ -20,6 +20,7 @@ from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.tables.checking import TableCheck, log_check_of, shown_messages
+from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.joined_verdicts import JoinedTable
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.relation_check import (
@@ -85,13 +86,19 @@ class MixedCheck(TableCheck):
         verdict_table = VerdictTable(names, keys, events.times, check.messages, facts=facts)
         self._table = JoinedTable(verdict_table)
         self._started: tuple[RelationalRun, RelationRows, RelationsAhead] | None = None
+        self._first: FirstOfBoth | None = None
+        if verdicts == "first":
+            has_keys = any(table is not None for table in events.key_tables)
+            self._first = FirstOfBoth(check, has_keys=has_keys, by_stamp=by_stamp)
         self._batches = self._read(end_time)
 
     @property
     def counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, by the name of the policy.
 
-        Those of policies with variables are known once rows have been read.
+        Those of policies with variables are known once rows have been read. If only the first
+        violation is wanted, the counts of policies that have another one, or none, may include
+        rows that were read with it.
         """
         found = super().counts
         if self._started is not None:
@@ -114,7 +121,9 @@ class MixedCheck(TableCheck):
             ahead = RelationsAhead(made, by_stamp=self._by_stamp)
             engine = RelationalEngine(made, made.texts)
             memory = self.log_check.memory
-            run = RelationalRun(engine, ahead.queue, verdicts=wanted, memory=memory)
+            run = RelationalRun(
+                engine, ahead.queue, verdicts=wanted, memory=memory, has_others=True
+            )
             whole = self.log_check.partitions.columns.index(())
             atoms = table_atoms(made, self._shown)
             rows = RelationRows(
@@ -128,14 +137,25 @@ class MixedCheck(TableCheck):
         try:
             for batch in self.events:
                 run, rows, ahead = self._start()
-                known = ahead.feed(run, rows, batch, check.position)
-                for _ in check.feed(batch, self.events, known):
-                    yield from self._taken(check.position)
+                known: list[int] = []
+                if not run.is_stopped:
+                    known = ahead.feed(run, rows, batch, check.position)
+                if not check.is_stopped:
+                    for _ in check.feed(batch, self.events, known):
+                        yield from self._taken(check.position)
+                if self._first is not None and self._first.look(run):
+                    yield from self._taken()
+                    return
             run, rows, ahead = self._start()
-            for _ in check.end(self.events, end_time):
-                yield from self._taken(check.position)
-            ahead.complete(run, rows)
-            run.end(end_time)
+            if not check.is_stopped:
+                for _ in check.end(self.events, end_time):
+                    yield from self._taken(check.position)
+            if not run.is_stopped:
+                ahead.complete(run, rows)
+            if not run.is_stopped:
+                run.end(end_time)
+            if self._first is not None:
+                self._first.look(run)
             yield from self._taken()
         except MtlmonError:
             # what the events before the error have decided
@@ -147,12 +167,17 @@ class MixedCheck(TableCheck):
     def _taken(self, position: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield what the first events have decided, or all that is known."""
         _, _, ahead = self._start()
+        first = self._first
+        if first is not None and not first.is_known:
+            return
         found = ahead.found(position)
         if self._wanted == "none":
             found.take()
             return
-        yield from self._table.batches(self.log_check.verdicts)
-        yield from self._table.batches(found)
+        if first is None or not first.has_variables:
+            yield from self._table.batches(self.log_check.verdicts)
+        if first is None or first.has_variables:
+            yield from self._table.batches(found)
 
 
 def check_mixed(
@@ -176,11 +201,6 @@ def check_mixed(
         OSError: a file cannot be opened.
     """
     require_local(mode)
-    if verdicts == "first":
-        raise MtlmonError(
-            "verdicts='first' does not work yet for policies with variables beside others: check "
-            "them in two calls"
-        )
     if time_points not in {"row", "stamp"}:
         raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
     refuse_traces(file)

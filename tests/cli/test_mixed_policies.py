@@ -279,7 +279,6 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "rules", "message"),
     [
-        (["--verdicts", "first"], [], "--verdicts first does not work yet for a file with"),
         (["--time-points", "stamp"], [], "--time-points stamp works on tables, but"),
         ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
         (

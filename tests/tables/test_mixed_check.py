@@ -108,7 +108,6 @@ def test_no_verdicts_are_wanted() -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"verdicts": "first"}, "verdicts='first' does not work yet for policies with variables"),
         ({"time_points": "day"}, "time_points is 'row' or 'stamp', not 'day'"),
         ({"mode": "global"}, "mode 'global' is for policies without variables"),
     ],

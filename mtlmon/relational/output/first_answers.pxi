@@ -17,6 +17,7 @@ cdef class FirstAnswers:
     widths: an array of uint32 with the number of variables of each policy.
     finds: for each policy whether it is a find, whose matches do not count, unless there is only
         one policy.
+    has_others: whether there are other policies, without variables.
 
     Attributes:
         found: the violations of the first time-point so far.
@@ -24,14 +25,14 @@ cdef class FirstAnswers:
         is_decided: whether no earlier time-point can be violated.
     """
 
-    def __cinit__(self, widths, finds):
+    def __cinit__(self, widths, finds, *, bint has_others=False):
         cdef uint32_t policy
         self.found = AnswerBlock(widths)
         self.policy_count = self.found.policy_count
         finds = list(finds)
         if len(finds) != self.policy_count:
             raise ValueError("expected a mark for each policy")
-        self.counts_matches = finds == [True]
+        self.counts_matches = finds == [True] and not has_others
         self.decided = <uint64_t *> calloc(self.policy_count + 1, sizeof(uint64_t))
         if self.decided == NULL:
             raise MemoryError("mtlmon: out of memory")

@@ -30,7 +30,9 @@ class AnswerLines:
 class FirstAnswers:
     """Keeps the answers of the first violation."""
 
-    def __init__(self, widths: _Array, finds: Iterable[bool]) -> None: ...
+    def __init__(
+        self, widths: _Array, finds: Iterable[bool], *, has_others: bool = False
+    ) -> None: ...
     @property
     def found(self) -> AnswerBlock: ...
     @property

@@ -1,0 +1,140 @@
+"""The policies with variables of a file that has others, and the output of both."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, cast
+
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.checking.partitions import TraceKeys
+from mtlmon.checking.policy_facts import PolicyFacts
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.relations import Check
+from mtlmon.cli.report import is_terminal
+from mtlmon.tables.relation_check import valuation_table
+from mtlmon.tables.relations_ahead import RelationsAhead
+
+if TYPE_CHECKING:
+    from mtlmon.checking import LogCheck
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.relations import Output
+    from mtlmon.drive.native import VerdictRows
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.stream_values import JsonRowsOutput
+
+    Rows = VerdictRows | AnswerBlock
+    MixedOutput = TextOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
+
+__all__ = ["Part", "mixed_output"]
+
+
+class Part:
+    """The policies with variables.
+
+    Args:
+        engine: evaluates them.
+        analysis: what is known of them.
+        options: the options of the command line.
+        memory: the memory limit of the run.
+        key_count: how many columns of keys the policies without variables have.
+        table: where the rows of all policies are put; None if lines are written.
+        output: writes these rows.
+        times: the log's notation of times, or None if it has the time-stamps.
+
+    Attributes:
+        rows: makes time-points of batches of tables; None if the batches' scanner does.
+        run: the run of the engine.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        analysis: Analysis,
+        options: Options,
+        memory: MemoryLimit,
+        key_count: int,
+        table: JoinedTable | None = None,
+        output: MixedOutput | None = None,
+        times: Times | None = None,
+    ) -> None:
+        self.analysis = analysis
+        self.ahead = RelationsAhead(engine.plan, by_stamp=options.time_points == "stamp")
+        options.verdicts = options.given_verdicts or "false"
+        if table is not None:
+            table.valuations = valuation_table(engine.plan, times, options.verdicts)
+        own = None if table is None else cast("Output", output)
+        self.check = Check(
+            engine, options, memory, queue=self.ahead.queue, output=own, key_count=key_count
+        )
+        self.run = self.check.run
+        options.verdicts = options.given_verdicts or "all"
+        self.rows: RelationRows | None = None
+
+    def feed(self, batch: TextBatch | EventBatch, position: int) -> list[int]:
+        """Check a batch behind so many events; return after how many there are answers."""
+        if self.run.is_stopped:
+            # time-points that have been read already
+            self.run.engine.points.take()
+            return []
+        own = cast("EventBatch | None", None if self.rows is None else batch)
+        return self.ahead.feed(self.run, self.rows, own, position)
+
+    def complete(self) -> None:
+        """Check what is there of the last time-stamp: no more rows of it come."""
+        if not self.run.is_stopped:
+            self.ahead.complete(self.run, self.rows)
+
+    def end(self, end_time: EndTime) -> None:
+        """End the log."""
+        self.complete()
+        if not self.run.is_stopped:
+            self.run.end(end_time)
+
+    def take(self, position: int | None) -> bytes:
+        """Return the lines of the first events, or all."""
+        self.check.taker.put(self.ahead.found(position))
+        return self.check.output.writer.take()
+
+
+def mixed_output(
+    check: LogCheck, source: TableEvents | None, options: Options
+) -> tuple[MixedOutput, JoinedTable | None]:
+    """Return what writes the verdicts of all policies, and the table that it writes, if any.
+
+    Args:
+        check: the check of the policies without variables.
+        source: the tables; None for a text log.
+        options: the options of the command line.
+
+    Raises:
+        Failure: the output is binary, but would go to a terminal.
+    """
+    names = [policy.name for policy in check.policies]
+    keys = None if source is None else TraceKeys(check.partitions, tuple(source.key_tables))
+    if options.output_format == "text" or options.verdicts == "none":
+        return TextOutput(names, keys), None
+    is_parquet = options.output_format == "parquet"
+    if is_parquet and options.output is None and is_terminal(sys.stdout):
+        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+    from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput
+    from mtlmon.tables.verdicts import VerdictTable
+
+    times = None if source is None else source.times
+    facts = PolicyFacts(check.policies)
+    table = JoinedTable(VerdictTable(names, keys, times, check.messages, facts=facts))
+    if options.output_format == "jsonl":
+        return JsonRowsOutput(table), table
+    return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
