@@ -109,6 +109,8 @@ class Options(argparse.Namespace):
     formula: str | None
     # the policy files: none with -e, one, or several with --policy
     formula_files: list[str]
+    # their bytes by name, once they have been read
+    contents: dict[str, bytes]
     log: str
     logs: list[str]
     mode: Literal["local", "global", "naive"]
@@ -236,7 +238,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.constants = dict(options.settings)
     if options.formula is not None and options.policies:
         parser.error("-e and --policy: write the formula to a file, and name that with --policy")
-    options.formula_files = []
+    options.formula_files, options.contents = [], {}
     if options.formula is None:
         if not files and not options.policies:
             parser.error("no formula: name a FORMULA_FILE or give one with -e")

@@ -300,9 +300,10 @@ def unit_of_pattern(pattern: str | None) -> str | None:
 def formula_texts(options: Options) -> list[tuple[str, str]]:
     """Return the texts of the formula or the policy files, and their names in errors."""
     if options.formula is None:
-        from mtlmon.cli.files import read_formula
+        from mtlmon.cli.files import read_content, text_of
 
-        return [(read_formula(name), name) for name in options.formula_files]
+        options.contents = {name: read_content(name) for name in options.formula_files}
+        return [(text_of(content, name), name) for name, content in options.contents.items()]
     try:
         options.formula.encode()
     except UnicodeEncodeError:

@@ -37,7 +37,9 @@ __all__ = [
     "open_log",
     "open_verdicts",
     "position_of_input",
+    "read_content",
     "read_formula",
+    "text_of",
     "texts_of",
 ]
 
@@ -52,15 +54,35 @@ def read_formula(path: str) -> str:
     Raises:
         Failure: the file cannot be read.
     """
+    return text_of(read_content(path), path)
+
+
+def read_content(path: str) -> bytes:
+    """Return the bytes of a formula file.
+
+    Raises:
+        Failure: the file cannot be read.
+    """
     name = "standard input" if path == STANDARD_STREAM else path
     if path == STANDARD_STREAM and sys.stdin is None:
         raise Failure("cannot read standard input: it is closed")
     try:
         with open(STANDARD_INPUT if path == STANDARD_STREAM else path, "rb") as file:
-            return file.read().decode("utf-8-sig")
+            return file.read()
     except OSError as error:
         raise Failure(f"cannot read {name}: {error.strerror}") from None
+
+
+def text_of(content: bytes, path: str) -> str:
+    """Return the text of a formula file that has been read.
+
+    Raises:
+        Failure: it is no text.
+    """
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        name = "standard input" if path == STANDARD_STREAM else path
         raise Failure(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
 
 

@@ -16,9 +16,11 @@ import numpy as np
 
 from mtlmon.checking import TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
+from mtlmon.cli.endings import is_violated
 from mtlmon.cli.explaining import Explanations, check_file
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
+from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
@@ -102,6 +104,7 @@ class Findings:
         self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
         self.inputs = inputs
         self.options = options
+        self.written = WrittenPolicies(file, options) if options.report is not None else None
         self.can_reread = can_reread
         self.collectors = [
             Collector(
@@ -297,12 +300,22 @@ class Findings:
             keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
             key_columns=columns[0] if len(columns) == 1 else (),
             remarks=list(self.remarks(is_interrupted=is_interrupted)),
+            policy_files=policy_files(self.options),
+            settings=settings_of(self.file, self.options),
         )
 
     def policy_report(self, policy: int) -> PolicyReport:
         """Return the results of a policy, with its keys if policies have different ones."""
-        return with_triggered(
-            self.keyed_report(policy), self.check.counts[policy], self.check.triggered[policy]
+        counts, triggered = self.check.counts[policy], self.check.triggered[policy]
+        report = with_triggered(self.keyed_report(policy), counts, triggered)
+        assert self.written is not None
+        declared = self.check.policies[policy]
+        partitions = self.check.partitions
+        return self.written.added_to(
+            report,
+            declared,
+            partitions.columns[partitions.of_policies[policy]],
+            is_violated=is_violated(declared, counts, triggered),
         )
 
     def keyed_report(self, policy: int) -> PolicyReport:

@@ -16,6 +16,7 @@ from mtlmon.cli.findings import (
     save_report,
 )
 from mtlmon.cli.report import plural
+from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
 from mtlmon.cli.signals import REPORT_SECONDS
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.delays import decision_delays
@@ -28,7 +29,6 @@ from mtlmon.reporting import (
     UndecidedTimePoint,
     Violation,
 )
-from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["RelationReport"]
 
 _INTERVALS = 100
-_FORMULA_CHARACTERS = 4000
 LISTED_UNDECIDED = 50
 """The undecided time-points of a policy that a report lists."""
 
@@ -80,6 +79,7 @@ class RelationReport:
         self.file = file
         self.analysis = analysis
         self.options = options
+        self.written = WrittenPolicies(file, options)
         self.inputs = inputs
         self.rows = rows
         self.skipped = skipped
@@ -117,6 +117,8 @@ class RelationReport:
             unit=self.options.resolution or self.options.unit,
             last=None if self.check.run.is_stopped else self.check.run.clock,
             remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
+            policy_files=policy_files(self.options),
+            settings=settings_of(self.file, self.options),
         )
         save_report(ReportData(self.reports(read), run), self.options)
 
@@ -156,7 +158,6 @@ class RelationReport:
         answered, violated = run.answered_points[number], run.found_points[number]
         policy = self.check.plan.named_policies[number]
         declared = self.analysis.policies[number].policy
-        written = str(declared.written)
         histogram = findings.histograms[number]
         undecided = 0 if run.is_stopped else run.point_count - answered
         violations = tuple(
@@ -168,11 +169,11 @@ class RelationReport:
             )
             for one in findings.first[number]
         )
-        return PolicyReport(
+        report = PolicyReport(
             name=policy.name,
             text=declared.text,
             severity=declared.severity,
-            formula=shorten(visible(written), _FORMULA_CHARACTERS),
+            formula="",
             true=answered - violated,
             false=violated,
             undecided=undecided,
@@ -181,6 +182,8 @@ class RelationReport:
             undecided_time_points=tuple(self.undecided(number, undecided)),
             valuations=findings.totals[number] if policy.variables else None,
         )
+        is_violated = not declared.allows(violated, answered)
+        return self.written.added_to(report, declared, is_violated=is_violated)
 
     def undecided(self, policy: int, count: int) -> Iterator[UndecidedTimePoint]:
         """Yield the first time-points of the log that a policy has no answer for.

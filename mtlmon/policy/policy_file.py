@@ -8,6 +8,9 @@ from mtlmon.syntax.bounds import LATER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.policy.declarations import Declaration
     from mtlmon.policy.definitions import Assumption, Policy, Relation, Stream
     from mtlmon.policy.needs import Needs
     from mtlmon.policy.predicates.environment import Environment
@@ -44,6 +47,7 @@ class PolicyFile:
         shown: expressions whose values are shown with violations, by a name that nothing else has.
         text: the text that spans refer to.
         source: the name of the text in errors.
+        declarations: the parts of the text; none if it is not a policy file, or joins several.
         parts: the files that it joins; () for a file by itself.
     """
 
@@ -52,6 +56,7 @@ class PolicyFile:
         "assumptions",
         "atoms",
         "constants",
+        "declarations",
         "event",
         "key",
         "lets",
@@ -87,6 +92,7 @@ class PolicyFile:
         self.streams: dict[str, Stream] = {}
         self.shown: dict[str, Expression] = {}
         self.policies: tuple[Policy, ...] = ()
+        self.declarations: Sequence[Declaration] = ()
         self.parts: tuple[PolicyFile, ...] = ()
         self._environment: Environment | None = None
 

@@ -149,6 +149,8 @@ class FileReader(DeclaredText):
         self.needs_policy = needs_policy
         self.constants = constants
         self.file = PolicyFile(text, source, read_unit(self, unit))
+        # also the one that `split` appends
+        self.file.declarations = self.declarations
         self.named: dict[str, Declaration] = {}
         self.written: dict[str, Formula] = {}
         self.settings = SettingsReader(self)

@@ -21,11 +21,13 @@ the first undecided time-points.
 True
 """
 
+from mtlmon.policy.written import Definition
 from mtlmon.reporting.collector import Collector
 from mtlmon.reporting.data import (
     Explanation,
     KeyCount,
     KeyReport,
+    PolicyFileName,
     PolicyReport,
     ReportData,
     Run,
@@ -38,9 +40,11 @@ from mtlmon.reporting.writing import write_report
 
 __all__ = [
     "Collector",
+    "Definition",
     "Explanation",
     "KeyCount",
     "KeyReport",
+    "PolicyFileName",
     "PolicyReport",
     "ReportData",
     "Run",

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from mtlmon.policy.written import Definition
+
 __all__ = [
     "Explanation",
     "KeyCount",
     "KeyReport",
+    "PolicyFileName",
     "PolicyReport",
     "ReportData",
     "Run",
@@ -47,6 +50,9 @@ class Violation:
         key: the key of its trace, or None if there is only one trace.
         explanation: the explanation, or None if it was not explained.
         valuation: for a policy with variables, their values as text, or None.
+        row: the file and the row that it is about, as in `access.jsonl:1207`, or None.
+        message: what the policy's message says of it, or None.
+        values: values that the policy reads at the time-point, each as a name and a text.
         time_point: the time-stamp and the offset as text.
     """
 
@@ -55,6 +61,9 @@ class Violation:
     key: str | None = None
     explanation: Explanation | None = None
     valuation: str | None = None
+    row: str | None = None
+    message: str | None = None
+    values: Sequence[tuple[str, str]] = ()
 
     @property
     def time_point(self) -> str:
@@ -146,7 +155,7 @@ class PolicyReport:
 
     Attributes:
         name: the name of the policy, or None if a single policy has no name.
-        formula: the text of the formula.
+        formula: the text of the formula, best as its file writes it.
         true: the number of time-points that are true, with those decided by an equivalence.
         false: the number of time-points that are false, likewise.
         undecided: the number of time-points without a verdict.
@@ -161,6 +170,10 @@ class PolicyReport:
         triggered: for an implication, at how many time-points its left side held, if that is known.
         triggered_share: the share of these that violate the policy, from 0 to 1; None if there are
             none, or if operators such as ALWAYS are around the implication.
+        clauses: what else its file says of it, each as a name and a text: ("at most", "5").
+        is_tolerated: whether it may be violated as often as it is.
+        definitions: what the formula uses, directly or by way of others.
+        file: the name of its file, if the report is about several.
         time_points: the number of all time-points.
     """
 
@@ -178,10 +191,27 @@ class PolicyReport:
     severity: str | None = None
     triggered: int | None = None
     triggered_share: float | None = None
+    clauses: Sequence[tuple[str, str]] = ()
+    is_tolerated: bool = False
+    definitions: Sequence[Definition] = ()
+    file: str | None = None
 
     @property
     def time_points(self) -> int:
         return self.true + self.false + self.undecided
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFileName:
+    """A policy file of a run.
+
+    Attributes:
+        name: its name.
+        revision: the first digits of the SHA-256 of its bytes.
+    """
+
+    name: str
+    revision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +234,8 @@ class Run:
         keys: the number of keys, if all policies have the same.
         key_columns: the columns that form the keys, if all policies have the same.
         remarks: sentences about the run.
+        policy_files: the policy files.
+        settings: other facts that verdicts depend on, each as a name and a text.
         version: the version of mtlmon.
     """
 
@@ -222,6 +254,8 @@ class Run:
     keys: int | None = None
     key_columns: Sequence[str] = ()
     remarks: Sequence[str] = ()
+    policy_files: Sequence[PolicyFileName] = ()
+    settings: Sequence[tuple[str, str]] = ()
     version: str = __version__
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.reporting.chart import Chart
+from mtlmon.reporting.chart import Bar, Chart
 from mtlmon.reporting.clock import Clock, counts_from_1970
 from mtlmon.support.extras import load_extra
 from mtlmon.syntax.report import shorten, visible
@@ -27,6 +27,7 @@ _SCRIPT = "report.js"
 
 _TEXT_CHARACTERS = 300
 _NAME_CHARACTERS = 120
+_WRITTEN_CHARACTERS = 4000
 # How many violations without an explanation are shown before the reader unfolds the rest.
 _SHOWN = 20
 
@@ -79,7 +80,12 @@ def _environment() -> Any:
     )
     markup = load_extra("markupsafe", "report").Markup
     environment.filters.update(
-        number="{:,}".format, plain=_plain, plural=_plural, name=_name, trusted=markup
+        number="{:,}".format,
+        plain=_plain,
+        written=_written,
+        plural=_plural,
+        name=_name,
+        trusted=markup,
     )
     return environment
 
@@ -100,6 +106,7 @@ class _Status:
 
 _VIOLATED = _Status("violated", "✗", "false")
 _HOLDS = _Status("holds", "✓", "true")
+_TOLERATED = _Status("tolerated", "✓", "open")
 _OPEN = _Status("no violation so far", "…", "open")
 _NOTHING = _Status("no events", "–", "none")
 
@@ -113,6 +120,24 @@ class _Section:
         self.name = "Policy" if policy.name is None else _plain(policy.name, _NAME_CHARACTERS)
         self.status = _status(policy)
         self.chart = None if policy.timeline is None else Chart(policy.timeline, clock)
+        self._first_of_bar: dict[int, int] = {}
+        if policy.timeline is not None:
+            start, width = policy.timeline.start, policy.timeline.width
+            for index, violation in enumerate(policy.violations, 1):
+                self._first_of_bar.setdefault((violation.time_stamp - start) // width, index)
+
+    def listed_in(self, bar: Bar) -> str | None:
+        """The identifier of the first violation of an interval, if that is listed."""
+        index = self._first_of_bar.get(bar.index)
+        return None if index is None else f"{self.identifier}-violation-{index}"
+
+    @property
+    def clauses(self) -> list[tuple[str, str]]:
+        """What is said of the policy in a few words each."""
+        policy = self.policy
+        severity = [] if policy.severity is None else [("severity", policy.severity)]
+        file = [] if policy.file is None else [("file", policy.file)]
+        return [*severity, *policy.clauses, *file]
 
     @property
     def shares(self) -> list[tuple[_Status, int, float]]:
@@ -136,7 +161,7 @@ class _Section:
 
 def _status(policy: PolicyReport) -> _Status:
     if policy.false:
-        return _VIOLATED
+        return _TOLERATED if policy.is_tolerated else _VIOLATED
     if policy.undecided:
         return _OPEN
     return _HOLDS if policy.true else _NOTHING
@@ -147,11 +172,15 @@ def _outcome(data: ReportData) -> tuple[_Status, str]:
     statuses = [_status(policy) for policy in data.policies]
     violated = statuses.count(_VIOLATED)
     if violated:
-        found = _plural(sum(policy.false for policy in data.policies), "violation")
+        false = [policy.false for policy in data.policies if _status(policy) is _VIOLATED]
+        found = _plural(sum(false), "violation")
         if len(statuses) == 1:
             return _VIOLATED, f"The policy is violated: {found}."
         verb = "is" if violated == 1 else "are"
         return _VIOLATED, f"{violated:,} of {len(statuses):,} policies {verb} violated: {found}."
+    if _TOLERATED in statuses:
+        found = _plural(sum(policy.false for policy in data.policies), "violation")
+        return _TOLERATED, f"No policy is violated more often than it may be: {found}."
     if _OPEN in statuses:
         count = sum(policy.undecided for policy in data.policies)
         verb = "is" if count == 1 else "are"
@@ -182,6 +211,10 @@ def _times(data: ReportData) -> Iterator[int]:
 def _facts(run: Run, clock: Clock) -> Iterator[tuple[str, str]]:
     if run.inputs:
         yield "Input" if len(run.inputs) == 1 else "Inputs", ", ".join(map(_plain, run.inputs))
+    for one in run.policy_files:
+        yield "Policy file", f"{_plain(one.name)}, revision {one.revision}"
+    for name, value in run.settings:
+        yield name, _plain(value)
     if run.command is not None:
         yield "Command", _plain(run.command, 2000)
     if run.rows is not None:
@@ -224,6 +257,12 @@ def _end_words(end_time: int | str, clock: Clock) -> str:
 def _plain(text: str, characters: int = _TEXT_CHARACTERS) -> str:
     """The text as one line of printable characters, without its middle if it is very long."""
     return shorten(visible(" ".join(text.split("\n"))), characters)
+
+
+def _written(text: str) -> str:
+    """Text of a policy file: its lines, with printable characters only."""
+    lines = (visible(line.expandtabs(4)) for line in text.split("\n"))
+    return shorten("\n".join(lines), _WRITTEN_CHARACTERS)
 
 
 def _name(key: str | None) -> str:

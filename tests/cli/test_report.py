@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 import signal
@@ -60,6 +61,40 @@ def test_a_pipe(tmp_path: Path) -> None:
     assert "3 violations" in text
     assert "Nothing is explained, as the log could not be read a second time." in text
     assert report.read_text(encoding="utf-8").count("<svg") == 1
+
+
+def test_policies_are_shown_as_they_are_written(tmp_path: Path) -> None:
+    report, log, policies = (tmp_path / name for name in ("report.html", "log.csv", "cars.mtl"))
+    content = (
+        b"\xef\xbb\xbfunit s\nkey car\nconst limit = 100  # km/h\natom fast = speed > limit\n"
+        b'policy slow "Nobody is fast" at most 2 severity high: ONCE[0,7d] (NOT fast)\n'
+        b"policy never on every 1m: TRUE\n"
+    )
+    policies.write_bytes(content)
+    log.write_text("ts,car,speed\n0,a,130\n1,b,90\n1,b,130\n2,c,130\n", encoding="utf-8")
+    arguments = ("--verdicts", "none", "--set", "limit=120", str(policies), str(log))
+    assert run("--report", str(report), *arguments).status == 0
+    text = words(report)
+    assert "No policy is violated more often than it may be: 2 violations." in text
+    assert (
+        "slow ✓ tolerated Nobody is fast ONCE[0,7d] (NOT fast) "
+        "severity high violations at most 2 per car "
+        "Definitions const limit = 100 set to 120 atom fast = speed > limit ✗ false 2 "
+    ) in text
+    assert " TRUE per car on every 1m " in text
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    assert f"Policy file {policies}, revision {digest} Unit s Constants limit=120 Command" in text
+
+
+def test_several_policy_files(log: Path, tmp_path: Path) -> None:
+    report, one, two = (tmp_path / name for name in ("report.html", "one.mtl", "two.mtl"))
+    one.write_text("let a = request\npolicy x: NOT a", encoding="utf-8")
+    two.write_text("let a = tick\npolicy x: NOT a", encoding="utf-8")
+    options = ("--policy", str(one), "--policy", str(two), "--report", str(report))
+    assert run(*options, "--verdicts", "none", str(log)).status == 1
+    text = words(report)
+    assert f"one:x ✗ violated NOT a file {one} Definitions let a = request " in text
+    assert f"two:x ✗ violated NOT a file {two} Definitions let a = tick " in text
 
 
 def test_an_interrupted_run(tmp_path: Path) -> None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import mtlmon
-from mtlmon.reporting import Collector, PolicyReport, ReportData, Run
+from mtlmon.reporting import (
+    Collector,
+    Definition,
+    PolicyFileName,
+    PolicyReport,
+    ReportData,
+    Run,
+)
 from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
@@ -69,7 +77,23 @@ def keyed_policy() -> PolicyReport:
         collector.explain(
             time_stamp, offset, key, mtlmon.explain(POLICY, events[:200], (time_stamp, offset))
         )
-    return collector.report(HOSTILE + [f"session-{number}" for number in range(50)])
+    report = collector.report(HOSTILE + [f"session-{number}" for number in range(50)])
+    row = f"{HOSTILE[0]}{'very' * 30}.csv:7"
+    values = [(HOSTILE[1], HOSTILE[2]), ("p99", "0.25"), ("unbroken" * 9, "unbroken" * 9)]
+    violations = [
+        replace(one, row=row, message=HOSTILE[3], values=values) for one in report.violations
+    ]
+    return replace(
+        report,
+        violations=tuple(violations),
+        clauses=[("violations", "at most 5"), ("per", HOSTILE[0]), ("on", "unbroken" * 9)],
+        definitions=[
+            Definition("const", "limit", "const limit = 5", "set to 7"),
+            Definition("atom", "request", f'atom request = path = "{HOSTILE[2]}"\n  or x\x00'),
+            Definition("stream", "long", f"stream long = {'unbroken' * 40}"),
+        ],
+        file="<b>policies.mtl</b>",
+    )
 
 
 def plain_policy(formula: str, number: int, name: str | None = None) -> PolicyReport:
@@ -107,5 +131,7 @@ def everything(unit: str | None = "s") -> ReportData:
         keys=60,
         key_columns=["session", "<u>host</u>"],
         remarks=["Skipped 2 rows that could <not> be used."],
+        policy_files=[PolicyFileName("<b>policies.mtl</b>", "0123456789ab")],
+        settings=[("Constants", "limit=<7>")],
     )
     return ReportData(policies, run, title="Service & <policies>")

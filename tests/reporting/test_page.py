@@ -137,6 +137,7 @@ def test_outcomes() -> None:
     holds = PolicyReport(name="a", formula="p", true=5, false=0, undecided=0)
     open_ = PolicyReport(name="b", formula="p", true=5, false=0, undecided=1)
     violated = PolicyReport(name="c", formula="p", true=0, false=2, undecided=0)
+    tolerated = replace(violated, false=1, is_tolerated=True)
     nothing = PolicyReport(name="d", formula="p", true=0, false=0, undecided=0)
     sentences = {
         (): "There were no events to judge.",
@@ -146,6 +147,8 @@ def test_outcomes() -> None:
         (holds, open_): "No violation so far; 1 verdict is still open.",
         (violated,): "The policy is violated: 2 violations.",
         (holds, violated, open_): "1 of 3 policies is violated: 2 violations.",
+        (tolerated,): "No policy is violated more often than it may be: 1 violation.",
+        (tolerated, violated): "1 of 2 policies is violated: 2 violations.",
         (violated, violated): "2 of 2 policies are violated: 4 violations.",
     }
     for policies, sentence in sentences.items():

@@ -38,6 +38,7 @@ for (const figure of document.querySelectorAll("figure.timeline")) {
   const reader = figure.querySelector(".reader");
   const slider = reader.querySelector("input");
   const output = reader.querySelector("output");
+  const link = reader.querySelector("a");
   const bars = new Map();
   const words = new Map();
   for (const bar of figure.querySelectorAll(".bar")) {
@@ -49,6 +50,9 @@ for (const figure of document.querySelectorAll("figure.timeline")) {
     const text = words.get(index) ?? "no violations in this step";
     output.textContent = text;
     slider.setAttribute("aria-valuetext", text);
+    const target = bars.get(index)?.closest("a")?.getAttribute("href");
+    link.hidden = !target;
+    if (target) link.href = target;
   };
   const choose = (index) => {
     chosen?.classList.remove("chosen");
@@ -67,6 +71,19 @@ for (const figure of document.querySelectorAll("figure.timeline")) {
   reader.hidden = false;
   tell(slider.value);
 }
+
+// Unfold the violation that a link leads to.
+const reveal = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target?.closest(".violations")) return;
+  const own = target.querySelector(":scope > details");
+  if (own) own.open = true;
+  for (let each = target.closest("details"); each; each = each.parentElement.closest("details"))
+    each.open = true;
+  target.scrollIntoView();
+};
+addEventListener("hashchange", reveal);
+reveal();
 
 // Unfold everything for printing.
 let unfolded = [];
