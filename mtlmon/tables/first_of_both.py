@@ -33,12 +33,15 @@ class FirstOfBoth:
     def __init__(self, check: LogCheck, *, has_keys: bool, by_stamp: bool) -> None:
         self._check = check
         self._has_keys = has_keys
+        self._has_common_points = not by_stamp
         self._parts = 1 if has_keys or by_stamp else 2
         self.is_known = False
         self.has_variables = False
 
     def look(self, run: RelationalRun) -> bool:
-        """Return whether the first violation is known, when both kinds have seen the same events.
+        """Return whether the first violation is known, after a batch.
+
+        The policies with variables may have seen rows of later batches, too.
 
         Args:
             run: the policies with variables, of which the first violation is wanted.
@@ -70,6 +73,10 @@ class FirstOfBoth:
         if not run.is_stopped or run.first_point is None:
             return False
         point = run.first_point
+        is_behind = self._has_common_points and self._check.position < run.point_count
+        if is_behind and not self._check.is_stopped:
+            # the others have not seen the rows that it took
+            return False
         clock = self._check.clock
         if self._has_keys and clock is not None and clock <= point[0]:
             # another row of the time-stamp may still violate one without variables

@@ -202,6 +202,15 @@ def test_policies_without_variables_come_first_at_a_time_point(
     assert command("--verdicts", "first", rules, log).output == "known\t1:0 false (x=a)\n"
 
 
+def test_pieces_of_a_block_are_seen_one_after_another(command: Command, tmp_path: Path) -> None:
+    """Where there are many ticks between rows, those with variables have seen all rows before."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    ticks = "policy alive on every 1: count[0,2](ask) < 9"
+    rules.write_text(f"{ticks}\npolicy known: p(x) IMPLIES q(x)\npolicy quiet: NOT ask\n")
+    log.write_text("@1 q(a)\n@200000 ask p(a)\n")
+    assert command("--verdicts", "first", rules, log).output == "quiet\t200000:0 false\n"
+
+
 def test_a_lone_find_is_no_violation(command: Command, tmp_path: Path) -> None:
     rules, log = tmp_path / "rules.mtl", tmp_path / "log"
     rules.write_text("find some: p(x)\npolicy quiet: NOT ask\n")
