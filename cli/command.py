@@ -19,6 +19,7 @@ from mtlmon.cli.failure import (
 )
 from mtlmon.cli.option_rules import check_text_options
 from mtlmon.cli.parser import STANDARD_STREAM
+from mtlmon.cli.recognition import format_advice, recognise_input
 from mtlmon.cli.report import is_for_people
 from mtlmon.errors import FormulaError, LogError, MtlmonError
 
@@ -177,8 +178,6 @@ def settle_format(options: Options) -> None:
     if options.explain_formula or options.logs != [STANDARD_STREAM]:
         return
     if options.format is None and options.pattern is None:
-        from mtlmon.cli.recognition import recognise_input
-
         recognise_input(options)
 
 
@@ -291,7 +290,7 @@ def unit_of_pattern(pattern: str | None) -> str | None:
     """
     if pattern is None:
         return None
-    from mtlmon.tables.formats.ready_patterns import ready_pattern
+    from mtlmon.support.ready_patterns import ready_pattern
 
     ready = ready_pattern(pattern)
     return None if ready is None or ready.time is None else "s"
@@ -353,7 +352,7 @@ def adopt_settings(file: PolicyFile, options: Options) -> None:
                 if value and not options.explain_formula:
                     raise Failure(
                         f"{source} declares the {name} of a table, but the log is read as text: "
-                        "add its format, for instance --format csv, or --pattern"
+                        f"{format_advice(options)}"
                     )
         return
     options.time = options.time or file.time

@@ -6,6 +6,7 @@ import argparse
 
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.recognition import format_advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ def check_text_options(options: Options) -> None:
         if value:
             log = "standard input" if options.log == STANDARD_STREAM else options.log
             raise Failure(
-                f"{name} works on tables, but {log} is read as a text log: add the format, for "
-                "instance --format csv (see mtlmon --help)"
+                f"{name} works on tables, but {log} is read as a text log: "
+                f"{format_advice(options)} (see mtlmon --help)"
             )
     if len(options.logs) > 1:
         logs = ", ".join(options.logs)
@@ -147,8 +148,8 @@ def require_no_keys(check: LogCheck, file: Formula | PolicyFile, options: Option
                 name = part.source
                 break
         raise Failure(
-            f"{name} divides the log by the column {column}, but the log is read as text: add its "
-            "format, for instance --format csv"
+            f"{name} divides the log by the column {column}, but the log is read as text: "
+            f"{format_advice(options)}"
         )
 
 
@@ -172,8 +173,8 @@ def require_no_columns(file: PolicyFile, options: Options, *, of_streams: bool =
         meant = next((f"; {hints[name]}" for name in columns if name in hints), "")
         source = part.source if file.parts else options.formula_name
         raise Failure(
-            f"{source} uses columns of a table, but the log is read as text: add its format, for "
-            f"instance --format csv{meant}"
+            f"{source} uses columns of a table, but the log is read as text: "
+            f"{format_advice(options)}{meant}"
         )
 
 

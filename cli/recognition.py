@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mtlmon.cli.failure import Failure
+from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.support.standard_input import input_name, look_at_input
 from mtlmon.support.table_formats import compression_of
 
@@ -12,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
 
-__all__ = ["recognise_input"]
+__all__ = ["format_advice", "recognise_input"]
 
 # How much is looked at for the first line.
 LINE_BYTES = 1 << 16
@@ -40,6 +42,33 @@ def recognise_input(options: Options) -> None:
     except OSError as error:
         raise Failure(f"cannot read {input_name()}: {error.strerror}") from None
     options.format = format_of(begin) or "text"
+
+
+def format_advice(options: Options) -> str:
+    """What to add to the options so that the log is a table, by its first line."""
+    from mtlmon.text.formats import guess_format
+
+    try:
+        if options.log == STANDARD_STREAM:
+            begin = look_at_input(is_enough, LINE_BYTES)
+        else:
+            begin = first_bytes(options.log)
+    except OSError:
+        begin = b""
+    guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None
+    if guess is not None and guess.format is not None:
+        return f"add --format {guess.format} ({guess.words})"
+    if guess is not None and guess.pattern is not None:
+        return f"add --pattern {guess.pattern}, which its first line fits"
+    return "add its format, for instance --format csv"
+
+
+def first_bytes(path: str) -> bytes:
+    """Return the beginning of a file; nothing of a pipe, which is read only once."""
+    if not os.path.isfile(path):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(LINE_BYTES)
 
 
 def is_enough(begin: bytes) -> bool:

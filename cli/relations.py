@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
+from mtlmon.cli.recognition import format_advice
 from mtlmon.cli.report import (
     absent_atoms,
     broken_rows,
@@ -138,16 +139,14 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
         if name in file.atoms:
             raise Failure(
                 f"{visible(name)} is computed, which policies with variables cannot read on a text "
-                f"log yet: let the log have {visible(name)}, or add its format, for instance "
-                "--format csv"
+                f"log yet: let the log have {visible(name)}, or {format_advice(options)}"
             )
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
             where = source_at(file.text, relation.place, options.formula_name)
             raise Failure(
                 f"{where} says which rows of a table are rows of {relation.name}, but the "
-                "log is read as text: add its format, for instance --format csv, or leave out the "
-                "condition"
+                f"log is read as text: {format_advice(options)}, or leave out the condition"
             )
 
 

@@ -86,7 +86,7 @@ def open_tables(
         pattern: instead of a format, a regular expression for the lines of text files, of which
             the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
             a line. Lines that do not match are no rows. The names in
-            `mtlmon.tables.formats.ready_patterns` stand for patterns for well-known logs, with
+            `mtlmon.support.ready_patterns` stand for patterns for well-known logs, with
             their columns and formats of times: "nginx", "apache", "combined" and "common" (access
             logs of both), "nginx_error", "syslog", "sshd", or "syslog:2024" and "sshd:2024" for
             a log that begins in 2024 and whose times have no year. The columns of "logfmt" are

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from mtlmon.support.ready_patterns import fitting_pattern
+
 __all__ = ["Guess", "guess_format"]
 
 
@@ -14,12 +16,14 @@ class Guess(NamedTuple):
     Attributes:
         words: the end of a message about the line.
         format: the matching table format, as named in options; None if there is none.
+        pattern: the name of the matching pattern for lines; None if there is none.
         advice: what to do on the command line, if the format alone does not tell.
     """
 
     words: str
     format: str | None = None
     advice: str | None = None
+    pattern: str | None = None
 
 
 _MAGIC = {
@@ -82,4 +86,7 @@ def guess_format(line: bytes, number: int) -> Guess | None:
         return _JSON
     if text.startswith(b"[") and text[1:].lstrip()[:1] in (b"", b"{"):
         return _JSON_ARRAY
+    if pattern := fitting_pattern(text.decode(errors="replace")):
+        advice = f"read its lines with --pattern {pattern}"
+        return Guess(_OTHER_LOG.words, None, advice, pattern)
     return _OTHER_LOG if _SYSLOG.match(text) else None

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.support.ready_patterns import MONTHS, READY
 from mtlmon.tables import check_tables, open_tables
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.formats.pairs import pair_names, pair_values
-from mtlmon.tables.formats.ready_patterns import MONTHS, READY
 from mtlmon.tables.formats.years import YearCounter
 from tests.cli.process import Ended, Live, mtlmon
 

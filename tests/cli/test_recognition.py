@@ -181,3 +181,27 @@ def test_what_has_been_looked_at_is_given_back_in_pieces(monkeypatch: pytest.Mon
         assert not has_begun(STANDARD_INPUT + 1) and take_begin(STANDARD_INPUT + 1) == b""
         found += block[: read_ready(STANDARD_INPUT, memoryview(block))]
     assert found == b"@1 p\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "advice"),
+    [
+        ('::1 - - [01/May/2024:12:00:00 +0000] "GET / HTTP/1.1" 200 5\n', "--pattern combined, "),
+        ("ts,size\n1,5\n", "--format csv (this looks like the header of a CSV file)"),
+        ('{"ts": 1, "size": 5}\n', "--format jsonl (this looks like JSON)"),
+        ("@1 p\n", "its format, for instance --format csv"),
+        ("", "its format, for instance --format csv"),
+        ("hello\n", "its format, for instance --format csv"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [["-e", "size > 4"], ["--key", "size", "-e", "p"]])
+def test_errors_say_how_to_read_a_log(
+    arguments: list[str], log: str, advice: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.log"
+    path.write_text(log)
+    done = mtlmon(*arguments, path)
+    assert (done.status, done.output) == (2, "")
+    assert f" is read as {'a text log' if '--key' in arguments else 'text'}: add {advice}" in (
+        done.errors
+    )

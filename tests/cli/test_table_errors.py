@@ -49,12 +49,12 @@ FILES = {
 SKIP = "; --on-error skip leaves such rows out"
 CASES = [
     # options
-    ("-e p --key user x.log", "--key works on tables, but x.log is read as a text log: add the "
+    ("-e p --key user x.log", "--key works on tables, but x.log is read as a text log: add its "
      "format, for instance --format csv (see mtlmon --help)"),
     ("-e p --event-separator ; x.log", "--event-separator works on tables, but x.log is read as a "
-     "text log: add the format, for instance --format csv (see mtlmon --help)"),
+     "text log: add its format, for instance --format csv (see mtlmon --help)"),
     ("--time-points stamp find.mtl x.log", "--time-points stamp works on tables, but x.log is read "
-     "as a text log: add the format, for instance --format csv (see mtlmon --help)"),
+     "as a text log: add its format, for instance --format csv (see mtlmon --help)"),
     ("-e p --event-separator ; log.csv", "--event-separator needs the column of event names: add "
      "--event COLUMN (see mtlmon --help)"),
     ("-e p --unit s --resolution ms log.csv", "--unit s and --resolution ms contradict each other: "
@@ -213,7 +213,7 @@ def test_streams_that_cannot_be_used() -> None:
     assert done == Ended(2, "", f"mtlmon: {message}\n")
     done = mtlmon("--key", "user", "-e", "p", log="@1 p\n")
     message = (
-        "--key works on tables, but standard input is read as a text log: add the format, for "
+        "--key works on tables, but standard input is read as a text log: add its format, for "
         "instance --format csv (see mtlmon --help)"
     )
     assert done == Ended(2, "", f"mtlmon: {message}\n")

@@ -42,6 +42,24 @@ def test_what_a_line_looks_like(line: bytes, words: str, table_format: str | Non
     assert (guess.format is None) is (guess.advice is not None)
 
 
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        (b'192.0.2.7 - - [01/May/2024:12:00:00 +0000] "GET / HTTP/1.1" 200 5', "combined"),
+        (b"2024/05/01 12:00:00 [error] 5#6: *7 open() failed", "nginx_error"),
+        (b"Nov 22 10:00:01 host cron[1]: x", "syslog"),
+        (b"2024-05-01T12:00:00Z INFO x", None),
+        (b"ts,user", None),
+    ],
+)
+def test_patterns_for_well_known_logs(line: bytes, pattern: str | None) -> None:
+    guess = guess_format(line, 1)
+    assert guess is not None
+    assert guess.pattern == pattern
+    if pattern is not None:
+        assert guess.advice == f"read its lines with --pattern {pattern}"
+
+
 @pytest.mark.parametrize("line", [b"", b"p q", b"hello, world!", b"1 p", b"# a", b"[warn] x"])
 def test_other_lines_are_left_alone(line: bytes) -> None:
     assert guess_format(line, 1) is None

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.support.ready_patterns import NAMES, fitting_pattern, ready_pattern
 from mtlmon.tables.formats.pairs import pair_names, pair_values
-from mtlmon.tables.formats.ready_patterns import NAMES, fitting_pattern, ready_pattern
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
 from mtlmon.tables.formats.years import YearCounter
 

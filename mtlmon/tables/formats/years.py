@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.tables.formats.ready_patterns import MONTHS
+from mtlmon.support.ready_patterns import MONTHS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
