@@ -259,7 +259,7 @@ def _of_moving(task: KernelTask | MachineTask) -> list[Obstacle]:
 
 def _of_machine(task: MachineTask) -> list[Obstacle]:
     """Say why streams that read themselves do not rest."""
-    kernels = [one for one in task.kernels if not one.keeps_one_value] or task.kernels
+    kernels = [one for one in task.kernels if not one.can_rest] or task.kernels
     return [Obstacle(f"a stream reads itself by {one.node}", one.node) for one in kernels]
 
 

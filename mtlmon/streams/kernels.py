@@ -170,9 +170,15 @@ class Kernel:
         return [self.native] if self.counter is None else [self.native, self.counter]
 
     @property
-    def keeps_one_value(self) -> bool:
-        """Whether the last value is all that is remembered, whatever the time is."""
-        return self.node.operator is ops.LAST and self.extent.distance == 1
+    def can_rest(self) -> bool:
+        """Whether the state stays as it is where the same value comes again and again.
+
+        It may change for as long as `extent.lower` after another value came.
+        """
+        operator = self.node.operator
+        return operator in {ops.AT, ops.HOLD} or (
+            operator is ops.LAST and self.extent.distance == 1
+        )
 
     @property
     def settling_age(self) -> int | None:

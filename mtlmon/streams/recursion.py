@@ -193,10 +193,11 @@ class Recursion(MachineCode):
             for (begin, period), end in zip(self._sections, ends, strict=True)
         ]
         results = [self._results[member.column] for member in self._members]
-        can_rest = len(points) == 1 and points[0] > ROWS and self._has_one_state
-        if can_rest:
-            for number in range(len(self._memories)):
-                results += self._found[number], self._kept[number]
+        can_rest = len(points) == 1 and points[0] > ROWS
+        can_rest = can_rest and all(kernel.can_rest for kernel in self._kernels)
+        changing = self._changing() if can_rest else []
+        for number in changing:
+            results += self._found[number], self._kept[number]
         machine = native.Machine(
             self._code,
             self._register_count,
@@ -225,7 +226,7 @@ class Recursion(MachineCode):
                 nodes,
                 self._texts,
                 points[0],
-                len(self._memories) if can_rest else None,
+                len(changing) if can_rest else None,
             )
         return JointMachineTask(
             machine,
@@ -239,13 +240,13 @@ class Recursion(MachineCode):
             of_kernels,
         )
 
-    @property
-    def _has_one_state(self) -> bool:
-        """Whether each memory keeps one value, whatever the time is."""
-        return all(
-            memory.node.operator is ops.LAST and memory.extent.distance == 1
-            for memory in self._memories
-        )
+    def _changing(self) -> list[int]:
+        """The memories whose values tell when the state of any memory changes."""
+        return [
+            number
+            for number, memory in enumerate(self._memories)
+            if memory.node.operator is ops.LAST
+        ]
 
     def _infer(self) -> None:
         """Find the kinds, from those of constants and columns on, until they stay the same.
@@ -294,6 +295,12 @@ class Recursion(MachineCode):
                 nothing = self._constant(None)
                 register = self._new("if", member.value, registers[1], register, nothing)
             self._results[member.column] = register
+        for number, memory in enumerate(self._memories):
+            if memory.node.operator is ops.LAST and memory.column not in self._results:
+                # no value needs it: it only tells when other memories change
+                deferred[number] = None
+                self._enter(memory.period)
+                self._results[memory.column] = self._get(number)
         puts: list[tuple[int, int]] = []
         while len(puts) < len(deferred):
             number = list(deferred)[len(puts)]
@@ -419,6 +426,7 @@ class MachineTask:
         reads: the names of the columns that it takes.
         can_rest: whether the streams stay as they are once a tick has left the state as it was,
             until other columns change. `changed` says which ticks did not.
+        linger: for how long the streams may go on to change after a tick that changed the state.
     """
 
     def __init__(
@@ -437,6 +445,7 @@ class MachineTask:
         self.argument_periods = [period] * len(kernels)
         self.reads = tuple(port.name for port in inputs)
         self.can_rest = memories is not None
+        self.linger = max((kernel.extent.lower for kernel in kernels), default=0)
         self._memories = memories or 0
         self._changed = np.zeros(0, np.bool_)
         self._machine = machine

@@ -6,24 +6,30 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.columns import column_type
-from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.policy.templates import OF_INSTANCES
 from mtlmon.streams.declarations import NAMED, error_at
 from mtlmon.streams.dependencies import present_order
+from mtlmon.streams.kernels import Extent
 from mtlmon.streams.layer_columns import Placed, read
 from mtlmon.streams.recursion import Member, Memory, Recursion
+from mtlmon.streams.waiting import chosen_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Declarations, Name
     from mtlmon.streams.dependencies import Need
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
+
+# A value up to so many ticks ago is that many values of the tick before.
+_MOST_STEPS = 8
 
 
 class RecursionPlacer:
@@ -65,7 +71,7 @@ class RecursionPlacer:
             self._refuse([name.name for name in rest], where)
         own = {name: f"{self._columns.prefix}own {number}" for number, name in enumerate(order)}
         members: list[Member] = []
-        memories: dict[tuple[int, int, Expression], Memory] = {}
+        memories = Memories(self._columns.prefix)
         layer = 0
         for name in order:
             layer = max(layer, self._placer.instances.first_layer(name.period))
@@ -78,11 +84,10 @@ class RecursionPlacer:
             on = replaced[1] if len(replaced) > 1 else None
             members.append(Member(own[name], replaced[0], on, parts, name.period))
 
-        found = [*memories.values()]
         try:
             recursion = Recursion(
                 members,
-                found,
+                memories.all,
                 self._columns.schema,
                 self._column_periods,
                 self._columns.kinds,
@@ -106,7 +111,7 @@ class RecursionPlacer:
         part: Predicate,
         period: int,
         own: Mapping[Name, str],
-        memories: dict[tuple[int, int, Expression], Memory],
+        memories: Memories,
     ) -> tuple[Expression, int]:
         """Replace what does not depend on a group by columns, and its memories likewise.
 
@@ -154,12 +159,8 @@ class RecursionPlacer:
                 operands = tuple(over_columns(operand, inner) for operand in node.operands)
                 found = Expression(node.operator, operands, node.value, node.span)
                 if node.operator in MEMORY:
-                    key = points, inner, found
-                    if key not in memories:
-                        column = f"{self._columns.prefix}kept {len(memories)}"
-                        extent = self._declared.extent(node, part)
-                        memories[key] = Memory(column, node, extent, found, part, points, inner)
-                    found = read(memories[key].column, node)
+                    extent = self._declared.extent(node, part)
+                    found = memories.column(node, extent, found, part, points, inner)
                 replaced[id(node), points] = found
         return over_columns(part.expression, period), layer
 
@@ -179,3 +180,66 @@ class RecursionPlacer:
             message = f"streams {', '.join(names)} need each other at the same {where}"
         hint = f"write {names[0]}.last(or: 0) for the value at an earlier {where}"
         raise error_at(predicate, predicate.expression, message, hint)
+
+
+class Memories:
+    """The aggregates and offsets of a group, written so that streams at ticks can rest.
+
+    A stream rests when a tick leaves its state as it was, which is easily seen where all memories
+    keep one value: `.last()`. So `x.last(3)` becomes `x.last().last().last()`, where the last two
+    only take a value at ticks where x has one. Beside `x.at(-1m)` there is `x.last()`, which tells
+    at which ticks x changes.
+
+    Args:
+        prefix: what the names of columns begin with.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._found: dict[tuple[int, int, Expression], Memory] = {}
+
+    @property
+    def all(self) -> list[Memory]:
+        """The memories, each after those in its argument."""
+        return [*self._found.values()]
+
+    def column(
+        self,
+        node: Expression,
+        extent: Extent,
+        whole: Expression,
+        origin: Predicate,
+        period: int,
+        argument_period: int,
+    ) -> Expression:
+        """Add a memory, if it is new, and return what reads its results; see `Memory`."""
+        (argument,) = whole.operands or (whole,)
+        is_at_ticks = period == argument_period > ROWS
+        if is_at_ticks and node.operator in {ops.AT, ops.HOLD}:
+            self._last(node, argument, None, origin, period)
+        if is_at_ticks and node.operator is ops.LAST and 1 < extent.distance <= _MOST_STEPS:
+            has_value = Expression(ops.IS_NOT_NULL, (argument,), None, argument.span)
+            value = argument
+            for _ in range(extent.distance - 1):
+                before = self._last(node, value, None, origin, period)
+                value = chosen_value(has_value, before, None)
+            return self._last(node, value, node.offset.default, origin, period)
+        key = period, argument_period, whole
+        if key not in self._found:
+            column = f"{self._prefix}kept {len(self._found)}"
+            self._found[key] = Memory(column, node, extent, whole, origin, period, argument_period)
+        return read(self._found[key].column, node)
+
+    def _last(
+        self,
+        node: Expression,
+        argument: Expression,
+        default: Constant,
+        origin: Predicate,
+        period: int,
+    ) -> Expression:
+        """Add the last value of an argument at ticks, for an offset as written."""
+        offset = Offset(1, default)
+        last = Expression(ops.LAST, node.operands, offset, node.span)
+        whole = Expression(ops.LAST, (argument,), offset, node.span)
+        return self.column(last, Extent(0, -1, 1), whole, origin, period, period)

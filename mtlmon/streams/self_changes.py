@@ -61,6 +61,7 @@ class Sources:
         periods: the periods of ticks at which something may change.
         stay: as given.
         linger: as given.
+        lingers: whether a trace stays awake after a tick at which values changed.
     """
 
     def __init__(
@@ -74,6 +75,9 @@ class Sources:
     ) -> None:
         self.stay = stay
         self.linger = linger
+        self.lingers = linger > 0 or any(
+            machine.linger > 0 for some in machines.values() for machine in some
+        )
         self._crossings = {period: some for period, some in crossings.items() if some}
         self._machines = machines
         self.periods = sorted({*self._crossings, *machines})
@@ -101,7 +105,9 @@ class Sources:
         moved = np.full(len(times), -1)
         for machine in self._machines.get(period, ()):
             changed = machine.changed
-            following[changed] = moved[changed] = nexts[changed]
+            following[changed] = nexts[changed]
+            until = np.minimum(nexts[changed], _NEVER - machine.linger) + machine.linger
+            moved[changed] = np.maximum(moved[changed], until)
         if period not in self._crossings:
             return following, moved
         following[times >= self._far - period] = 0
@@ -283,7 +289,7 @@ class SelfChanges:
             ticks, moved = self._sources.changes(period, columns, points)
             # of several ticks of a trace, the last one is assigned last
             array[numbers] = ticks
-            if self._sources.linger:
+            if self._sources.lingers:
                 is_moved = moved >= 0
                 linger = np.minimum(moved[is_moved], _NEVER - self._sources.linger)
                 np.maximum.at(until, numbers[is_moved], linger + self._sources.linger)

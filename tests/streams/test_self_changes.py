@@ -113,6 +113,11 @@ def timed_programs(draw: st.DrawFn) -> TimedTexts:
                         "if c then min(n.last(or: 0) + 1, 3) else 0",
                         "n.last(or: 0) + (if c then 1 else 0)",
                         "if count[0,9]() > 0 then n.last(or: 0) + 1 else null",
+                        "if c then 2 - n.last(2, or: 0) else n.last(3)",
+                        "if n.last(2, or: 1) = 1 and c then null else coalesce(i.hold(), 1) % 3",
+                        "if c then n.at(-13, or: 7) else 1 - n.last(2, or: 0)",
+                        "if n.at(-9, or: 0) > 2 then null else min(n.at(-20, or: 0) + 1, 3)",
+                        "if c then n.last(9, or: 0) else 4",
                     ]
                 )
             ),
@@ -253,6 +258,10 @@ CELLS: dict[str, Any] = {"i": 1, "f": 1.0, "b": True, "s": "a"}
         ("n > 1", [10, 20]),
         ("integral[0,170](f) > 3.0", [*range(10, 190, 10)]),
         ("q and not q.last(or: true)", [10, 20, 60, 70]),
+        ("x2 > 2.5", [10, 20, 30, 40, 50, 60, 70, 80, 90]),
+        ("x3 > 2", [10, 20, 30, 40]),
+        ("ago > 2", [10, 20, 30, 40, 50]),
+        ("held > 3", [10, 20, 30]),
     ],
 )
 def test_few_ticks_are_computed(text: str, due: list[int]) -> None:
@@ -260,6 +269,11 @@ def test_few_ticks_are_computed(text: str, due: list[int]) -> None:
         "x": ("min(x.last(or: 0.0) + 1.0, 4.0)", None, 10),
         "n": ("if b.hold() then n.last(or: 5) else 0", None, 10),
         "q": ("t - t.hold() > 53", None, 10),
+        "x2": ("min(x2.last(2, or: 0.0) + 1.0, 4.0)", None, 10),
+        "x3": ("max(x3.last(3, or: 1), 3)", None, 10),
+        "ago": ("max(ago.at(-25, or: 1), 3)", None, 10),
+        "held": ("other.last(or: 2) + 1", None, 10),
+        "other": ("min(held.hold(or: 1), 3)", None, 10),
     }
     texts = TimedTexts(streams, [(text, 10)])
     assert computed(texts, timed([(2, 0, CELLS)]), 2000) == {0: due}
@@ -284,3 +298,12 @@ def test_there_are_reasons_where_the_time_passes() -> None:
     reason = "gap.last() takes a value that changes at every tick"
     assert [one.reason for one in program.obstacles] == [reason]
     assert not TimedTexts({}, [("t - t.hold() > 5", 10)]).program(only_due=True).obstacles
+
+
+@pytest.mark.parametrize("distance", [2, 3, 8, 9])
+def test_ticks_without_a_value_are_passed_over(distance: int) -> None:
+    text = f"if i.hold() > 3 then null else (z.last({distance}, or: 0) * 2 + 3) % 7"
+    texts = TimedTexts({"z": (text, None, 10)}, [("z", 10)])
+    values = {2: 1, 5 + 10 * distance: 9, 25 + 10 * distance: 1, 600: 9, 620: 2}
+    log = [(time, 0, {**CELLS, "i": value}) for time, value in values.items()]
+    assert computed(texts, timed(log), 900)
