@@ -19,6 +19,7 @@ from mtlmon.cli.option_rules import (
     check_checkpoint_options,
     check_exit_options,
     check_follow_options,
+    check_late_options,
     check_monpoly_options,
     check_table_options,
     policy_files,
@@ -158,6 +159,8 @@ class Options(argparse.Namespace):
     sort: bool
     advance_every: int | None
     idle: Duration | None
+    wait: int | Duration | None
+    late: str | None
     rows: bool
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None
     color: Literal["auto", "always", "never"]
@@ -207,6 +210,11 @@ class Options(argparse.Namespace):
         return self.rows or self.has_context
 
     @property
+    def reorders(self) -> bool:
+        """Whether rows that come late are put in their places, or refused if they are too late."""
+        return self.wait is not None or self.late is not None
+
+    @property
     def is_table(self) -> bool:
         """Whether the logs are tables."""
         if self.pattern is not None:
@@ -247,6 +255,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
     check_table_options(parser, options)
+    check_late_options(parser, options)
     check_monpoly_options(parser, options)
     check_exit_options(parser, options)
     options.explain = options.explain or options.explain_output is not None

@@ -130,6 +130,8 @@ def run(options: Options) -> int:
     settle_format(options)
     if not options.is_table:
         check_text_options(options)
+    elif options.reorders:
+        raise Failure("--wait and --late do not work yet with tables: use --sort")
     if options.is_table and options.event_separator is not None and options.event is None:
         raise Failure(
             "--event-separator needs the column of event names: add --event COLUMN "

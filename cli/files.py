@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.late_rows import TextOrder
 
     class Writer(Protocol):
         """A buffer of bytes to write."""
@@ -46,6 +47,8 @@ __all__ = [
 STANDARD_OUTPUT = 1
 # the capacity that pipes are set to, the largest that Linux allows users by default
 PIPE_BYTES = 1 << 20
+# how much of a log is put into the order of time at once
+ORDERED_BYTES = 1 << 18
 
 
 def read_formula(path: str) -> str:
@@ -112,7 +115,10 @@ class LogFile:
         name: the name of the log in messages.
         is_regular: whether it is a file on disk, from which reading never waits.
         size: the number of bytes left to read in a regular file, or 0.
+        order: what puts the lines into the order of time; None if they are in order.
     """
+
+    order: TextOrder | None = None
 
     def __init__(self, descriptor: int, name: str) -> None:
         self.descriptor = descriptor
@@ -145,14 +151,57 @@ class LogFile:
         """Whether reading the next bytes may have to wait for them."""
         return not self.is_regular and not has_begun(self.descriptor)
 
+    def read_rest_into(self, block: memoryview) -> int:
+        """At the end of the log, read lines that wait for earlier ones; return 0 if none do."""
+        return 0
+
     def close(self) -> None:
         """Close the log, unless it is standard input."""
         if self.descriptor != STANDARD_INPUT:
             os.close(self.descriptor)
 
 
-def open_log(path: str) -> LogFile:
+class OrderedLog(LogFile):
+    """A text log whose lines are put into the order of time.
+
+    Args:
+        descriptor: the open file.
+        name: the name of the log in messages.
+        order: orders the lines.
+    """
+
+    def __init__(self, descriptor: int, name: str, order: TextOrder) -> None:
+        super().__init__(descriptor, name)
+        self.order: TextOrder = order
+        self.block = memoryview(bytearray(ORDERED_BYTES))
+
+    def read_into(self, block: memoryview) -> int | None:
+        while True:
+            count: int | None = self.order.lines.take_into(block)
+            if count:
+                return count
+            count = super().read_into(self.block)
+            if not count:
+                return count
+            self.order.push(self.block[:count])
+            if not self.is_regular and not self.order.lines.is_ready:
+                return None
+
+    @property
+    def may_wait(self) -> bool:
+        return not self.order.lines.is_ready and super().may_wait
+
+    def read_rest_into(self, block: memoryview) -> int:
+        self.order.finish()
+        return self.order.lines.take_into(block)
+
+
+def open_log(path: str, order: TextOrder | None = None) -> LogFile:
     """Open a log.
+
+    Args:
+        path: the path of the log, or "-" for standard input.
+        order: puts the lines of a text log into the order of time; None if they are in order.
 
     Raises:
         Failure: the log cannot be opened.
@@ -160,11 +209,16 @@ def open_log(path: str) -> LogFile:
     if path == STANDARD_STREAM:
         if sys.stdin is None:
             raise Failure("cannot read standard input: it is closed")
-        return LogFile(STANDARD_INPUT, input_name())
-    try:
-        return LogFile(os.open(path, os.O_RDONLY), path)
-    except (OSError, ValueError) as error:
-        raise Failure(f"cannot read {path}: {reason(error)}") from None
+        descriptor, name = STANDARD_INPUT, input_name()
+    else:
+        name = path
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except (OSError, ValueError) as error:
+            raise Failure(f"cannot read {path}: {reason(error)}") from None
+    if order is None:
+        return LogFile(descriptor, name)
+    return OrderedLog(descriptor, name, order)
 
 
 class VerdictFile:

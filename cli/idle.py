@@ -36,6 +36,13 @@ if TYPE_CHECKING:
         def pass_time(self, time_stamp: int) -> None:
             """Declare that no later event is below a time, which is above the known one."""
 
+        @property
+        def has_late_rows(self) -> bool:
+            """Whether rows wait for others that come late."""
+
+        def release(self, time_stamp: int) -> bool:
+            """Declare that rows below a time come too late; return whether others can go on now."""
+
     class TimedCheckpointedWork(TimedWork, CheckpointedWork, Protocol):
         """Such work that can stop, and continue in another process."""
 
@@ -66,15 +73,18 @@ class IdleClock:
         self.seconds = idle.nanoseconds / UNITS["s"]
         self.step = min(STEP, self.seconds)
 
-    def pass_time(self) -> None:
+    def pass_time(self) -> bool:
         """Let time pass up to the present, less the time that the log has been silent for.
+
+        Returns:
+            Whether rows that waited for others can be read now. Then time passes after them.
 
         Raises:
             Failure: the unit of the time-stamps is not known.
         """
         known = self.timed.known_time
-        if known is None:
-            return
+        if known is None and not self.timed.has_late_rows:
+            return False
         times = self.timed.times
         if times is None:
             unit, option = self.unit, "--unit"
@@ -86,8 +96,11 @@ class IdleClock:
                 f"{option} s, for instance"
             )
         time_stamp = (time.time_ns() - self.idle.nanoseconds) // UNITS[unit]
-        if time_stamp > known:
+        if self.timed.release(time_stamp):
+            return True
+        if known is not None and time_stamp > known:
             self.timed.pass_time(time_stamp)
+        return False
 
 
 class IdlePump(Pump):
@@ -113,11 +126,16 @@ class IdlePump(Pump):
     ) -> None:
         super().__init__(work, verdicts, signals, progress)
         self.clock = IdleClock(work, idle, unit)
+        # whether the log has been silent until rows were read that waited for others
+        self.is_silent = False
 
     def wait_for_log(self, descriptor: int) -> None:
-        seconds = self.clock.seconds
+        seconds = self.clock.step if self.is_silent else self.clock.seconds
+        self.is_silent = False
         while not self.signals.wait(descriptor, seconds):
-            self.clock.pass_time()
+            if self.clock.pass_time():
+                self.is_silent = True
+                return
             self.flush()
             seconds = self.clock.step
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_log, position_of_input
+from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.mixed_part import Part, mixed_output
 from mtlmon.cli.mixed_work import MixedTableWork, MixedTextWork
 from mtlmon.cli.option_rules import require_no_keys
@@ -111,6 +112,7 @@ def check_mixed_text(
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
     start = position_of_input(options)
+    order = text_order(options)
     log = open_log(options.log)
     shown = shown_in(check, file, options, is_for_explanations=False)
     atoms, streams = text_atoms(check, file, log.name, shown[0], None)
@@ -134,7 +136,15 @@ def check_mixed_text(
         marks=atoms,
     )
     events = RowEvents(rows)
-    source = TextLog(log.descriptor, log.name, atoms, memory=memory, streams=streams, events=events)
+    source = TextLog(
+        log.descriptor,
+        log.name,
+        atoms,
+        memory=memory,
+        streams=streams,
+        events=events,
+        order=order,
+    )
 
     def again() -> Source:
         rewind(start)
@@ -149,7 +159,13 @@ def check_mixed_text(
         shown = shown_in(check, file, options, is_for_explanations=True)
         _, streams = text_atoms(check, file, log.name, shown[0], None)
         return TextLog(
-            log.descriptor, log.name, atoms, memory=memory, streams=streams, events=events
+            log.descriptor,
+            log.name,
+            atoms,
+            memory=memory,
+            streams=streams,
+            events=events,
+            order=text_order(options, is_again=True),
         )
 
     def reader_for(most: int) -> Reader:

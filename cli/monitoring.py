@@ -70,7 +70,12 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     if monitor.mode != options.mode:
         what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {monitor.mode} here")
-    log = open_log(options.log)
+    order = None
+    if options.reorders or options.sort:
+        from mtlmon.cli.late_rows import text_order
+
+        order = text_order(options)
+    log = open_log(options.log, order)
     verdicts = open_verdicts(
         options.output,
         {log.name: log.status},
@@ -87,10 +92,14 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         format=line_format(options),
         memory=memory_limit(formula, options),
     )
+    if order is not None:
+        text_monitor.scanner.order = order.lines
     signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
 
     def report(_status: int, _seconds: float) -> None:
+        if order is not None:
+            order.note_refused(options)
         report_end(
             text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
         )
@@ -100,7 +109,9 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         pump,
         has_violation=lambda: text_monitor.false_count > 0,
         report=report,
-        summary=lambda seconds: summary(text_monitor, seconds, pump.events_before),
+        summary=lambda seconds: summary(
+            text_monitor, seconds, pump.events_before, 0 if order is None else order.refused
+        ),
         wants_summary=options.summary,
         end_time=options.end_time,
     )

@@ -16,6 +16,7 @@ from mtlmon.cli.option_values import (
     positive,
     unit_name,
     version_line,
+    wait_time,
 )
 from mtlmon.support.severities import SEVERITIES
 from mtlmon.support.table_formats import FORMAT_NAMES
@@ -115,6 +116,25 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         help="read FILE as the log, and go on with what is appended to it, also when it is cut or "
         "replaced by a new one (as tail -F); SIGINT and SIGTERM end the log",
     )
+    group.add_argument(
+        "--wait",
+        type=wait_time,
+        metavar="D",
+        help="let rows wait for others that come late: rows are put in the order of time before "
+        "they are checked, if none is more than D, as in 5s, below the largest time so far; rows "
+        "that come later than that are not checked, but counted",
+    )
+    group.add_argument(
+        "--late",
+        metavar="FILE",
+        help="write the rows that come too late to FILE; without --wait, all that are below the "
+        "largest time so far",
+    )
+    group.add_argument(
+        "--sort",
+        action="store_true",
+        help="sort rows by time first; for tables, it uses temporary files if there are many",
+    )
     add_end_option(group)
     add_error_option(group)
 
@@ -164,11 +184,6 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         default="row",
         help="for policies with variables: each row is a time-point (default), or all rows of one "
         "time-stamp are one",
-    )
-    group.add_argument(
-        "--sort",
-        action="store_true",
-        help="sort rows by time first; uses temporary files if there are many",
     )
     group.add_argument(
         "--advance-every",

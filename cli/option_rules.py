@@ -71,6 +71,22 @@ def check_table_options(parser: Parser, options: Options) -> None:
         )
 
 
+def check_late_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if options for late rows do not work with others."""
+    if not options.reorders:
+        return
+    given = "--late" if options.wait is None else "--wait"
+    if options.sort:
+        parser.error(f"{given} does not work with --sort, which waits for all rows: leave one out")
+    if options.signature is not None:
+        parser.error(f"{given} does not work yet with --signature: sort the log first")
+    if options.idle is not None and options.checkpoint is not None:
+        parser.error(
+            f"--idle and --checkpoint do not work with {given}: a later run could not tell which "
+            "rows came too late"
+        )
+
+
 def check_exit_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options for the exit status do not work with others."""
     if options.fail_on_vacuous and options.given_verdicts == "first":
@@ -120,7 +136,6 @@ def check_text_options(options: Options) -> None:
         "--event": options.event,
         "--event-separator": options.event_separator,
         "--key": options.keys,
-        "--sort": options.sort,
         "--advance-every": options.advance_every,
         "--time-points stamp": options.time_points == "stamp",
     }

@@ -11,6 +11,7 @@ import numpy as np
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.cli.failure import WriteFailure
 from mtlmon.cli.files import position_of_input
+from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.policies import open_table_source, open_text_source
 from mtlmon.cli.relation_readers import rewind
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
@@ -176,7 +177,9 @@ class PlotOutput:
         """Open the log once more, for the policies."""
         rewind(self._start_of_input)
         if not self._options.is_table:
-            return open_text_source(check, self._file, self._options)
+            return open_text_source(
+                check, self._file, self._options, order=text_order(self._options, is_again=True)
+            )
         return open_table_source(
             self._options,
             check.atoms,

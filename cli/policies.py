@@ -14,6 +14,7 @@ from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
+from mtlmon.cli.late_rows import TextOrder, text_order
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
@@ -350,7 +351,8 @@ def open_source(
     """
     shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
     if not options.is_table:
-        return open_text_source(check, file, options, shown[0])
+        order = text_order(options, is_again=is_for_explanations)
+        return open_text_source(check, file, options, shown[0], order)
     policies = file if isinstance(file, PolicyFile) else None
     return open_table_source(
         options,
@@ -368,8 +370,16 @@ def open_text_source(
     file: Formula | PolicyFile,
     options: Options,
     shown: Mapping[When, Sequence[str]] | None = None,
+    order: TextOrder | None = None,
 ) -> TextLog:
-    """Open a text log for a check; `shown` are the names of values to show.
+    """Open a text log for a check.
+
+    Args:
+        check: the check that the log is opened for.
+        file: the formula or the policies.
+        options: the options of the command line.
+        shown: the names of values to show.
+        order: puts the lines into the order of time.
 
     Raises:
         Failure: the log cannot be read.
@@ -383,6 +393,7 @@ def open_text_source(
         skip_errors=options.on_error == "skip",
         memory=check.memory,
         streams=streams,
+        order=order,
     )
 
 

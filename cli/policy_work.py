@@ -246,6 +246,15 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             self.take()
         self.source.pass_time(time_stamp)
 
+    @property
+    def has_late_rows(self) -> bool:
+        """Whether rows wait for others that come late."""
+        return self.source.has_late_rows
+
+    def release(self, time_stamp: int) -> bool:
+        """Declare that rows below a time come too late; return whether others can go on now."""
+        return self.source.release(time_stamp)
+
     # ---- what is told at the end -----------------------------------------------------------
 
     def has_violation(self) -> bool:

@@ -170,7 +170,11 @@ class TextWork:
             yield
 
     def end(self, end_time: EndTime) -> Iterator[None]:
-        """Monitor an unfinished last line, and end the log; yield now and then."""
+        """Monitor what waits, and an unfinished last line, and end the log; yield now and then."""
+        block = memoryview(bytearray(self.block_bytes))
+        while not self.loop.is_stopped and (size := self.log.read_rest_into(block)):
+            self.load(block[:size])
+            yield from self.run()
         self.loop.load_end()
         yield from self.run()
         self.is_complete = not self.loop.is_stopped

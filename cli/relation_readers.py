@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.files import STANDARD_INPUT, open_log
+from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.pump import BLOCK_BYTES
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import RowScanner
@@ -57,13 +58,13 @@ def block_reader(
 
     def read(made: Plan, points: PointBlock) -> Iterator[None]:
         rewind(start_of_input)
-        log = open_log(options.log)
+        log = open_log(options.log, text_order(options, is_again=True))
         rows = rows_for(made, points, log.name)
         block = memoryview(bytearray(BLOCK_BYTES))
         size = 1
         try:
             while size and rows.point_count < most:
-                size = log.read_into(block) or 0
+                size = log.read_into(block) or log.read_rest_into(block)
                 if size:
                     rows.load(block[:size])
                 else:

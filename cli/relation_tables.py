@@ -169,6 +169,15 @@ class TableWork(LogWork["EventBatch"]):
             return None
         return max(self.source.clock, self.source.passed)
 
+    @property
+    def has_late_rows(self) -> bool:
+        """Whether rows wait for others that come late."""
+        return self.source.has_late_rows
+
+    def release(self, time_stamp: int) -> bool:
+        """Declare that rows below a time come too late; return whether others can go on now."""
+        return self.source.release(time_stamp)
+
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later row is below a time, which is above the known one."""
         check, rows = self.started()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
+from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.recognition import format_advice
 from mtlmon.cli.report import (
     absent_atoms,
@@ -348,7 +349,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
     analysis = valid_analysis(file, None)
     engine = engine_for(file, analysis, options)
     made = engine.plan
-    log = open_log(options.log)
+    order = text_order(options)
+    log = open_log(options.log, order)
     if not isinstance(engine, RelationalEngine):
         # a reader of a pipe waits for answers, and a checkpoint for all of them
         engine.is_ahead = log.is_regular and options.checkpoint is None
@@ -361,6 +363,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
         path=log.name,
         skip_errors=options.on_error == "skip",
     )
+    if order is not None:
+        rows.lines.order = order.lines
     if options.explain or options.report is not None:
         from mtlmon.cli.relation_findings import check_explained
 
@@ -383,6 +387,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
         skipped = rows.lines.skipped_count
         if skipped:
             note(f"skipped {plural(skipped, 'line')} that could not be read")
+        if order is not None:
+            order.note_refused(options)
         absent = tuple(name for name in rows.table.absent if not name.startswith("\n"))
         if work.is_complete and absent:
             note(absent_atoms(absent, rows.point_count, work.head.names))
@@ -401,6 +407,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
         counts = [("events", check.engine.point_count, "")]
         if rows.lines.skipped_count:
             counts.append(("skipped", rows.lines.skipped_count, "lines that cannot be read"))
+        if order is not None and order.refused:
+            counts.append(("too late", order.refused, "lines that were not checked"))
         counts += broken_rows(watch)
         return check.summary(counts, "events", seconds)
 

@@ -156,13 +156,14 @@ def report_end(
         )
 
 
-def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str:
+def summary(monitor: TextMonitor, seconds: float, events_before: int = 0, refused: int = 0) -> str:
     """Return counts and speed, aligned.
 
     Args:
         monitor: the monitor.
         seconds: the time in which the events of this run were monitored.
         events_before: the number of events of earlier runs.
+        refused: the number of lines that came too late.
     """
     rows = [
         ("events", monitor.event_count, ""),
@@ -174,6 +175,8 @@ def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str
     ]
     if monitor.skipped_count:
         rows.append(("skipped", monitor.skipped_count, "lines that cannot be read"))
+    if refused:
+        rows.append(("too late", refused, "lines that were not checked"))
     return table(rows, monitor.event_count - events_before, "events", seconds)
 
 
@@ -294,6 +297,7 @@ def lost_rows(source: TextLog | TableEvents) -> list[tuple[str, int, str]]:
     unmatched = 0 if isinstance(source, TextLog) else source.unmatched
     rows = [
         ("skipped", source.skipped, "that cannot be read"),
+        ("too late", source.refused, "that were not checked"),
         ("left out", source.points_left_out, "time-points at which integers overflow"),
         ("other lines", unmatched, "that do not match the pattern"),
     ]

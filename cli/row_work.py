@@ -134,6 +134,17 @@ class TimedRowWork(RowWork):
         run = self.run_of_check
         return None if run.is_stopped or not run.point_count else run.clock
 
+    @property
+    def has_late_rows(self) -> bool:
+        return self.log.order is not None and self.log.order.lines.has_lines
+
+    def release(self, time_stamp: int) -> bool:
+        order = self.log.order
+        if order is None:
+            return False
+        order.lines.pass_time(time_stamp)
+        return order.lines.is_ready
+
     def pass_time(self, time_stamp: int) -> None:
         self.run_of_check.pass_time(time_stamp)
         self.rows.lines.pass_time(time_stamp)

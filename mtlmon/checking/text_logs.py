@@ -16,6 +16,7 @@ from mtlmon.text.head import LogHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from typing import Protocol
 
     import numpy as np
     import pyarrow as pa
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.streams.atoms import TickAtoms, Values
+    from mtlmon.text.native import LineOrder
+
+    class Order(Protocol):
+        """What puts the lines of a log into the order of time."""
+
+        lines: LineOrder
+
+        @property
+        def refused(self) -> int:
+            """The number of lines that came too late."""
+
+        def push(self, block: memoryview) -> None:
+            """Take a block of the log."""
+
+        def finish(self) -> None:
+            """End the log: nothing waits any more."""
+
 
 __all__ = ["TextLog"]
 
@@ -166,6 +184,7 @@ class TextLog(BatchReader[TextBatch]):
         memory: the memory limit of the run, which also counts the memory of this object.
         streams: computes the other atoms of all policies, or None if there are none.
         events: what reads the lines; by default, a `TextEvents`.
+        order: what puts the lines into the order of time first; None if they are in order.
 
     Attributes:
         descriptor: as given.
@@ -198,6 +217,7 @@ class TextLog(BatchReader[TextBatch]):
         memory: MemoryLimit | None = None,
         streams: TextStreams | None = None,
         events: RowEvents | None = None,
+        order: Order | None = None,
     ) -> None:
         super().__init__(self._read())
         self._streams = streams
@@ -209,6 +229,11 @@ class TextLog(BatchReader[TextBatch]):
             self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
         else:
             self._events = events
+        self._order = order
+        if order is not None:
+            own = self._events
+            scanner = own.scanner if isinstance(own, TextEvents) else own.rows.lines
+            scanner.order = order.lines
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0
@@ -217,6 +242,7 @@ class TextLog(BatchReader[TextBatch]):
         self.note_block: Callable[[memoryview], None] | None = None
         self.marks_end = False
         self._tracks_rows = False
+        self._unordered: memoryview | None = None
         self._clock: int | None = None
         self.passed = 0
         self._head = LogHead()
@@ -256,6 +282,11 @@ class TextLog(BatchReader[TextBatch]):
         return self._events.scanner.skipped_count + computed
 
     @property
+    def refused(self) -> int:
+        """The number of lines that came too late."""
+        return 0 if self._order is None else self._order.refused
+
+    @property
     def points_left_out(self) -> int:
         """The number of time-points that were left out, as integers overflow there."""
         return 0 if self._streams is None else self._streams.points_left_out
@@ -284,23 +315,31 @@ class TextLog(BatchReader[TextBatch]):
         """
         block = memoryview(bytearray(_BLOCK_BYTES))
         while count := self._read_into(block):
-            self.bytes_read += count
-            if not self._head.is_full:
-                self._head.add(block[:count])
-            if self.note_block is not None:
-                self.note_block(block[:count])
-            self._events.load(block[:count])
-            yield from self._loaded()
-            self._memory.note("buffers", self._events.held_bytes)
+            yield from self._batches_of(block[:count])
         if self.marks_end:
             end = TextBatch(b"", b"", self._atoms)
             end.is_tail = True
             yield end
+        if self._order is not None:
+            self._order.finish()
+            while count := self._order.lines.take_into(block):
+                yield from _tails(self._batches_of(block[:count]))
         self._events.load_end()
-        for batch in self._loaded():
-            if batch is not None:
-                batch.is_tail = True
-            yield batch
+        yield from _tails(self._loaded())
+
+    def _batches_of(self, block: memoryview) -> Iterator[TextBatch | None]:
+        """Yield the batches of a block of the log."""
+        self.bytes_read += len(block)
+        if not self._head.is_full:
+            self._head.add(block)
+        if self.note_block is not None:
+            self.note_block(block)
+        self._events.load(block)
+        yield from self._loaded()
+        held = self._events.held_bytes
+        if self._order is not None:
+            held += self._order.lines.held_bytes
+        self._memory.note("buffers", held)
 
     def close(self) -> None:
         """Do nothing: the file belongs to the caller."""
@@ -330,9 +369,31 @@ class TextLog(BatchReader[TextBatch]):
 
     def _read_into(self, block: memoryview) -> int:
         """Wait for bytes and read them; return their number, or 0 at the end of the log."""
+        order = self._order
+        if order is None:
+            self._wait_for_bytes()
+            return self._read_ready_into(block)
+        if self._unordered is None:
+            self._unordered = memoryview(bytearray(_BLOCK_BYTES))
+        while not (count := order.lines.take_into(block)):
+            self._wait_for_bytes()
+            if order.lines.is_ready:
+                # Time has passed while nothing came.
+                continue
+            count = self._read_ready_into(self._unordered)
+            if not count:
+                break
+            order.push(self._unordered[:count])
+        return count
+
+    def _wait_for_bytes(self) -> None:
+        """Wait until there is something to read, as long as the owner of the log says so."""
+        if self.wait is not None and not self.is_regular and not has_begun(self.descriptor):
+            self.wait(self.descriptor)
+
+    def _read_ready_into(self, block: memoryview) -> int:
+        """Read bytes; return their number, or 0 at the end of the log."""
         while True:
-            if self.wait is not None and not self.is_regular and not has_begun(self.descriptor):
-                self.wait(self.descriptor)
             try:
                 return read_ready(self.descriptor, block)
             except BlockingIOError:
@@ -365,7 +426,10 @@ class TextLog(BatchReader[TextBatch]):
 
         assert isinstance(self._events, TextEvents)
         name = "stdin" if self.name == "<stdin>" else self.name
-        return Origins([name], None, np.frombuffer(self._events.lines, np.int64))
+        lines = self._events.lines
+        if self._order is not None:
+            lines = self._order.lines.lines_of(lines)
+        return Origins([name], None, np.frombuffer(lines, np.int64))
 
     def _counted(self, batch: TextBatch) -> Iterator[TextBatch | None]:
         """Yield a batch, preceded by None if its first events are skipped, or None alone."""
@@ -396,6 +460,18 @@ class TextLog(BatchReader[TextBatch]):
         self.passed = time_stamp
         self._events.scanner.pass_time(time_stamp)
 
+    @property
+    def has_late_rows(self) -> bool:
+        """Whether lines wait for others that come late."""
+        return self._order is not None and self._order.lines.has_lines
+
+    def release(self, time_stamp: int) -> bool:
+        """Declare that lines below a time come too late; return whether others can be read now."""
+        if self._order is None:
+            return False
+        self._order.lines.pass_time(time_stamp)
+        return self._order.lines.is_ready
+
     def released(self) -> Iterator[TextBatch]:
         """Yield a batch without events, with those that wait for later values: none come.
 
@@ -404,3 +480,11 @@ class TextLog(BatchReader[TextBatch]):
         """
         if self._streams is not None:
             yield from self._streams.released()
+
+
+def _tails(batches: Iterator[TextBatch | None]) -> Iterator[TextBatch | None]:
+    """Mark batches as the tail of a log."""
+    for batch in batches:
+        if batch is not None:
+            batch.is_tail = True
+        yield batch

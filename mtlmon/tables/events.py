@@ -239,6 +239,11 @@ class TableEvents(BatchReader[EventBatch]):
         return self._check.skipped
 
     @property
+    def refused(self) -> int:
+        """The number of rows that came too late."""
+        return 0
+
+    @property
     def points_left_out(self) -> int:
         """The number of time-points that were left out, as integers overflow there."""
         return 0 if self._streams is None else self._streams.points_left_out
@@ -556,6 +561,15 @@ class TableEvents(BatchReader[EventBatch]):
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no row below a time comes any more; such rows are not usable."""
         self._check.passed = max(self._check.passed, time_stamp)
+
+    @property
+    def has_late_rows(self) -> bool:
+        """Whether rows wait for others that come late."""
+        return False
+
+    def release(self, time_stamp: int) -> bool:
+        """Declare that rows below a time come too late; return whether others can be read now."""
+        return False
 
     def released(self) -> Generator[EventBatch, None, None]:
         """Yield a batch without rows, with those that wait for later values: no more rows come.

@@ -4,5 +4,6 @@
 include "atoms.pxi"
 include "items.pxi"
 include "scanner.pxi"
+include "line_order.pxi"
 include "writer.pxi"
 include "verdict_lines.pxi"

@@ -20,6 +20,8 @@ cdef class Scanner:
     cdef readonly uint64_t skipped_count
 
     cdef readonly object failure  # the LogError, or None
+    # what has put the lines into the order of time, or None
+    cdef public LineOrder order
 
     cdef ItemReader items
     cdef uint64_t *occurrences
@@ -47,6 +49,7 @@ cdef class Scanner:
     cdef int check_failure(self) except -1
     cdef list read_events(self)
     cdef int note_failure(self) except -1
+    cdef uint64_t line_in_log(self) noexcept
     cdef void load(self, const uint8_t *data, size_t size) noexcept nogil
     cdef void load_end(self) noexcept nogil
     cdef bint next_lines(self) noexcept nogil

@@ -42,6 +42,10 @@ cdef class Scanner:
     atoms: the names to look for; bit i of a letter says whether atoms[i] stands on the line.
     path: the log's name in error messages.
     skip_errors: pass over lines that cannot be read and count them in `skipped_count`.
+
+    Attributes:
+        order: set this to what has put the lines into the order of time, if anything has, so that
+            errors tell their numbers in the log.
     """
 
     def __cinit__(self, atoms, *, str path="<log>", bint skip_errors=False):
@@ -191,9 +195,13 @@ cdef class Scanner:
             if guess is not None:
                 message = f"{message}: {guess.words}"
         self.failure = LogError(
-            message, path=self.path, line=self.line_count, column=column, guess=guess
+            message, path=self.path, line=self.line_in_log(), column=column, guess=guess
         )
         return 0
+
+    cdef uint64_t line_in_log(self) noexcept:
+        """The number in the log of the line that has been read last."""
+        return self.line_count if self.order is None else self.order.number_of(self.line_count)
 
     cdef void load(self, const uint8_t *data, size_t size) noexcept nogil:
         """Load a block to scan; it must stay valid until `scan` returns SCAN_EMPTY."""

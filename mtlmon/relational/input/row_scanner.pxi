@@ -285,7 +285,7 @@ cdef class RowScanner:
             reader.fault_count,
         )
         lines.failure = LogError(
-            message, path=lines.path, line=lines.line_count, column=column
+            message, path=lines.path, line=lines.line_in_log(), column=column
         )
         return 0
 

@@ -1,0 +1,170 @@
+"""Rows that come late: how long others wait for them, and where those go that come too late."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from mtlmon.cli.failure import Failure, WriteFailure, note, reason
+from mtlmon.cli.files import STANDARD_INPUT, is_same_file
+from mtlmon.cli.parser import STANDARD_STREAM
+from mtlmon.text.native import LineOrder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.cli.arguments import Options
+
+__all__ = ["LateFile", "TextOrder", "note_refused", "text_order", "wait_units"]
+
+
+class LateFile:
+    """The file of the rows that come too late.
+
+    Args:
+        path: its path.
+        others: the paths of files that it must not be.
+
+    Raises:
+        Failure: the file cannot be written, or is used for something else.
+    """
+
+    def __init__(self, path: str, others: list[str]) -> None:
+        self.path = path
+        for other in others:
+            if other != STANDARD_STREAM and os.path.realpath(other) == os.path.realpath(path):
+                raise Failure(f"{path} cannot hold late rows: this run uses it for something else")
+        try:
+            # without O_TRUNC, so that nothing is lost if the file turns out to be the log
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            found = os.fstat(self._descriptor)
+            if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD_INPUT)):
+                raise Failure(f"{path} is both the log and the file for late rows")
+            if stat.S_ISREG(found.st_mode):
+                os.ftruncate(self._descriptor, 0)
+        except (OSError, ValueError) as error:
+            raise Failure(f"cannot write {path}: {reason(error)}") from None
+
+    def write(self, rows: bytes) -> None:
+        """Write rows at once, as a reader may follow the file.
+
+        Raises:
+            WriteFailure: the rows cannot be written.
+        """
+        rest = memoryview(rows)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
+
+
+def late_file(options: Options) -> LateFile | None:
+    """Open the file of --late, if the options name one.
+
+    Raises:
+        Failure: the file cannot be written, or is used for something else.
+    """
+    if options.late is None:
+        return None
+    used = [options.output, options.checkpoint, options.report, options.explain_output]
+    others = [*options.logs, *options.formula_files, *(one for one in used if one is not None)]
+    return LateFile(options.late, others)
+
+
+class TextOrder:
+    """Puts the lines of a text log into the order of time.
+
+    Args:
+        wait: how late a line may be, in time units; None if it may be as late as it likes.
+        late: the file for lines that come too late; None if they are only counted.
+
+    Attributes:
+        lines: orders the lines.
+    """
+
+    def __init__(self, wait: int | None, late: LateFile | None) -> None:
+        self.lines = LineOrder(wait)
+        self.late = late
+        self.is_complete = False
+
+    def push(self, block: memoryview) -> None:
+        """Take a block of the log."""
+        self.lines.push(block)
+        self._take_refused()
+
+    def finish(self) -> None:
+        """End the log: nothing waits any more."""
+        if not self.is_complete:
+            self.is_complete = True
+            self.lines.finish()
+            self._take_refused()
+
+    @property
+    def refused(self) -> int:
+        """The number of lines that came too late."""
+        return self.lines.refused_count
+
+    def note_refused(self, options: Options) -> None:
+        """Mention the lines that came too late."""
+        note_refused(self.refused, "line", options)
+
+    def _take_refused(self) -> None:
+        refused = self.lines.take_refused()
+        if refused and self.late is not None:
+            self.late.write(refused)
+
+
+def text_order(options: Options, *, is_again: bool = False) -> TextOrder | None:
+    """Return what orders the lines of a text log; None if the options ask for no order.
+
+    Args:
+        options: the options of the command line.
+        is_again: whether the log is read again, so that the file of late rows is there already.
+
+    Raises:
+        Failure: the unit of the time to wait does not fit, or the file cannot be written.
+    """
+    if options.sort:
+        return TextOrder(None, None)
+    if not options.reorders:
+        return None
+    wait = wait_units(options, options.unit, "--unit")
+    return TextOrder(wait, None if is_again else late_file(options))
+
+
+def wait_units(options: Options, unit: str | None, option: str) -> int:
+    """Return how late a row may be, in time units.
+
+    Args:
+        options: the options of the command line.
+        unit: the unit of time-stamps; None if it is not known.
+        option: the option that tells it.
+
+    Raises:
+        Failure: the time to wait has a unit, and time-stamps have none or a coarser one.
+    """
+    wait = options.wait
+    if wait is None:
+        return 0
+    if isinstance(wait, int):
+        return wait
+    if unit is None:
+        raise Failure(
+            f"--wait {wait} needs the unit of the time-stamps: add {option} s, for instance, or "
+            "give a number of time units, as in --wait 5"
+        )
+    from mtlmon.syntax.bounds import UNITS
+
+    units, rest = divmod(wait.nanoseconds, UNITS[unit])
+    if rest:
+        raise Failure(f"--wait {wait} is not a whole number of the time-stamps' unit, {unit}")
+    return units
+
+
+def note_refused(count: int, row_name: str, options: Options) -> None:
+    """Mention the rows that came too late."""
+    if count:
+        from mtlmon.cli.report import plural
+
+        where = "" if options.late is None else f" (see {options.late})"
+        note(f"{plural(count, row_name)} came too late to be checked{where}")

@@ -1,0 +1,459 @@
+# cython: language_level=3
+"""Put the lines of a log into the order of time, as far as they are not too late.
+
+A line waits until no line with a smaller time-stamp can come any more. The *frontier* is the
+largest time-stamp so far, less the time that lines wait. A line below it is refused, and all lines
+up to it are released, in the order of their time-stamps; lines of one time-stamp keep the order in
+which they came. So the lines that are released are a stable sort of those that are not refused,
+wherever blocks end.
+
+PERF: lines that come in order are a queue of runs, one for the neighbours of one time-stamp, and
+only the others go through a heap.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memchr, memcpy, memmove
+
+cdef enum:
+    FIRST_RUNS = 256
+    FIRST_TEXT = 1 << 16
+    # Of so many lines that were released out of order, the numbers are known. That is more than
+    # all blocks have that are read ahead.
+    MOST_NUMBERS = 1 << 19
+    # what `is_alike` reads
+    STAMP_ROOM = 2 + LONGEST_DIGITS
+
+
+@cython.final
+cdef class LineOrder:
+    """Takes the lines of a log, and returns them in the order of time.
+
+    Lines without a time-stamp that can be read stay behind all lines before them. Empty lines and
+    comments are left out.
+
+    wait: how much below the largest time-stamp so far a line may be, in time units; None if no
+        line comes too late, so that all lines wait for the end of the log.
+    """
+
+    def __cinit__(self, wait):
+        self.wait = <uint64_t> -1 if wait is None else wait
+        classify_bytes(self.classes)
+
+    def __dealloc__(self):
+        free(self.text)
+        free(self.queue)
+        free(self.heap)
+        free(self.numbers)
+        free(self.refused)
+
+    @property
+    def is_ready(self):
+        """Whether there are lines to take."""
+        return self.present.size > 0 or self.next_run() != NULL
+
+    @property
+    def has_lines(self):
+        """Whether lines wait, or are ready."""
+        return self.live > 0
+
+    @property
+    def held_bytes(self):
+        """The bytes of memory that waiting lines take."""
+        return (
+            self.room + self.refused_room + (self.queue_room + self.heap_room) * sizeof(LineRun)
+            + self.numbers_room * sizeof(LineNumbers)
+        )
+
+    def push(self, data):
+        """Take a block of the log, of any size.
+
+        Raises:
+            MemoryError: there is no memory for the lines that wait.
+        """
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                self.add(<const uint8_t *> view.buf, <size_t> view.len)
+        finally:
+            PyBuffer_Release(&view)
+
+    def finish(self):
+        """End the log: release all lines, and end the last one if it has no line feed."""
+        with nogil:
+            if self.rest < self.used:
+                self.add(<const uint8_t *> b"\n", 1)
+            self.has_ended = True
+
+    def pass_time(self, uint64_t time_stamp):
+        """Declare that lines below a time come too late from now on."""
+        self.passed = max(self.passed, time_stamp)
+
+    def take_into(self, block):
+        """Write lines that are released to a writable buffer; return the number of bytes.
+
+        A line may be continued by the next call.
+        """
+        cdef Py_buffer view
+        cdef uint8_t *target
+        cdef size_t size, part, count = 0
+        PyObject_GetBuffer(block, &view, PyBUF_WRITABLE)
+        try:
+            with nogil:
+                target = <uint8_t *> view.buf
+                size = <size_t> view.len
+                while count < size:
+                    if self.present.size == 0 and not self.release_run():
+                        break
+                    part = min(self.present.size, size - count)
+                    memcpy(target + count, self.text + self.present.place, part)
+                    self.present.place += part
+                    self.present.size -= part
+                    self.live -= part
+                    count += part
+        finally:
+            PyBuffer_Release(&view)
+        return count
+
+    def take_refused(self):
+        """Return the lines that came too late since the last call, as bytes."""
+        refused = PyBytes_FromStringAndSize(
+            <const char *> self.refused, <Py_ssize_t> self.refused_size
+        ) if self.refused_size else b""
+        self.refused_size = 0
+        return refused
+
+    def line_of(self, uint64_t released):
+        """Return the number in the log of a line, given its number among the released ones."""
+        return self.number_of(released)
+
+    def lines_of(self, bytes released):
+        """Return the numbers in the log of lines; both are 64 bits each, in order."""
+        cdef size_t k, count = <size_t> len(released) // sizeof(uint64_t)
+        lines = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> (count * sizeof(uint64_t)))
+        cdef const uint64_t *source = <const uint64_t *> PyBytes_AS_STRING(released)
+        cdef uint64_t *target = <uint64_t *> PyBytes_AS_STRING(lines)
+        for k in range(count):
+            target[k] = self.number_of(source[k])
+        return lines
+
+    # ---- lines that come -------------------------------------------------------------------
+
+    cdef int add(self, const uint8_t *data, size_t size) except -1 nogil:
+        cdef const uint8_t *line_feed
+        if size == 0:
+            return 0
+        if self.used - self.rest > LONGEST_LINE:
+            # The end of such a line does not matter.
+            line_feed = <const uint8_t *> memchr(data, c'\n', size)
+            if line_feed == NULL:
+                return 0
+            size -= <size_t> (line_feed - data)
+            data = line_feed
+        self.make_room(size)
+        memcpy(self.text + self.used, data, size)
+        self.used += size
+        return self.read_lines()
+
+    cdef int make_room(self, size_t size) except -1 nogil:
+        """Make room behind the text, by dropping what has been released or in more memory."""
+        cdef size_t kept = self.live + (self.used - self.rest)
+        cdef size_t room = max(self.room, <size_t> FIRST_TEXT)
+        if self.room - self.used >= size and self.text != NULL:
+            return 0
+        while room // 2 < kept + size:
+            room *= 2
+        return self.move_text(room)
+
+    cdef int move_text(self, size_t room) except -1 nogil:
+        """Move the lines that wait, and an unfinished one, to other memory."""
+        cdef uint8_t *text = <uint8_t *> malloc(room)
+        cdef size_t k, used = 0
+        if text == NULL:
+            with gil:
+                raise MemoryError
+        if self.present.size:
+            used = moved(self, text, used, &self.present)
+        for k in range(self.first, self.behind):
+            used = moved(self, text, used, &self.queue[k])
+        for k in range(self.heap_count):
+            used = moved(self, text, used, &self.heap[k])
+        self.searched = used + (self.searched - self.rest)
+        if self.used > self.rest:
+            memcpy(text + used, self.text + self.rest, self.used - self.rest)
+        self.used = used + (self.used - self.rest)
+        self.rest = used
+        free(self.text)
+        self.text = text
+        self.room = room
+        return 0
+
+    cdef int read_lines(self) except -1 nogil:
+        """Read the lines that are complete."""
+        cdef const uint8_t *line_feed
+        cdef size_t place
+        if not self.has_begun and self.used - self.rest >= 3:
+            self.has_begun = True
+            self.rest += <size_t> (
+                skip_byte_order_mark(self.text + self.rest) - (self.text + self.rest)
+            )
+            self.searched = self.rest
+        while self.searched < self.used:
+            line_feed = <const uint8_t *> memchr(
+                self.text + self.searched, c'\n', self.used - self.searched
+            )
+            if line_feed == NULL:
+                self.searched = self.used
+                return 0
+            place = self.rest
+            self.rest = self.searched = <size_t> (line_feed - self.text) + 1
+            self.has_begun = True
+            self.read_line(place, self.rest - place)
+        return 0
+
+    cdef int read_line(self, size_t place, size_t size) except -1 nogil:
+        """Read a line, which ends with its line feed."""
+        cdef const uint8_t *line = self.text + place
+        cdef uint64_t time_stamp
+        self.line_count += 1
+        if (
+            line[0] == c'@' and self.used - place >= STAMP_ROOM and self.last.digit_count
+            and is_alike(self, line + 1)
+        ):
+            self.latest = self.last.value
+            if self.latest < self.passed:
+                return self.refuse(place, size)
+            return self.keep(self.latest, place, size)
+        while self.classes[line[0]] == BLANK:
+            line += 1
+        if line[0] == c'\n' or line[0] == c'#' or (line[0] == c'\r' and line[1] == c'\n'):
+            return 0
+        if not self.find_time(line, &time_stamp):
+            return self.keep(max(self.latest, self.passed), place, size)
+        self.latest = max(self.latest, time_stamp)
+        if time_stamp < self.frontier():
+            return self.refuse(place, size)
+        return self.keep(time_stamp, place, size)
+
+    cdef bint find_time(self, const uint8_t *place, uint64_t *time_stamp) noexcept nogil:
+        """Read the time-stamp of a line; return False if it cannot be read."""
+        cdef const uint8_t *digits = place + 1
+        cdef uint64_t value = 0
+        if place[0] != c'@' or not is_digit(digits[0]):
+            return False
+        place = digits
+        while is_digit(place[0]):
+            if value > (LARGEST_TIME_STAMP - <uint64_t> (place[0] - c'0')) // 10:
+                return False
+            value = 10 * value + (place[0] - c'0')
+            place += 1
+        if not ends_item(self.classes, place) and place[0] != c';':
+            return False
+        time_stamp[0] = value
+        if value >= self.latest:
+            remember_time_stamp(&self.last, value, <size_t> (place - digits))
+        return True
+
+    cdef int keep(self, uint64_t time_stamp, size_t place, size_t size) except -1 nogil:
+        """Let a line wait."""
+        cdef LineRun run
+        cdef LineRun *tail
+        cdef size_t child, parent
+        cdef LineRun *grown
+        self.live += size
+        if self.first < self.behind:
+            tail = &self.queue[self.behind - 1]
+            if (
+                tail.time_stamp == time_stamp and tail.place + tail.size == place
+                and tail.line + tail.count == self.line_count
+            ):
+                tail.size += size
+                tail.count += 1
+                return 0
+        run.time_stamp = time_stamp
+        run.line = self.line_count
+        run.place = place
+        run.size = size
+        run.count = 1
+        if self.first == self.behind or self.queue[self.behind - 1].time_stamp <= time_stamp:
+            if self.behind == self.queue_room:
+                if self.first > self.queue_room // 2:
+                    memmove(
+                        self.queue, self.queue + self.first,
+                        (self.behind - self.first) * sizeof(LineRun),
+                    )
+                    self.behind -= self.first
+                    self.first = 0
+                else:
+                    grown = larger(self.queue, &self.queue_room)
+                    if grown == NULL:
+                        with gil:
+                            raise MemoryError
+                    self.queue = grown
+            self.queue[self.behind] = run
+            self.behind += 1
+            return 0
+        if self.heap_count == self.heap_room:
+            grown = larger(self.heap, &self.heap_room)
+            if grown == NULL:
+                with gil:
+                    raise MemoryError
+            self.heap = grown
+        child = self.heap_count
+        self.heap_count += 1
+        while child:
+            parent = (child - 1) // 2
+            if not is_before(&run, &self.heap[parent]):
+                break
+            self.heap[child] = self.heap[parent]
+            child = parent
+        self.heap[child] = run
+        return 0
+
+    cdef int refuse(self, size_t place, size_t size) except -1 nogil:
+        """Put a line to those that came too late."""
+        cdef size_t room = self.refused_room
+        cdef void *grown
+        while room - self.refused_size < size:
+            room = max(2 * room, <size_t> FIRST_TEXT)
+        if room != self.refused_room:
+            grown = realloc(self.refused, room)
+            if grown == NULL:
+                with gil:
+                    raise MemoryError
+            self.refused = <uint8_t *> grown
+            self.refused_room = room
+        memcpy(self.refused + self.refused_size, self.text + place, size)
+        self.refused_size += size
+        self.refused_count += 1
+        return 0
+
+    # ---- lines that go ---------------------------------------------------------------------
+
+    cdef uint64_t frontier(self) noexcept nogil:
+        """No line below this time is taken any more."""
+        return max(self.passed, self.latest - min(self.wait, self.latest))
+
+    cdef LineRun *next_run(self) noexcept nogil:
+        """The next lines to be released; NULL if they have to wait."""
+        cdef LineRun *run = NULL
+        if self.first < self.behind:
+            run = &self.queue[self.first]
+        if self.heap_count and (run == NULL or is_before(&self.heap[0], run)):
+            run = &self.heap[0]
+        if run != NULL and not self.has_ended and run.time_stamp > self.frontier():
+            return NULL
+        return run
+
+    cdef int release_run(self) except -1 nogil:
+        """Let `present` be the next lines; return 0 if they have to wait, else 1."""
+        cdef LineRun *run = self.next_run()
+        cdef LineRun last
+        cdef size_t place = 0, child
+        if run == NULL:
+            return 0
+        self.present = run[0]
+        self.note_number(run.line)
+        self.released_count += run.count
+        if self.first < self.behind and run == &self.queue[self.first]:
+            self.first += 1
+            return 1
+        self.heap_count -= 1
+        if self.heap_count == 0:
+            return 1
+        last = self.heap[self.heap_count]
+        while True:
+            child = 2 * place + 1
+            if child >= self.heap_count:
+                break
+            if child + 1 < self.heap_count and is_before(
+                &self.heap[child + 1], &self.heap[child]
+            ):
+                child += 1
+            if not is_before(&self.heap[child], &last):
+                break
+            self.heap[place] = self.heap[child]
+            place = child
+        self.heap[place] = last
+        return 1
+
+    cdef int note_number(self, uint64_t line) except -1 nogil:
+        """Note the number in the log of the next line that is released."""
+        cdef LineNumbers *last
+        cdef size_t room = max(2 * self.numbers_room, <size_t> FIRST_RUNS)
+        cdef void *grown
+        if self.numbers_count:
+            last = &self.numbers[self.numbers_count - 1]
+            if line - last.line == self.released_count - last.released:
+                return 0
+        if self.numbers_count == self.numbers_room:
+            if self.numbers_room >= MOST_NUMBERS:
+                self.numbers_count //= 2
+                memcpy(
+                    self.numbers, self.numbers + self.numbers_count,
+                    self.numbers_count * sizeof(LineNumbers),
+                )
+            else:
+                grown = realloc(self.numbers, room * sizeof(LineNumbers))
+                if grown == NULL:
+                    with gil:
+                        raise MemoryError
+                self.numbers = <LineNumbers *> grown
+                self.numbers_room = room
+        self.numbers[self.numbers_count].released = self.released_count
+        self.numbers[self.numbers_count].line = line
+        self.numbers_count += 1
+        return 0
+
+    cdef uint64_t number_of(self, uint64_t released) noexcept nogil:
+        """The number in the log of a line that was released; both count from 1."""
+        cdef size_t low = 0, high = self.numbers_count, middle
+        if released == 0 or high == 0 or released - 1 < self.numbers[0].released:
+            return released
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.numbers[middle].released <= released - 1:
+                low = middle
+            else:
+                high = middle
+        return self.numbers[low].line + (released - 1 - self.numbers[low].released)
+
+
+cdef inline bint is_before(const LineRun *one, const LineRun *other) noexcept nogil:
+    if one.time_stamp != other.time_stamp:
+        return one.time_stamp < other.time_stamp
+    return one.line < other.line
+
+
+cdef inline bint is_alike(LineOrder order, const uint8_t *digits) noexcept nogil:
+    """Read a time-stamp that is not below the last one, and has as many digits."""
+    cdef LastTimeStamp present = order.last
+    if not read_alike(&present, digits):
+        return False
+    if order.classes[digits[present.digit_count]] > LINE_FEED:
+        return False
+    order.last = present
+    return True
+
+
+cdef inline size_t moved(
+    LineOrder order, uint8_t *text, size_t used, LineRun *run
+) noexcept nogil:
+    """Copy the text of lines to a place; return the place behind it."""
+    memcpy(text + used, order.text + run.place, run.size)
+    run.place = used
+    return used + run.size
+
+
+cdef LineRun *larger(LineRun *runs, size_t *room) noexcept nogil:
+    """Double the room of an array; NULL if there is no memory."""
+    cdef size_t count = max(2 * room[0], <size_t> FIRST_RUNS)
+    cdef LineRun *grown = <LineRun *> realloc(runs, count * sizeof(LineRun))
+    if grown != NULL:
+        room[0] = count
+    return grown

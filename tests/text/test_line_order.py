@@ -1,0 +1,169 @@
+"""Lines in the order of time, compared with its definition."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.text.native import LineOrder
+from tests.reference.late import judged_and_refused
+
+
+def taken(order: LineOrder, size: int = 1 << 16) -> bytes:
+    """Take all released lines, in blocks of a size."""
+    block = bytearray(size)
+    found = b""
+    while count := order.take_into(block):
+        found += block[:count]
+    return found
+
+
+def ordered(text: bytes, wait: int | None, sizes: list[int]) -> LineOrder:
+    """Push a text in blocks of these sizes, again and again, and end the log."""
+    order = LineOrder(wait)
+    place = turn = 0
+    while place < len(text):
+        size = sizes[turn % len(sizes)]
+        order.push(text[place : place + size])
+        place += size
+        turn += 1
+    order.finish()
+    return order
+
+
+STAMPS = st.one_of(
+    st.lists(st.integers(0, 12), max_size=40),
+    st.lists(st.integers(95, 105), max_size=40),
+    st.lists(st.sampled_from([0, 7, 99999999, 100000000, 2**63 - 1]), max_size=12),
+)
+SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=4)
+
+
+@given(STAMPS, st.none() | st.integers(0, 9), SIZES, st.integers(1, 40), st.booleans())
+def test_released_lines_are_a_stable_sort_of_those_that_are_not_late(
+    stamps: list[int], wait: int | None, sizes: list[int], out: int, has_end: bool
+) -> None:
+    lines = [b"@%d line%d" % (stamp, number) for number, stamp in enumerate(stamps)]
+    text = b"".join(line + b"\n" for line in lines)
+    judged, refused = judged_and_refused(list(zip(stamps, lines, strict=True)), wait)
+    order = LineOrder(wait)
+    found, late = b"", b""
+    place = turn = 0
+    text = text if has_end else text[:-1]
+    while place < len(text):
+        size = sizes[turn % len(sizes)]
+        order.push(text[place : place + size])
+        late += order.take_refused()
+        found += taken(order, out)
+        place += size
+        turn += 1
+    before_end = found
+    order.finish()
+    late += order.take_refused()
+    found += taken(order, out)
+    assert found == b"".join(line + b"\n" for _, line in judged)
+    assert late == b"".join(line + b"\n" for _, line in refused)
+    assert order.refused_count == len(refused)
+    # As much is released before the end as can be.
+    complete = stamps if has_end else stamps[:-1]
+    latest = max(complete, default=0)
+    frontier = 0 if wait is None else max(0, latest - wait)
+    released = [line for stamp, line in judged if stamp <= frontier]
+    if not has_end and lines and lines[-1] in released:
+        released.remove(lines[-1])
+    assert before_end == b"".join(line + b"\n" for line in released)
+
+
+@given(STAMPS, st.integers(0, 9), SIZES)
+def test_lines_have_their_numbers_in_the_log(
+    stamps: list[int], wait: int, sizes: list[int]
+) -> None:
+    numbered = []
+    text = b""
+    number = 0
+    for stamp in stamps:
+        if stamp % 3 == 0:
+            text += b"# a comment\n\n"
+            number += 2
+        number += 1
+        text += b"@%d x\n" % stamp
+        numbered.append((stamp, number))
+    judged, _ = judged_and_refused(numbered, wait)
+    order = ordered(text, wait, sizes)
+    taken(order)
+    wanted = [number for _, number in judged]
+    assert [order.line_of(place) for place in range(1, len(judged) + 1)] == wanted
+    packed = struct.pack(f"={len(judged)}Q", *range(1, len(judged) + 1))
+    assert order.lines_of(packed) == struct.pack(f"={len(judged)}Q", *wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (b"\xef\xbb\xbf@5 a\n@4 b\n", b"@4 b\n@5 a\n"),
+        (b" \t@5 a\r\n\t@4 b\r\n\r\n # x\n", b"\t@4 b\r\n \t@5 a\r\n"),
+        (b"@5 a\noops\n@4 b\n@6 c", b"@4 b\n@5 a\noops\n@6 c\n"),
+        (b"@5 a\n@7x b\n@4 c\n", b"@4 c\n@5 a\n@7x b\n"),
+        (b"@5 a\n@9223372036854775808 b\n@4 c\n", b"@4 c\n@5 a\n@9223372036854775808 b\n"),
+        (b"@005 a\n@4 b\n@0005 c\n", b"@4 b\n@005 a\n@0005 c\n"),
+        (b"@\n@4", b"@\n@4\n"),
+        (b"", b""),
+        (b"\n", b""),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_unusual_lines(text: bytes, wanted: bytes, size: int) -> None:
+    assert taken(ordered(text, None, [size])) == wanted
+
+
+def test_time_that_passes_releases_lines_and_refuses_those_below() -> None:
+    order = LineOrder(10)
+    order.push(b"@5 a\n@8 b\n@9 c\n")
+    ready = [order.is_ready]
+    order.pass_time(8)
+    assert [*ready, order.is_ready] == [False, True]
+    assert taken(order) == b"@5 a\n@8 b\n"
+    order.push(b"@7 d\n@8 e\nbad\n")
+    assert order.take_refused() == b"@7 d\n"
+    assert taken(order) == b"@8 e\n"
+    order.pass_time(30)
+    order.push(b"@9 f\n@30 g\n@29 h\n")
+    assert taken(order) == b"@9 c\nbad\n@30 g\n"
+    assert order.take_refused() == b"@9 f\n@29 h\n"
+    assert order.refused_count == 3
+
+
+def test_memory_is_that_of_lines_that_wait() -> None:
+    order = LineOrder(10)
+    block = bytearray(1 << 16)
+    lines = 0
+    for start in range(0, 200_000, 100):
+        order.push(
+            b"".join(b"@%d %s\n" % (start + k - 7 * (k % 3 == 0), b"x" * 50) for k in range(100))
+        )
+        while count := order.take_into(block):
+            lines += block[:count].count(b"\n")
+    order.finish()
+    while count := order.take_into(block):
+        lines += block[:count].count(b"\n")
+    assert lines + order.refused_count == 200_000
+    assert order.held_bytes < 1 << 23
+
+
+def test_a_line_of_any_length_is_cut() -> None:
+    from mtlmon.text.native import MAX_LINE_BYTES
+
+    order = LineOrder(None)
+    order.push(b"@1 a\n@2 ")
+    piece = b"x" * (1 << 24)
+    for _ in range(6):
+        order.push(piece)
+    order.push(b"yyy\n@0 b\n")
+    order.finish()
+    # It can still be seen that the line is too long.
+    text = taken(order, 1 << 24)
+    assert text[:10] == b"@0 b\n@1 a\n"
+    assert MAX_LINE_BYTES < len(text) - 10 < MAX_LINE_BYTES + (1 << 25)
