@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mtlmon.policy.declarations import FORMULA, POLICY
+from mtlmon.policy.declarations import FORMULA, POLICY, TEXTS
 from mtlmon.syntax.lexer import COMPARISON_HINT
 
 TYPE_CHECKING = False
@@ -19,6 +19,11 @@ _LAST_WORD = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*(?=\Z)")
 _METHOD = re.compile(r"\.([^\W\d]\w*)\(\s*\)\s*\Z")
 # A line that would be a declaration if its first word were a keyword.
 _HEAD = re.compile(r'[ \t]*([^\W\d]\w*)[ \t]+[^\s"`=:(),#]+[^\n:=#]*?(:|=(?![=>]))')
+# A text as in Python or a shell: r"...", '...'.
+_OTHER_QUOTES = re.compile(
+    rf"""[ \t]*(?P<keyword>{"|".join(sorted(TEXTS))})[ \t]+"""
+    r"""(?:r(?=")|r?(?='))(?P<quote>["'])(?P<text>.*)(?P=quote)\s*\Z"""
+)
 _KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "const")
 _FORMS = {
     "policy": (
@@ -85,6 +90,9 @@ def form_of(line: str) -> str | None:
     """Return a hint how the declaration is written that a line was probably meant to be."""
     from mtlmon.support.guesses import nearest
 
+    if other := _OTHER_QUOTES.match(line):
+        escaped = other["text"].replace("\\", "\\\\").replace('"', '\\"')
+        return f'write {other["keyword"]} "{escaped}"'
     head = _HEAD.match(line)
     if head is None:
         return None

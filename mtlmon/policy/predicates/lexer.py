@@ -55,6 +55,10 @@ _GLUED = re.compile(r"[\w.]+")
 _QUOTED_PART = re.compile(
     r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.'
 )
+# A text as far as its closing quote, and the most characters that a hint repeats.
+_CLOSED = re.compile(r'"(?:[^"\\\r\n]|\\.)*"')
+_LONGEST_HINT = 200
+_BACKSLASH = re.compile(r'(\\["\\nrt]|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})|\\')
 _BACKQUOTED_PART = re.compile(r"[^`\x00-\x1f\x7f\ud800-\udfff]+|``")
 _UNITS = {*UNITS, *UNIT_WORDS}
 _ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
@@ -248,7 +252,9 @@ def _text(text: str, start: int, end: int) -> Token:
         elif part[1] in _ESCAPED:
             parts.append(_ESCAPED[part[1]])
         else:
-            hint = f"a backslash is written \\\\: \\{part}" if part.isprintable() else ""
+            hint = ""
+            if part.isprintable():
+                hint = f"a backslash is written \\\\: {_doubled(text, start) or chr(92) + part}"
             known = r"the characters after a backslash are \" \\ \n \r \t \uXXXX and \UXXXXXXXX"
             return Token(INVALID, position, match.end(), known, hint)
         position = match.end()
@@ -258,6 +264,14 @@ def _text(text: str, start: int, end: int) -> Token:
     if text[position] != '"':
         return _control(text, position)
     return Token(TEXT, start, position + 1, "".join(parts))
+
+
+def _doubled(text: str, start: int) -> str | None:
+    """A text with backslashes doubled where they have no meaning; None if it is not for a hint."""
+    closed = _CLOSED.match(text, start)
+    if closed is None or len(closed.group()) > _LONGEST_HINT or not closed.group().isprintable():
+        return None
+    return _BACKSLASH.sub(lambda found: found[1] or r"\\", closed.group())
 
 
 def _backquoted(text: str, start: int, end: int) -> Token:
