@@ -150,6 +150,7 @@ def run(options: Options) -> int:
         from mtlmon.cli.relations import check_relations
 
         options.verdicts = options.given_verdicts or "false"
+        options.for_people = is_for_people(options)
         return check_relations(file, options)
     if options.time_points != "row":
         raise Failure("--time-points is for policies with variables: leave it out")

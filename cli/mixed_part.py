@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import LogCheck
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.people import PeopleOutput
     from mtlmon.cli.pump import EndTime
     from mtlmon.cli.relations import Output
     from mtlmon.drive.native import VerdictRows
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from mtlmon.tables.stream_values import JsonRowsOutput
 
     Rows = VerdictRows | AnswerBlock
-    MixedOutput = TextOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
+    MixedOutput = (
+        TextOutput | PeopleOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
+    )
 
 __all__ = ["Part", "mixed_output"]
 
@@ -70,15 +73,23 @@ class Part:
     ) -> None:
         self.analysis = analysis
         self.ahead = RelationsAhead(engine.plan, by_stamp=options.time_points == "stamp")
+        verdicts = options.verdicts
         options.verdicts = options.given_verdicts or "false"
         if table is not None:
             table.valuations = valuation_table(engine.plan, times, options.verdicts)
         own = None if table is None else cast("Output", output)
         self.check = Check(
-            engine, options, memory, queue=self.ahead.queue, output=own, key_count=key_count
+            engine,
+            options,
+            memory,
+            times,
+            queue=self.ahead.queue,
+            output=own,
+            key_count=key_count,
+            analysis=analysis,
         )
         self.run = self.check.run
-        options.verdicts = options.given_verdicts or "all"
+        options.verdicts = verdicts
         self.rows: RelationRows | None = None
 
     def feed(self, batch: TextBatch | EventBatch, position: int) -> list[int]:
@@ -121,7 +132,12 @@ def mixed_output(
         Failure: the output is binary, but would go to a terminal.
     """
     names = [policy.name for policy in check.policies]
-    keys = None if source is None else TraceKeys(check.partitions, tuple(source.key_tables))
+    keys = TraceKeys(check.partitions, (None,) if source is None else tuple(source.key_tables))
+    times = None if source is None else source.times
+    if options.for_people:
+        from mtlmon.cli.people import PeopleOutput
+
+        return PeopleOutput(check, keys, times, options), None
     if options.output_format == "text" or options.verdicts == "none":
         return TextOutput(names, keys), None
     is_parquet = options.output_format == "parquet"
@@ -132,7 +148,6 @@ def mixed_output(
     from mtlmon.tables.stream_values import JsonRowsOutput
     from mtlmon.tables.verdicts import VerdictTable
 
-    times = None if source is None else source.times
     facts = PolicyFacts(check.policies)
     table = JoinedTable(VerdictTable(names, keys, times, check.messages, facts=facts))
     if options.output_format == "jsonl":

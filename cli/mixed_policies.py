@@ -27,6 +27,7 @@ from mtlmon.cli.policies import (
     shown_in,
     statuses,
     text_atoms,
+    waits_for_later,
     wants_triggered,
 )
 from mtlmon.cli.relation_readers import rewind, table_reader, text_reader
@@ -67,7 +68,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         MtlmonError: a line or row cannot be read, or an engine has reached a limit.
     """
     check_mixed_options(options)
-    options.verdicts = options.given_verdicts or "all"
+    options.verdicts = "false" if options.for_people else options.given_verdicts or "all"
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = LogCheck(
         [policy for policy in file.policies if not policy.is_first_order],
@@ -75,7 +76,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         key=options.key_columns,
         bdd=options.bdd,
         verdicts=options.verdicts,
-        resolve=options.resolve,
+        resolve=options.resolve or options.for_people,
         collect=options.report is not None or options.explain,
         advance_every=options.advance_every,
         max_memory=memory,
@@ -83,6 +84,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         has_whole=True,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(file.policies, options),
+        rows=options.for_people and not any(map(waits_for_later, file.policies)),
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -173,6 +175,8 @@ def check_mixed_text(
 
     if check.repeats_ticks:
         source.only_due_ticks()
+    if check.row_tracker is not None:
+        source.track_rows()
     logs = statuses(source)
     findings = open_findings(check, source, logs, options, file)
     work = MixedTextWork(
@@ -215,6 +219,8 @@ def check_mixed_tables(
     ) as source:
         if check.repeats_ticks:
             source.only_due_ticks()
+        if check.row_tracker is not None:
+            source.track_rows()
         logs = statuses(source)
         findings = open_findings(check, source, logs, options, file)
         prepare_messages(check, options)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.findings import Findings
     from mtlmon.cli.mixed_part import MixedOutput
+    from mtlmon.cli.people import Outcome
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
@@ -101,7 +102,10 @@ class MixedWork(PolicyWork, ABC):
         """Return the policies with variables, also if no row has shown the types of columns."""
 
     def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        self.rest = self.steps_to_end(batch, self.known_part().feed(batch, self.check.position))
+        part = self.known_part()
+        if part.check.point_rows is not None and batch.origins is not None:
+            part.check.point_rows.add(batch.origins)
+        self.rest = self.steps_to_end(batch, part.feed(batch, self.check.position))
         # not `yield from`: what is left of the batch must outlive this generator, for `settle`
         for _ in self.rest:
             yield
@@ -172,6 +176,11 @@ class MixedWork(PolicyWork, ABC):
         if found is None:
             return None
         return f"{found[0]}:{found[1]} is violated", "a time-point before it"
+
+    def outcome(self) -> Outcome:
+        own = super().outcome()
+        people = self.known_part().check.people
+        return own if people is None else own.joined(people.outcome(self.known_part().check.run))
 
     def report_end(self) -> None:
         report_end(self)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.cli.failure import show
 from mtlmon.cli.report import is_terminal, plural
 from mtlmon.syntax.report import escaped, shorten
@@ -16,14 +15,14 @@ from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
-    from mtlmon.checking import LogCheck
+    from collections.abc import Sequence
+
+    from mtlmon.checking import LogCheck, TraceKeys
     from mtlmon.cli.arguments import Options
     from mtlmon.drive.native import VerdictRows
-    from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
 
-    Source = TextLog | TableEvents
-
-__all__ = ["PeopleOutput", "has_colours", "show_outcome"]
+__all__ = ["Outcome", "PeopleOutput", "Style", "has_colours", "outcome_of", "show_outcome"]
 
 # The numbers of colours and styles, as terminals know them.
 BOLD, FAINT, RED, GREEN, CYAN = "1", "2", "1;31", "1;32", "36"
@@ -55,10 +54,10 @@ class Style:
             self.width = os.get_terminal_size(sys.stdout.fileno()).columns or None
         encoding = "ascii" if sys.stdout is None else sys.stdout.encoding
         try:
-            "✗✓".encode(encoding)
-            self.violated, self.holds = "✗", "✓"
+            "✗✓•".encode(encoding)
+            self.violated, self.holds, self.found = "✗", "✓", "•"
         except (LookupError, UnicodeEncodeError):
-            self.violated, self.holds = "x", "+"
+            self.violated, self.holds, self.found = "x", "+", "*"
 
     def __call__(self, text: str, *colours: str) -> str:
         """Return a text in colours; what does not print is escaped."""
@@ -66,6 +65,19 @@ class Style:
         if not self.has_colours or not text:
             return text
         return f"\x1b[{';'.join(colours)}m{text}\x1b[0m"
+
+    def line(self, before: Sequence[tuple[str, str]], what: str) -> str:
+        """Return a line, shortened to the width of the terminal.
+
+        Args:
+            before: the first texts of the line, each with its colour.
+            what: the last text.
+        """
+        what = escaped(what)
+        if self.width is not None:
+            used = sum(len(escaped(text)) + 2 for text, _ in before)
+            what = shorten(what, max(LEAST_REASON, self.width - used))
+        return "  ".join([*(self(text, colour) for text, colour in before), what]) + "\n"
 
 
 class PeopleOutput:
@@ -75,17 +87,20 @@ class PeopleOutput:
 
     Args:
         check: the check whose verdicts are written; they are the violations, resolved.
-        source: the log.
+        keys: the keys of the traces.
+        times: the log's notation of times, or None if it has the time-stamps.
         options: the options of the command line.
     """
 
     lines = None
 
-    def __init__(self, check: LogCheck, source: Source, options: Options) -> None:
+    def __init__(
+        self, check: LogCheck, keys: TraceKeys, times: Times | None, options: Options
+    ) -> None:
         self.writer = ByteWriter()
         self.check = check
-        self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
-        self.times = None if isinstance(source, TextLog) else source.times
+        self.keys = keys
+        self.times = times
         self.style = Style(options)
         self.whats = [policy.text or str(policy.written) for policy in check.policies]
 
@@ -121,17 +136,42 @@ class PeopleOutput:
         before = [(style.violated, RED), (place, FAINT)]
         before += [] if name is None else [(name, BOLD)]
         before += [] if key is None else [(key, CYAN)]
-        if style.width is not None:
-            used = sum(len(escaped(text)) + 2 for text, _ in before)
-            what = shorten(escaped(what), max(LEAST_REASON, style.width - used))
-        texts = [style(text, colour) for text, colour in before]
-        return "  ".join([*texts, escaped(what)]) + "\n"
+        return style.line(before, what)
 
     def close(self) -> None:
         """Do nothing: lines need no end."""
 
 
-def show_outcome(check: LogCheck, options: Options) -> None:
+class Outcome(NamedTuple):
+    """What came out of a run over a whole log.
+
+    Attributes:
+        violations: for each policy, how often it is violated.
+        undecided: how many verdicts are still open.
+        matches: how often a `find` has found something; None if there is none.
+    """
+
+    violations: list[int]
+    undecided: int
+    matches: int | None = None
+
+    def joined(self, other: Outcome) -> Outcome:
+        """Return the outcome for the policies of both."""
+        matches = [one.matches for one in (self, other) if one.matches is not None]
+        return Outcome(
+            self.violations + other.violations,
+            self.undecided + other.undecided,
+            sum(matches) if matches else None,
+        )
+
+
+def outcome_of(check: LogCheck) -> Outcome:
+    """Return the outcome for policies without variables."""
+    counts = check.counts
+    return Outcome([one.false for one in counts], sum(one.undecided for one in counts))
+
+
+def show_outcome(outcome: Outcome, event_count: int, options: Options) -> None:
     """Say on standard output what came out of a run over a whole log.
 
     Raises:
@@ -139,16 +179,24 @@ def show_outcome(check: LogCheck, options: Options) -> None:
         WriteFailure: it cannot be written.
     """
     style = Style(options)
-    counts = check.counts
-    total = sum(one.false for one in counts)
-    violated = sum(one.false > 0 for one in counts)
-    events = f"in {plural(check.event_count, 'event')}"
-    if not total:
-        outcome = style(f"{style.holds} no violation {events}", GREEN)
-    else:
+    counts = outcome.violations
+    total, violated = sum(counts), sum(map(bool, counts))
+    events = f"in {plural(event_count, 'event')}"
+    matches = "" if outcome.matches is None else plural_of(outcome.matches, "match", "matches")
+    if total:
         whose = "" if len(counts) == 1 else f" of {violated:,} of {len(counts):,} policies"
-        outcome = style(f"{style.violated} {plural(total, 'violation')}{whose} {events}", RED)
-    undecided = sum(one.undecided for one in counts)
-    if undecided:
-        outcome += style(f", {plural(undecided, 'time-point')} undecided", FAINT)
-    show(f"{outcome}\n", is_safe=True)
+        text = style(f"{style.violated} {plural(total, 'violation')}{whose} {events}", RED)
+    elif counts:
+        text = style(f"{style.holds} no violation {events}", GREEN)
+    else:
+        text, matches = style(f"{style.found} {matches} {events}", GREEN), ""
+    if matches:
+        text += f", {matches}"
+    if outcome.undecided:
+        text += style(f", {plural(outcome.undecided, 'time-point')} undecided", FAINT)
+    show(f"{text}\n", is_safe=True)
+
+
+def plural_of(count: int, one: str, others: str) -> str:
+    """Return a number and what is counted."""
+    return f"{count:,} {one if count == 1 else others}"

@@ -183,7 +183,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) ->
         if options.for_people and work.is_complete:
             from mtlmon.cli.people import show_outcome
 
-            show_outcome(work.check, options)
+            show_outcome(work.outcome(), work.check.event_count, options)
         work.report_end()
         if options.explain and status == VIOLATION and work.has_violation():
             work.explain(again)
@@ -509,7 +509,8 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     if options.for_people:
         from mtlmon.cli.people import PeopleOutput
 
-        return PeopleOutput(check, source, options)
+        times = None if isinstance(source, TextLog) else source.times
+        return PeopleOutput(check, keys, times, options)
     rows = check.row_tracker
     if options.output_format == "text":
         return TextOutput(names, keys, rows)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
     from mtlmon.cli.findings import Findings
+    from mtlmon.cli.people import Outcome
     from mtlmon.cli.pump import EndTime
     from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
@@ -273,6 +274,12 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         if self.options.fail_on_vacuous and never_triggered(self.check):
             return True
         return self.has_violation()
+
+    def outcome(self) -> Outcome:
+        """Return what came out of the run over the whole log."""
+        from mtlmon.cli.people import outcome_of
+
+        return outcome_of(self.check)
 
     def report_end(self) -> None:
         """Mention what the verdicts do not show."""

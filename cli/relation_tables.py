@@ -102,7 +102,9 @@ class TableWork(LogWork["EventBatch"]):
             analysis = valid_analysis(self.file, self.source.schema)
             engine = engine_for(self.file, analysis, self.options)
             made = engine.plan
-            self.check = Check(engine, self.options, self.memory, self.source.times)
+            self.check = Check(
+                engine, self.options, self.memory, self.source.times, analysis=analysis
+            )
             self.writer = self.check.output.writer
             self.rows = rows_of_batches(made, self.check, self.shown, self.options)
         return self.check, self.rows
@@ -118,7 +120,9 @@ class TableWork(LogWork["EventBatch"]):
 
     def feed(self, batch: EventBatch) -> Iterator[None]:
         """Check the rows of a batch; yield now and then."""
-        _, rows = self.started()
+        check, rows = self.started()
+        if check.point_rows is not None and batch.origins is not None:
+            check.point_rows.add(batch.origins)
         rows.load(batch)
         yield from self.advance()
 
@@ -294,6 +298,10 @@ def check_tables(file: PolicyFile, options: Options) -> int:
     ) as source:
         logs = statuses(source)
         verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=has_checkpoints)
+        if options.for_people:
+            # what writes the lines escapes what does not print
+            verdicts.lines = None
+            source.track_rows()
         work = TableWork(source, shown, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
         signals = Signals(verdicts, is_held=has_checkpoints)
@@ -316,6 +324,8 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             pump = Pump(work, verdicts, signals, progress)
 
         def report(status: int, seconds: float) -> None:
+            if work.is_complete:
+                work.started()[0].show_outcome(source.rows)
             note_skipped(source)
             if work.left_out:
                 rows = plural(work.left_out, "row")

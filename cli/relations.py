@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import stat_result
 
+    from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
     from mtlmon.cli.relation_findings import RelationFindings
+    from mtlmon.cli.relation_people import PeopleAnswers
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
@@ -190,8 +192,10 @@ class Check:
             variables have come as far.
         output: the output, which others write to as well; by default, one of its own.
         key_count: how many columns of keys lines have, which are empty for these policies.
+        analysis: what is known of the policies; needed if violations are written for a person.
 
     Attributes:
+        people: what writes violations for a person, if they are written so.
         taker: what takes the answers at last: the output, or what keeps violations before it.
     """
 
@@ -204,8 +208,10 @@ class Check:
         queue: AnswerQueue | None = None,
         output: Output | None = None,
         key_count: int = 0,
+        analysis: Analysis | None = None,
     ) -> None:
         self.plan = engine.plan
+        self.people: PeopleAnswers | None = None
         self.engine = engine
         self.has_others = queue is not None
         self.key_count = key_count
@@ -214,6 +220,11 @@ class Check:
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
             self.engine.limit_name = "--max-rows"
+        if output is None and options.for_people:
+            from mtlmon.cli.relation_people import PeopleAnswers
+
+            assert analysis is not None
+            output = self.people = PeopleAnswers(self.plan, analysis, options, times)
         if output is None:
             output = self.make_output(options, times)
         self.output = output
@@ -257,6 +268,19 @@ class Check:
         if options.output_format == "jsonl":
             return JsonRowsOutput(rows)
         return ParquetOutput(rows) if is_parquet else CsvOutput(rows)
+
+    @property
+    def point_rows(self) -> PointRows | None:
+        """What wants to know the rows of time-points, if anything does."""
+        return None if self.people is None else self.people.rows
+
+    def show_outcome(self, event_count: int) -> None:
+        """Say at the end of a log of so many events what came out, if that is for a person."""
+        if self.people is None:
+            return
+        from mtlmon.cli.people import show_outcome
+
+        show_outcome(self.people.outcome(self.run), event_count, self.options)
 
     def has_violation(self, file: PolicyFile) -> bool:
         """Whether a policy that matters is violated more often than it may be."""
@@ -355,7 +379,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
         # a reader of a pipe waits for answers, and a checkpoint for all of them
         engine.is_ahead = log.is_regular and options.checkpoint is None
     start_of_input = position_of_input(options)
-    check = Check(engine, options, MemoryLimit(options.max_memory, COMMAND))
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    check = Check(engine, options, memory, analysis=analysis)
     rows = RowScanner(
         named_rows(made),
         check.engine.points,
@@ -373,6 +398,9 @@ def check_text(file: PolicyFile, options: Options) -> int:
     verdicts = open_verdicts(
         options.output, {log.name: log.status}, options.formula_files, keeps=has_checkpoints
     )
+    if options.for_people:
+        # what writes the lines escapes what does not print
+        verdicts.lines = None
     signals = Signals(verdicts, is_held=has_checkpoints)
     progress = progress_for(log.size, verdicts, options)
     watch = None
@@ -380,10 +408,14 @@ def check_text(file: PolicyFile, options: Options) -> int:
         from mtlmon.checking.assumptions import AssumptionWatch
 
         watch = AssumptionWatch(file.assumptions, options.unit, [()])
+    if check.point_rows is not None:
+        rows.number_lines()
     loop = RowLoop(rows, check, points_at_once(options), watch)
     work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
     def report(status: int, seconds: float) -> None:
+        if work.is_complete:
+            check.show_outcome(check.engine.point_count)
         skipped = rows.lines.skipped_count
         if skipped:
             note(f"skipped {plural(skipped, 'line')} that could not be read")

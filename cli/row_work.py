@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from mtlmon.checking.text_logs import line_origins
 from mtlmon.cli.failure import note
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.errors import MtlmonError
@@ -85,6 +86,10 @@ class RowLoop:
             # what comes before is written first
             self.check.run.settle()
             raise
+        if self.check.point_rows is not None and isinstance(self.rows, RowScanner):
+            scanner = self.rows.lines
+            origins = line_origins(scanner.path, self.rows.last_lines, scanner.order)
+            self.check.point_rows.add(origins)
         if self.assumptions is not None:
             for message in self.assumptions.note_times(self.check.engine.points.time_stamps()):
                 note(message)

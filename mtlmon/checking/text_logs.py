@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             """End the log: nothing waits any more."""
 
 
-__all__ = ["TextLog"]
+__all__ = ["TextLog", "line_origins"]
 
 # A line has at least three bytes, so streams get no more than 2^16 events at a time.
 _BLOCK_BYTES = 3 << 16
@@ -259,7 +259,6 @@ class TextLog(BatchReader[TextBatch]):
 
     def track_rows(self) -> None:
         """From the first batch on, tell the lines of events."""
-        assert isinstance(self._events, TextEvents)
         self._events.number_lines()
         self._tracks_rows = True
 
@@ -422,14 +421,8 @@ class TextLog(BatchReader[TextBatch]):
 
     def _origins(self) -> Origins:
         """Return the lines of the events that have been read last."""
-        import numpy as np
-
-        assert isinstance(self._events, TextEvents)
-        name = "stdin" if self.name == "<stdin>" else self.name
-        lines = self._events.lines
-        if self._order is not None:
-            lines = self._order.lines.lines_of(lines)
-        return Origins([name], None, np.frombuffer(lines, np.int64))
+        order = None if self._order is None else self._order.lines
+        return line_origins(self.name, self._events.lines, order)
 
     def _counted(self, batch: TextBatch) -> Iterator[TextBatch | None]:
         """Yield a batch, preceded by None if its first events are skipped, or None alone."""
@@ -488,3 +481,18 @@ def _tails(batches: Iterator[TextBatch | None]) -> Iterator[TextBatch | None]:
         if batch is not None:
             batch.is_tail = True
         yield batch
+
+
+def line_origins(name: str, lines: bytes, order: LineOrder | None = None) -> Origins:
+    """Return the origins of events of a text log.
+
+    Args:
+        name: the name of the log in messages.
+        lines: the numbers of the lines, of 64 bits.
+        order: what has put the lines into the order of time; None if they are in order.
+    """
+    import numpy as np
+
+    if order is not None:
+        lines = order.lines_of(lines)
+    return Origins(["stdin" if name == "<stdin>" else name], None, np.frombuffer(lines, np.int64))

@@ -238,3 +238,128 @@ def test_a_log_that_cannot_be_read_has_no_outcome(given: list[str]) -> None:
     assert lines[:3] == SEEN.splitlines()[:3]
     assert len(lines) == 4
     assert lines[3].startswith("mtlmon: ")
+
+
+# ---- violations of policies with variables -------------------------------------------------------
+
+FOR_VALUES = 'policy leak "nobody leaks": NOT leak(user, size)\nfind late: late(user)\n'
+ROWS_LOG = f'# all\n@1 leak(ann, 3) p\n\n@1 late(bob)\n@4 leak("{BAD}", 4)'
+VALUES_SEEN = [
+    "x  LOG:2  1:0  leak  user=ann, size=3  nobody leaks",
+    "*  LOG:4  1:1  late  user=bob  late(user)",
+    f'x  LOG:5  4:0  leak  user="{SHOWN.replace(chr(92), chr(92))}", size=4  nobody leaks',
+]
+
+
+def marked(text: str) -> str:
+    return plain(text).replace("•", "*")
+
+
+@pytest.mark.parametrize("slices", [[], ["--slices", "2"]])
+def test_people_see_values(tmp_path: Path, slices: list[str]) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "events.log"
+    rules.write_text(FOR_VALUES)
+    log.write_text(ROWS_LOG)
+    arguments = ["--no-summary", *slices, str(rules), str(log)]
+    status, shown = on_terminal(*arguments)
+    assert (status, marked(shown).splitlines()) == (
+        1,
+        [*VALUES_SEEN, "x 2 violations in 3 events, 1 match"],
+    )
+    assert is_harmless(CODES.sub("", shown))
+    # programs get lines as ever
+    lines = mtlmon(*arguments).output
+    assert lines.startswith("leak\t1:0 false (user=ann, size=3)\nlate\t1:1 match (user=bob)\n")
+    for options in ["--verdicts", "false"], ["--output-format", "text"]:
+        assert on_terminal(*options, *arguments)[1].splitlines()[:2] == lines.splitlines()[:2]
+    assert marked(mtlmon("--color", "always", *arguments).output) == marked(shown)
+    # all time-points without a match or violation, and finds alone
+    rules.write_text("find late: late(user)\n")
+    assert marked(on_terminal(*arguments)[1]).splitlines()[-1] == "* 1 match in 3 events"
+    rules.write_text("policy p: late(u) IMPLIES EVENTUALLY[0,9] leak(u, 4)\n")
+    assert (
+        marked(on_terminal(*arguments)[1])
+        == "+ no violation in 3 events, 3 time-points undecided\n"
+    )
+
+
+def test_people_see_policies_of_both_kinds(tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "events.log"
+    rules.write_text(f"policy quiet: NOT p\n{FOR_VALUES}")
+    log.write_text(ROWS_LOG)
+    arguments = ["--no-summary", str(rules), str(log)]
+    assert marked(on_terminal(*arguments)[1]).splitlines() == [
+        "x  LOG:2  1:0  quiet  NOT p",
+        *VALUES_SEEN,
+        "x 3 violations of 2 of 2 policies in 3 events, 1 match",
+    ]
+    assert "quiet\t1:1 true\n" in mtlmon(*arguments).output
+    assert "quiet\t1:1 true\n" in on_terminal("--verdicts", "all", *arguments)[1]
+
+
+@pytest.mark.parametrize("others", ["", "policy small per user: size < 4\n"])
+def test_people_see_values_of_tables(tmp_path: Path, others: str) -> None:
+    rules, rest = tmp_path / "rules.mtl", tmp_path / "rest.csv"
+    rules.write_text(
+        f"{others}atom leak(user, size) = size > 2\npolicy leak: NOT leak(user, size)\n"
+    )
+    log = tmp_path / "log.csv"
+    log.write_text(f"ts,user,size\n2024-05-01T10:00:00,ann,1\n2024-05-01T10:00:01,{BAD},3\n")
+    rest.write_text("ts,user,size\n2024-05-01T10:00:02,bob,4\n2024-05-01T10:00:02,bob,5\n")
+    arguments = ["--no-summary", str(rules), str(log), str(rest)]
+    shown = on_terminal(*arguments)[1]
+    assert is_harmless(CODES.sub("", shown))
+    lines = [
+        [f'x  {log}:2  2024-05-01T10:00:01Z  leak  user="{SHOWN}", size=3  NOT leak(user, size)'],
+        [
+            f"x  {rest}:1  2024-05-01T10:00:02Z  small  bob  size < 4",
+            f"x  {rest}:1  2024-05-01T10:00:02Z  leak  user=bob, size=4  NOT leak(user, size)",
+        ],
+        [
+            f"x  {rest}:2  2024-05-01T10:00:02Z  small  bob  size < 4",
+            f"x  {rest}:2  2024-05-01T10:00:02Z  leak  user=bob, size=5  NOT leak(user, size)",
+        ],
+    ]
+    wanted = [line for some in lines for line in some if others or "small" not in line]
+    found = marked(shown).replace('"size < 4"', "size < 4").splitlines()
+    assert sorted(found[:-1]) == sorted(wanted)
+    count = f"{len(wanted)} violations" + (" of 2 of 2 policies" if others else "")
+    assert found[-1] == f"x {count} in 4 events"
+    if not others:
+        # a time-stamp is not one row
+        shown = marked(on_terminal("--time-points", "stamp", *arguments)[1])
+        assert shown.startswith("x  2024-05-01T10:00:01Z  leak  ")
+
+
+def test_rows_of_long_logs(tmp_path: Path) -> None:
+    """Lines are right in later blocks, too."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "events.log"
+    rules.write_text("policy v: NOT v(x)\n")
+    lines = []
+    for number in range(30_000):
+        lines.append("# nothing" if number % 1000 == 7 else f"@{number} {'q' * (number % 30)}")
+    wanted = [5, 8, 1023, 1024, 8200, 20_006, 20_008, 29_999]
+    for number in wanted:
+        lines[number] = f"@{number} v({number})"
+    log.write_text("\n".join(lines))
+    for extra in "", "policy p: NOT p\n":
+        rules.write_text(f"policy v: NOT v(x)\n{extra}")
+        shown = marked(mtlmon("--color", "never", str(rules), str(log)).output)
+        assert shown.count("\n") == len(wanted) + (30_000 - 30 if extra else 0)
+        shown = marked(mtlmon("--color", "always", str(rules), str(log)).output)
+        assert shown.splitlines()[:-1] == [
+            f"x  LOG:{number + 1}  {number}:0  v  x={number}  NOT v(x)" for number in wanted
+        ]
+
+
+@pytest.mark.parametrize("extra", ["", "policy p: NOT p\n"])
+def test_rows_of_lines_that_were_sorted(tmp_path: Path, extra: str) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "events.log"
+    rules.write_text(f"policy v: NOT v(x)\n{extra}")
+    log.write_text("@9 v(1)\n# nothing\n@3 v(2)\n@7\n@5 v(3)\n")
+    shown = marked(mtlmon("--color", "always", "--sort", str(rules), str(log)).output)
+    assert shown.splitlines()[:-1] == [
+        "x  LOG:3  3:0  v  x=2  NOT v(x)",
+        "x  LOG:5  5:0  v  x=3  NOT v(x)",
+        "x  LOG:1  9:0  v  x=1  NOT v(x)",
+    ]

@@ -72,6 +72,15 @@ cdef class RowEvents:
         """Declare that no later line is below a time."""
         self.rows.lines.pass_time(time_stamp)
 
+    def number_lines(self):
+        """From now on, tell the lines of events."""
+        self.rows.number_lines()
+
+    @property
+    def lines(self):
+        """After `number_lines`: bytes of the lines of the events that `read` has returned last."""
+        return self.rows.last_lines
+
     def load(self, block):
         """Load a block of bytes for `read`; the block must not change until it has been read."""
         self.rows.load(block)

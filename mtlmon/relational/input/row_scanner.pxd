@@ -21,6 +21,11 @@ cdef class RowScanner:
     cdef AtomTable marks
     cdef uint64_t *letters
     cdef uint32_t letter_room
+    # whether the lines of time-points are wanted, and those of the ones that were read last
+    cdef bint numbers_lines
+    cdef uint64_t *line_numbers
+    cdef uint32_t line_room
+    cdef size_t line_count
     cdef Block block
     # the bytes of the log that have been loaded, and whether its end has
     cdef uint64_t loaded

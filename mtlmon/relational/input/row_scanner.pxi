@@ -74,6 +74,23 @@ cdef class RowScanner:
 
     def __dealloc__(self):
         free(self.letters)
+        free(self.line_numbers)
+
+    def number_lines(self):
+        """From now on, tell the lines of time-points."""
+        self.numbers_lines = True
+
+    @property
+    def last_lines(self):
+        """After `number_lines`: bytes of the lines of the time-points that `read` has added last.
+
+        They are numbers of 64 bits, from 1.
+        """
+        if self.line_count == 0:
+            return b""
+        return PyBytes_FromStringAndSize(
+            <const char *> self.line_numbers, self.line_count * sizeof(uint64_t)
+        )
 
     def load(self, block):
         """Load a block of bytes for `read`; the block must not change until it has been read."""
@@ -106,6 +123,7 @@ cdef class RowScanner:
         """
         if self.points.next == self.points.point_count:
             self.points.clear()
+        self.line_count = 0
         if self.status == SCAN_FULL:
             with nogil:
                 self.status = <ScanStatus> self.scan(most)
@@ -182,6 +200,8 @@ cdef class RowScanner:
                 <void **> &self.letters, &self.letter_room, most * self.marks.letter_words,
                 sizeof(uint64_t)
             )
+        if self.numbers_lines:
+            reserve(<void **> &self.line_numbers, &self.line_room, most, sizeof(uint64_t))
         if self.lines.error != NO_ERROR:
             return SCAN_ERROR
         while n < most:
@@ -204,6 +224,9 @@ cdef class RowScanner:
                 memset(self.reader.letter, 0, self.marks.letter_words * sizeof(uint64_t))
             place = self.scan_point(place)
             if place != NULL:
+                if self.numbers_lines:
+                    self.line_numbers[n] = self.lines.line_count
+                    self.line_count = n + 1
                 self.point_count += 1
                 n += 1
                 continue

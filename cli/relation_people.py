@@ -1,0 +1,95 @@
+"""Violations of policies with variables for a person at a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.people import BOLD, CYAN, FAINT, GREEN, RED, Outcome, Style
+from mtlmon.relational.cells import from_cell, value_text
+from mtlmon.relational.running import HOLDS
+from mtlmon.text.byte_writer import ByteWriter
+
+if TYPE_CHECKING:
+    from mtlmon.checking.point_rows import PointRows
+    from mtlmon.cli.arguments import Options
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.running import RelationalRun
+    from mtlmon.tables.columns.times import Times
+
+__all__ = ["PeopleAnswers"]
+
+
+class PeopleAnswers:
+    """Writes a line for each violation and match: row, time, policy, values, and text or formula.
+
+    Args:
+        plan: the plan of the policies.
+        analysis: what is known of them.
+        options: the options of the command line.
+        times: the log's notation of times, or None if it has the time-stamps.
+
+    Attributes:
+        rows: the rows of time-points; None if time-points are not rows.
+    """
+
+    def __init__(
+        self, plan: Plan, analysis: Analysis, options: Options, times: Times | None
+    ) -> None:
+        self.writer = ByteWriter()
+        self.plan = plan
+        self.times = times
+        self.rows: PointRows | None = None
+        if options.time_points == "row":
+            from mtlmon.checking.point_rows import PointRows
+
+            self.rows = PointRows()
+        self.style = Style(options)
+        self.whats = [one.policy.text or str(one.policy.written) for one in analysis.policies]
+        self.counts = [0] * len(plan.named_policies)
+
+    def put(self, answers: AnswerBlock) -> None:
+        """Write answers, and forget them."""
+        found = [one for one in answers.take() if one[1] != HOLDS]
+        stamps = [one[2] for one in found]
+        names = [f"{one[2]}:{one[3]}" for one in found]
+        if found and self.times is not None and not self.times.is_plain:
+            names = self.times.texts(stamps)
+        if self.rows is not None:
+            places = [self.rows.of(one[4]) for one in found]
+            names = [
+                name if place is None else f"{place[0]}:{place[1]}  {name}"
+                for name, place in zip(names, places, strict=True)
+            ]
+        text = "".join(
+            self.line(name, answer[0], answer[5]) for name, answer in zip(names, found, strict=True)
+        )
+        self.writer.write(memoryview(text.encode("utf-8", "backslashreplace")))
+
+    def line(self, place: str, number: int, cells: tuple[int, ...]) -> str:
+        """Return the line of an answer at a place: its row, if that is known, and its time."""
+        style, policy = self.style, self.plan.named_policies[number]
+        self.counts[number] += 1
+        mark = (style.found, GREEN) if policy.is_find else (style.violated, RED)
+        before = [mark, (place, FAINT)]
+        before += [] if policy.name is None else [(policy.name, BOLD)]
+        values = ", ".join(
+            f"{name}={value_text(from_cell(cell, kind, self.plan.texts), kind)}"
+            for name, kind, cell in zip(policy.variables, policy.kinds, cells, strict=True)
+        )
+        before += [(values, CYAN)] if values else []
+        return style.line(before, self.whats[number])
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+    def outcome(self, run: RelationalRun) -> Outcome:
+        """Return what came out of a run that has ended."""
+        kinds = [one.is_find for one in self.plan.named_policies]
+        pairs = list(zip(kinds, self.counts, strict=True))
+        return Outcome(
+            [count for is_find, count in pairs if not is_find],
+            sum(run.point_count - one for one in run.answered_points),
+            sum(count for is_find, count in pairs if is_find) if any(kinds) else None,
+        )
