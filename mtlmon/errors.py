@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mtlmon.syntax.formula import Formula
     from mtlmon.text.formats import Guess
@@ -316,6 +316,7 @@ class ViolationError(MtlmonError, AssertionError):
         time_point: (time_stamp, offset) of the first one that violates the formula, or that is
             undecided at the end of the trace.
         is_undecided: whether it is undecided rather than violated.
+        key: the values of the key whose events these are, by their names; {} without a key.
     """
 
     def __init__(
@@ -325,7 +326,9 @@ class ViolationError(MtlmonError, AssertionError):
         formula: Formula,
         time_point: tuple[int, int],
         is_undecided: bool = False,
+        key: Mapping[str, object] | None = None,
     ) -> None:
+        self.key = dict(key or {})
         self.formula = formula
         self.time_point = time_point
         self.is_undecided = is_undecided

@@ -3,6 +3,7 @@
 - `assert_holds` and `check` monitor recorded traces;
 - the pytest fixture `mtl_monitor`, and elsewhere `LiveMonitor`, monitor a running program;
 - `LogRule` and `log_events` turn the records of `logging` into events;
+- `policies` makes parameters of tests of the policies of a file;
 - `mtlmon.testing.strategies` generates formulas and traces with hypothesis.
 """
 
@@ -16,11 +17,13 @@ from mtlmon.errors import (
 from mtlmon.testing.checking import Result, assert_holds, check
 from mtlmon.testing.live import LiveMonitor
 from mtlmon.testing.logs import LogHandler, LogRule, log_events
+from mtlmon.testing.policy_parameters import PolicyParameter, policies
 
 __all__ = [
     "LiveMonitor",
     "LogHandler",
     "LogRule",
+    "PolicyParameter",
     "Result",
     "TraceError",
     "UnknownAtomWarning",
@@ -30,4 +33,5 @@ __all__ = [
     "assert_holds",
     "check",
     "log_events",
+    "policies",
 ]

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import EventTypeError, TimeStampError
+from mtlmon._core import Verdict
+from mtlmon.errors import EventTypeError, TimeStampError, VacuousError
 from mtlmon.testing import report
-from mtlmon.testing.events import events_of, events_with_conditions
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions, record
+from mtlmon.testing.events import events_of, has_columns, numbered_events
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording
+from mtlmon.testing.recordings import Recordings
+from mtlmon.testing.subject import read_subject
+from mtlmon.testing.times import TimeReader
 from mtlmon.testing.vacuity import left_side
 from mtlmon.verdicts.native import Resolution
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from mtlmon._core import Verdict
     from mtlmon.errors import ViolationError
     from mtlmon.relational import Answer
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.events import Trace
-    from mtlmon.testing.recording import AtEnd, EndTime, Events, Mode, Pair
-    from mtlmon.testing.relations import RelationalRecording
+    from mtlmon.testing.recording import AtEnd, EndTime, Mode, NumberedPair, Pair
+    from mtlmon.testing.recordings import AnyRecording
     from mtlmon.testing.seen import Unknown
-    from mtlmon.testing.vacuity import LeftSide, Vacuous
+    from mtlmon.testing.subject import Asserted
+    from mtlmon.testing.vacuity import Vacuous
+
+    _Found = tuple[AnyRecording, Verdict | Answer]
 
 __all__ = ["Result", "assert_holds", "check"]
 
@@ -39,11 +45,15 @@ class Result:
         false_count: the number of time-points that violate the formula.
         undecided_count: the number of time-points that are undecided at the end of the trace.
         violations: the names (time_stamp, offset) of the violating time-points, in stream order.
+            With a key, offsets count the events of a key.
         answers: for a policy with variables, its violations, each with a `valuation`.
         undecided: the names of the undecided time-points, in stream order, without those that are
             known to be equivalent to an earlier one.
+        keys: with a key, the result of each: for a single name under its value, for several under
+            the tuple of their values.
         failure: the report of the violation that became known first; or of time-points that are
-            undecided although they must not be; or None.
+            undecided although they must not be; or of an implication that was never triggered; or
+            None.
     """
 
     __slots__ = (
@@ -52,6 +62,7 @@ class Result:
         "failure",
         "false_count",
         "formula",
+        "keys",
         "true_count",
         "undecided",
         "undecided_count",
@@ -60,18 +71,24 @@ class Result:
 
     def __init__(
         self,
-        recording: Events,
+        recordings: Sequence[AnyRecording],
+        formula: Formula,
         violations: Sequence[tuple[int, int]],
-        failure: ViolationError | None,
+        failure: ViolationError | VacuousError | None,
         answers: Sequence[Answer] = (),
+        keys: Mapping[object, Result] | None = None,
     ) -> None:
-        self.formula = recording.formula
-        self.event_count = recording.event_count
-        self.true_count, self.false_count, self.undecided_count = recording.counts
+        self.formula = formula
+        self.event_count = sum(one.event_count for one in recordings)
+        counts = [one.counts for one in recordings]
+        self.true_count, self.false_count, self.undecided_count = (
+            sum(one[number] for one in counts) for number in range(3)
+        )
         self.violations = sorted(violations)
         self.answers = list(answers)
-        self.undecided = recording.undecided
+        self.undecided = sorted(point for one in recordings for point in one.undecided)
         self.failure = failure
+        self.keys = dict(keys or {})
 
     @property
     def holds(self) -> bool:
@@ -85,7 +102,7 @@ class Result:
         """Raise the failure if there is one.
 
         Raises:
-            ViolationError: the failure.
+            ViolationError, VacuousError: the failure.
         """
         __tracebackhide__ = True
         if self.failure is not None:
@@ -106,9 +123,10 @@ class Result:
 
 
 def check(
-    formula: Formula | str,
+    formula: Asserted,
     trace: Trace,
     *,
+    key: str | Sequence[str] | None = None,
     at_end: AtEnd = "decided",
     end_time: EndTime = None,
     unit: str | None = None,
@@ -117,6 +135,7 @@ def check(
     atoms: Sequence[str] | None = None,
     keep: int | None = DEFAULT_KEEP,
     unknown: Unknown = None,
+    vacuous: Vacuous = "ignore",
 ) -> Result:
     """Monitor a whole trace.
 
@@ -137,12 +156,18 @@ def check(
               columns. It has a column of time-stamps, a Boolean column for each atom of the
               formula, and the columns of its conditions;
             - the path of a log in the format of the command.
+
+            A time-stamp is an integer; or, if there is a unit, a datetime, counted from 1970, a
+            timedelta, or a float, which counts seconds.
+        key: the name of a value of events, or several, which divide the events into traces that are
+            monitored separately: events are dictionaries that have it, or a table has it as a
+            column. All keys share one clock. By default, that of the policy, if it has one.
         at_end: "decided": time-points that are undecided at the end are failures;
             "undecided-ok": they are not; "closed": no event follows the trace, so all are decided.
         end_time: the time-stamp up to and including which the trace is complete, or "last" for its
             last time-stamp; None if nothing is known.
         unit: the unit of the time-stamps, one of ns, us, ms, s, m, h and d. It is needed for bounds
-            with units in the text of a formula, and for columns of dates and times, which are
+            with units in the text of a formula, and for times that are no integers, which are
             rounded down to it.
         mode: the mode of the `Monitor`.
         time: the name of a table's column of time-stamps; by default "time_stamp", or the index of
@@ -154,6 +179,9 @@ def check(
             "warn" (`UnknownAtomWarning`), "error" or "ignore". By default they are an error if the
             trace says which atoms it knows: by its columns, by mappings with false values or by
             `atoms`. For sets of names and logs they are a warning.
+        vacuous: what to do if the formula is an implication whose left side holds nowhere, so that
+            the trace says nothing about it: "warn" (`VacuousWarning`), "error" (a failure) or
+            "ignore". ALWAYS and HISTORICALLY can be around the implication.
 
     Raises:
         FormulaError: the text of the formula is invalid.
@@ -171,35 +199,57 @@ def check(
     ([(4, 0)], [(20, 0)])
     """
     __tracebackhide__ = True
-    read = read_conditions(formula, unit)
-    recording = record(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
-    if not isinstance(recording, Recording):
-        return _relational_result(recording, trace, time, unit, atoms, end_time)
-    resolution = Resolution()
-    violations: list[tuple[int, int]] = []
-    failure = None
-    # PERF: skip verdicts that are true while no equivalence is open, as most are.
-    for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
+    run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous)
+    resolutions: dict[AnyRecording, Resolution] = {}
+    violations: dict[AnyRecording, list[tuple[int, int]]] = {}
+    answers: list[Answer] = []
+    failure: ViolationError | VacuousError | None = None
+    for recording, verdict in run.verdicts(trace, time, atoms):
         value = verdict.value
-        if value is True and not resolution.open_count:
-            continue
-        violations += [
-            (known.time_stamp, known.offset)
-            for known in resolution.push((verdict,))
-            if known.value is False
-        ]
+        if isinstance(verdict, Verdict):
+            resolution = resolutions.get(recording)
+            if resolution is None:
+                resolution = resolutions[recording] = Resolution()
+            # PERF: skip verdicts that are true while no equivalence is open, as most are.
+            if value is True and not resolution.open_count:
+                continue
+            violations.setdefault(recording, []).extend(
+                (known.time_stamp, known.offset)
+                for known in resolution.push((verdict,))
+                if known.value is False
+            )
+        else:
+            answers.append(verdict)
         if failure is None and value is False:
             failure = report.violation(recording, (verdict.time_stamp, verdict.offset))
-    if failure is None and recording.undecided and at_end == "decided":
-        failure = report.undecided(recording)
-    recording.seen.finish(recording.event_count, has_failed=failure is not None)
-    return Result(recording, violations, failure)
+    ending = run.end(failure)
+    failure = ending if failure is None else failure
+    if answers:
+        (recording,) = run.recordings
+        points = dict.fromkeys((one.time_stamp, one.offset) for one in answers)
+        violations[recording] = list(points)
+    subject = run.recordings.subject
+    every = list(run.recordings)
+    keys: dict[object, Result] = {}
+    for recording in every:
+        if recording.key:
+            values = tuple(recording.key.values())
+            own = violations.get(recording, [])
+            failed = report.violation(recording, min(own)) if own else None
+            if failed is None and recording in run.recordings.open:
+                failed = report.undecided([recording])
+            keys[values[0] if len(values) == 1 else values] = Result(
+                [recording], subject.formula, own, failed
+            )
+    found = [point for some in violations.values() for point in some]
+    return Result(every, subject.formula, found, failure, answers, keys)
 
 
 def assert_holds(
-    formula: Formula | str,
+    formula: Asserted,
     trace: Trace,
     *,
+    key: str | Sequence[str] | None = None,
     at_end: AtEnd = "decided",
     end_time: EndTime = None,
     unit: str | None = None,
@@ -212,13 +262,7 @@ def assert_holds(
 ) -> None:
     """Assert that every time-point of a trace satisfies a formula.
 
-    The other arguments are those of `check`. Reading stops at the first violation that becomes
-    known.
-
-    Args:
-        vacuous: what to do if the formula is an implication whose left side holds nowhere, so that
-            the trace says nothing about it: "warn" (`VacuousWarning`), "error" or "ignore". ALWAYS
-            and HISTORICALLY can be around the implication.
+    The arguments are those of `check`. Reading stops at the first violation that becomes known.
 
     Raises:
         VacuousError: the left side of the implication holds nowhere, and `vacuous="error"`.
@@ -229,114 +273,136 @@ def assert_holds(
     >>> assert_holds("response IMPLIES ONCE[0,5] request", [(1, {"request"}), (3, {"response"})])
     """
     __tracebackhide__ = True
-    read = read_conditions(formula, unit)
-    recording = record(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
-    left = left_side(recording, vacuous)
-    verdicts: Iterable[Verdict | Answer]
-    if isinstance(recording, Recording):
-        events = _events(recording, trace, time, unit, atoms)
-        verdicts = _verdicts(recording, events, end_time, left)
-    else:
-        verdicts = _answers(recording, trace, time, unit, atoms, end_time)
-    for verdict in verdicts:
+    run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous)
+    for recording, verdict in run.verdicts(trace, time, atoms):
         if verdict.value is False:
             raise report.violation(recording, (verdict.time_stamp, verdict.offset))
-    is_open = bool(recording.undecided) and at_end == "decided"
-    if left is not None:
-        left.finish(end_time)
-    has_failed = is_open or (left is not None and left.is_failure)
-    recording.seen.finish(recording.event_count, has_failed=has_failed)
-    if is_open:
-        raise report.undecided(recording)
-    if left is not None:
-        left.tell()
+    failure = run.end(None)
+    if failure is not None:
+        raise failure
 
 
-def _relational_result(
-    recording: RelationalRecording,
-    trace: Trace,
-    time: str | None,
-    unit: str | None,
-    atoms: Sequence[str] | None,
-    end_time: EndTime,
-) -> Result:
-    """Check a policy with variables, as `check` does."""
-    __tracebackhide__ = True
-    answers: list[Answer] = []
-    failure = None
-    for answer in _answers(recording, trace, time, unit, atoms, end_time):
-        answers.append(answer)
-        if failure is None:
-            failure = report.violation(recording, (answer.time_stamp, answer.offset))
-    if failure is None and recording.undecided and recording.at_end == "decided":
-        failure = report.undecided(recording)
-    recording.seen.finish(recording.event_count, has_failed=failure is not None)
-    violations = dict.fromkeys((one.time_stamp, one.offset) for one in answers)
-    return Result(recording, list(violations), failure, answers)
+class _Run:
+    """Monitors a recorded trace; the arguments are those of `check`."""
 
+    def __init__(
+        self,
+        formula: Asserted,
+        unit: str | None,
+        key: str | Sequence[str] | None,
+        mode: Mode,
+        at_end: AtEnd,
+        end_time: EndTime,
+        keep: int | None,
+        unknown: Unknown,
+        vacuous: Vacuous,
+    ) -> None:
+        __tracebackhide__ = True
+        subject = read_subject(formula, unit)
+        self.recordings = Recordings(
+            subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown
+        )
+        self.left = left_side(self.recordings, vacuous)
+        self.unit = subject.unit
+        self.times = TimeReader(subject.unit, subject.zone)
+        self.end_time = end_time
 
-def _answers(
-    recording: RelationalRecording,
-    trace: Trace,
-    time: str | None,
-    unit: str | None,
-    atoms: Sequence[str] | None,
-    end_time: EndTime,
-) -> Iterator[Answer]:
-    """Yield the violations of a policy with variables, all of a step being known by then."""
-    __tracebackhide__ = True
-    if atoms is not None:
-        recording.seen.require(atoms, "atoms= does not name", "It names")
-    from mtlmon.testing.relations import read_events
+    def verdicts(
+        self, trace: Trace, time: str | None, atoms: Sequence[str] | None
+    ) -> Iterator[tuple[AnyRecording, Verdict | Answer]]:
+        """Yield the verdicts on a trace, each with the recording that it is about."""
+        __tracebackhide__ = True
+        recordings = self.recordings
+        first = recordings.first
+        time = time or recordings.subject.time
+        if atoms is not None:
+            first.seen.require(atoms, "atoms= does not name", "It names")
+        if has_columns(trace):
+            first.rows = "row"
+        unit, times = self.unit, self.times
+        if not isinstance(first, Recording):
+            from mtlmon.testing.relations import read_events
 
-    for number, event in enumerate(read_events(recording, trace, time=time, unit=unit)):
-        try:
-            yield from recording.step(*event)
-        except (TimeStampError, EventTypeError) as error:
-            raise type(error)(f"event {number}: {error}", index=number) from None
-    yield from recording.finish(end_time)
+            yield from self._one_by_one(
+                (0, event) for event in read_events(first, trace, time=time, unit=unit, times=times)
+            )
+            return
+        conditions = recordings.conditions
+        names = first.monitor.atoms if conditions is None else conditions.atoms
+        if atoms is not None:
+            names = tuple(atoms)
+        if conditions is None and recordings.keys is None:
+            events = events_of(trace, names, time=time, unit=unit, seen=first.seen, times=times)
+            yield from self._of_one(first, events)
+            return
+        numbered = numbered_events(
+            trace,
+            names,
+            conditions,
+            recordings.keys,
+            time=time,
+            unit=unit,
+            seen=first.seen,
+            times=times,
+        )
+        yield from self._one_by_one(numbered)
 
+    def end(self, failure: Exception | None) -> ViolationError | VacuousError | None:
+        """Say what the end of the trace shows, and warn of it.
 
-def _events(
-    recording: Recording,
-    trace: Trace,
-    time: str | None,
-    unit: str | None,
-    atoms: Sequence[str] | None,
-) -> Iterator[Pair]:
-    __tracebackhide__ = True
-    conditions = recording.conditions
-    names = recording.monitor.atoms if conditions is None else conditions.atoms
-    if atoms is not None:
-        names = tuple(atoms)
-        recording.seen.require(names, "atoms= does not name", "It names")
-    if conditions is None:
-        return events_of(trace, names, time=time, unit=unit, seen=recording.seen)
-    return events_with_conditions(
-        trace, names, conditions, time=time, unit=recording.unit, seen=recording.seen
-    )
+        Args:
+            failure: the failure that is known, if any.
 
-
-def _verdicts(
-    recording: Recording,
-    events: Iterator[Pair],
-    end_time: EndTime,
-    left: LeftSide | None = None,
-) -> Iterator[Verdict]:
-    __tracebackhide__ = True
-    step, keep = recording.monitor.step, recording.pairs.append
-    seen, missing = recording.seen, recording.seen.missing
-    for event in events:
-        try:
-            verdicts = step(*event)
-        except (TimeStampError, EventTypeError) as error:
-            number = recording.event_count
-            raise type(error)(f"event {number}: {error}", index=number) from None
-        keep(event)
+        Raises:
+            TraceError: an atom never occurred, and that is an error.
+        """
+        __tracebackhide__ = True
+        still_open = self.recordings.open
+        has_failed = failure is not None or bool(still_open)
+        left = self.left
         if left is not None:
-            left.step(*event)
-        if missing:
-            seen.note(event[1])
-        if verdicts:
-            yield from verdicts
-    yield from recording.finish(end_time)
+            left.finish(self.end_time)
+            has_failed = has_failed or left.is_failure
+        count = self.recordings.event_count
+        self.recordings.first.seen.finish(count, has_failed=has_failed)
+        if failure is None and still_open:
+            return report.undecided(still_open)
+        if failure is None and left is not None:
+            return left.failure()
+        return None
+
+    def _of_one(self, recording: Recording, events: Iterator[Pair]) -> Iterator[_Found]:
+        """Yield the verdicts on the events of a single trace."""
+        __tracebackhide__ = True
+        # PERF: most calls of assert_holds come here, so this does without the layers in between.
+        step, keep = recording.monitor.step, recording.pairs.append
+        seen, missing = recording.seen, recording.seen.missing
+        left = self.left
+        for event in events:
+            try:
+                verdicts = step(*event)
+            except (TimeStampError, EventTypeError) as error:
+                number = recording.event_count
+                raise type(error)(f"event {number}: {error}", index=number) from None
+            keep(event)
+            if left is not None:
+                left.step(*event)
+            if missing:
+                seen.note(event[1])
+            for verdict in verdicts:
+                yield recording, verdict
+        yield from self.recordings.finish(self.end_time)
+
+    def _one_by_one(self, events: Iterator[NumberedPair]) -> Iterator[_Found]:
+        """Yield the verdicts on events with the numbers of their keys."""
+        __tracebackhide__ = True
+        left = self.left
+        for number, (key, event) in enumerate(events):
+            try:
+                found = self.recordings.step(*event, key)
+            except (TimeStampError, EventTypeError) as error:
+                raise type(error)(f"event {number}: {error}", index=number) from None
+            if left is not None:
+                left.step(*event, key)
+            yield from found
+        yield from self.recordings.finish(self.end_time)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlmon.errors import TraceError
+from mtlmon.errors import EventTypeError, TimeStampError, TraceError
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.testing.events import Letters
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.testing.seen import SeenNames
+    from mtlmon.testing.times import TimeReader
 
     Events = Iterator[tuple[int, frozenset[str]]]
 
@@ -34,6 +35,7 @@ def events_of_arrays(
     *,
     unit: str | None = None,
     seen: SeenNames,
+    times: TimeReader,
 ) -> Events:
     """Return the events of an array of time-stamps and an array of letters.
 
@@ -44,11 +46,12 @@ def events_of_arrays(
         names: the names of the matrix's columns or of the bits, or the columns to use of a mapping.
         unit: the unit to which datetime64 values are rounded down.
         seen: is told the names of columns.
+        times: reads other times that are no integers.
 
     Raises:
         TraceError: the arrays have other types, shapes or values.
     """
-    stamps = _time_stamps(time_stamps, unit)
+    stamps = _time_stamps(time_stamps, unit, times)
     if isinstance(letters, Mapping):
         columns = [str(name) for name in letters]
         absent = seen.require(columns, "no column for", "The columns are")
@@ -78,6 +81,7 @@ def events_of_table(
     time: str | None = None,
     unit: str | None = None,
     seen: SeenNames,
+    times: TimeReader,
 ) -> Events:
     """Return the events of a data frame, Arrow table, structured array or mapping of columns.
 
@@ -88,6 +92,7 @@ def events_of_table(
             frame.
         unit: the unit to which dates and times are rounded down.
         seen: is told the names of columns.
+        times: reads times that Arrow and numpy have no type for.
 
     Raises:
         TraceError: a column is missing, or its type, its length or a value is invalid.
@@ -95,9 +100,9 @@ def events_of_table(
     columns = _column_names(table)
     wanted = TIME_COLUMN if time is None else time
     if wanted in columns:
-        stamps = _time_stamps(table[wanted], unit)
+        stamps = _time_stamps(table[wanted], unit, times)
     elif time is None and hasattr(table, "index") and hasattr(table, "iloc"):
-        stamps = _time_stamps(table.index, unit)
+        stamps = _time_stamps(table.index, unit, times)
     else:
         raise TraceError(
             f"the table has no column {wanted!r} of time-stamps: name it with time=, one of "
@@ -115,8 +120,13 @@ def time_column(table: Any, given: str | None) -> str | None:
     return TIME_COLUMN if given is None and TIME_COLUMN in _column_names(table) else given
 
 
-def columns_of(table: Any, names: Sequence[str]) -> dict[str, pa.Array]:
+def columns_of(table: Any, names: Sequence[str], namer: str = "a condition") -> dict[str, pa.Array]:
     """Return columns of a table by their names.
+
+    Args:
+        table: the table.
+        names: the names.
+        namer: what names them, for messages.
 
     Raises:
         TraceError: a column is missing, or its values have no common type.
@@ -128,7 +138,7 @@ def columns_of(table: Any, names: Sequence[str]) -> dict[str, pa.Array]:
     for name in names:
         if name not in known:
             raise TraceError(
-                f"the table has no column {name!r}, which a condition names"
+                f"the table has no column {name!r}, which {namer} names"
                 f"{did_you_mean(name, known)}; the columns are {', '.join(map(repr, known))}"
             )
         column = table[name]
@@ -190,7 +200,7 @@ def _truth(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
     return column.astype(bool)
 
 
-def _time_stamps(column: Any, unit: str | None) -> NDArray[Any]:
+def _time_stamps(column: Any, unit: str | None, times: TimeReader) -> NDArray[Any]:
     """Convert time-stamps to integers; dates and times are counted in the unit from 1970."""
     if "datetime64[" in str(getattr(column, "dtype", "")) and hasattr(column, "to_numpy"):
         # Otherwise times with a time zone would become objects.
@@ -201,12 +211,20 @@ def _time_stamps(column: Any, unit: str | None) -> NDArray[Any]:
     if array.dtype.kind in "mM":
         return _counted(array, unit)
     if array.dtype.kind == "O" or array.dtype.kind not in "iu":
+        stamps = []
         for row, value in enumerate(array.tolist()):
-            if isinstance(value, bool) or not isinstance(value, int):
+            stamp = value
+            if not isinstance(value, int):
+                try:
+                    stamp = times.read(value)
+                except (TimeStampError, EventTypeError) as error:
+                    raise TraceError(f"the time-stamp of row {row} is {value!r}: {error}") from None
+            if isinstance(value, bool) or not isinstance(stamp, int):
                 raise TraceError(
                     f"the time-stamp of row {row} is {value!r}, which is not an integer"
                 )
-        array = array.astype(object)
+            stamps.append(stamp)
+        array = np.array(stamps, object)
     return array
 
 

@@ -6,27 +6,28 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, RowError, TraceError
-from mtlmon.policy import parse_policies
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.printer import column_text, constant_text
 from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.testing.events import is_truth
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
     from mtlmon.syntax.formula import Formula
-    from mtlmon.testing.recording import Pair
+    from mtlmon.testing.recording import NumberedPair
     from mtlmon.testing.seen import SeenNames
 
     Values = Mapping[str, object]
-    ValuedEvent = tuple[int, frozenset[str], Values]
+    # time-stamp, names, values, and the number of the trace
+    ValuedEvent = tuple[int, frozenset[str], Values, int]
 
-__all__ = ["Conditions", "read_policy"]
+__all__ = ["Conditions"]
 
 EVENTS_AT_ONCE = 1 << 12
 _LARGEST_TIME_STAMP = (1 << 63) - 1
@@ -37,12 +38,10 @@ class Conditions:
     """The conditions of a policy: comparisons, windows and streams over the values of events.
 
     Args:
-        file: a policy file with one policy, about the events of one trace.
+        file: a policy file with one policy, about events.
 
     Attributes:
         formula: the formula of the policy, whose atoms are conditions and names of the trace.
-        unit: the unit of the time-stamps that the file declares, or None.
-        time: the name of a table's column of time-stamps that the file declares, or None.
         atoms: the atoms that events must say.
         columns: the values that events must have, besides the time.
         keep: of how many events to keep the values; None means all.
@@ -59,12 +58,11 @@ class Conditions:
             raise MtlmonError(
                 "conditions on values need pyarrow: pip install 'mtlmon[tables]'"
             ) from None
+        from mtlmon.checking.shown import items_of
         from mtlmon.policy.predicates.environment import UTC, Environment
         from mtlmon.streams.atoms import StreamAtoms
 
         self.formula: Formula = policy.formula
-        self.unit = file.unit
-        self.time = file.time
         needs = needs_of(file, policy.formula.atoms)
         self._time_name = file.time or DEFAULT_TIME
         self.atoms = needs.log_atoms
@@ -72,7 +70,15 @@ class Conditions:
         self._computed = tuple(name for name in policy.formula.atoms if name in file.atoms)
         environment = Environment(time=self._time_name, unit=file.unit, zone=file.zone or UTC)
         inner = needs_of(file, self._computed).log_atoms
-        self._streams = StreamAtoms(file, [{ROWS: self._computed}], inner, environment)
+        # the streams and windows that the conditions read, under the names that rows have them by
+        self._items = {item.label: item.name for item in items_of(file, policy)}
+        self._streams = StreamAtoms(
+            file,
+            [{ROWS: self._computed}],
+            inner,
+            environment,
+            shown=[{ROWS: list(self._items.values())}],
+        )
         if self._streams.has_ticks:
             raise MtlmonError("streams at ticks need a whole log: check_tables has them")
         self._count = 0
@@ -91,22 +97,30 @@ class Conditions:
         values = {name: event[name] for name in self.columns if name in event}
         if seen.missing:
             seen.missing.difference_update(values)
-        return {name: value for name, value in event.items() if _is_truth(value)}, values
+        return {name: value for name, value in event.items() if is_truth(value)}, values
 
-    def one(self, time_stamp: int, letter: frozenset[str], values: Values) -> frozenset[str]:
+    def one(
+        self, time_stamp: int, letter: frozenset[str], values: Values, number: int = 0
+    ) -> frozenset[str]:
         """Return the atoms of the next event, with the conditions that hold.
+
+        Args:
+            time_stamp: the time-stamp of the event.
+            letter: the names of the atoms that hold.
+            values: the values of the event.
+            number: the number of its trace.
 
         Raises:
             TraceError: an integer overflows, or values have types that do not fit.
         """
         times = [time_stamp]
-        return self._letters(times, [letter], self._arrays([values]))[0]
+        return self._letters(times, [letter], self._arrays([values]), [number])[0]
 
-    def events(self, events: Iterable[ValuedEvent], *, at_once: int) -> Iterator[Pair]:
-        """Yield the next events with the conditions that hold.
+    def events(self, events: Iterable[ValuedEvent], *, at_once: int) -> Iterator[NumberedPair]:
+        """Yield the next events, with the conditions that hold, and the numbers of their traces.
 
         Args:
-            events: time-stamps, names of the atoms that hold, and values.
+            events: time-stamps, names of the atoms that hold, values, and numbers of traces.
             at_once: how many events to read ahead at most.
         """
         __tracebackhide__ = True
@@ -116,15 +130,20 @@ class Conditions:
             arrays = self._arrays([event[2] for event in part[:valid]])
             yield from self._with_conditions(part, valid, arrays)
 
-    def table(self, events: Iterable[Pair], columns: Mapping[str, pa.Array]) -> Iterator[Pair]:
-        """Yield the events of a table with the conditions that hold.
+    def table(
+        self, events: Iterable[NumberedPair], columns: Mapping[str, pa.Array]
+    ) -> Iterator[NumberedPair]:
+        """Yield the events of a table as `events` does.
 
         Args:
-            events: the time-stamp of each row, and the names of the atoms that hold.
+            events: the number of each row's trace, its time-stamp and the names of the atoms that
+                hold.
             columns: the values by the name of the column.
         """
         __tracebackhide__ = True
-        source = ((int(time), frozenset(letter), _NO_VALUES) for time, letter in events)
+        source = (
+            (int(time), frozenset(letter), _NO_VALUES, number) for number, (time, letter) in events
+        )
         first = 0
         while part := list(islice(source, EVENTS_AT_ONCE)):
             valid = self._valid(part)
@@ -134,32 +153,41 @@ class Conditions:
 
     def _with_conditions(
         self, part: Sequence[ValuedEvent], valid: int, arrays: Mapping[str, pa.Array]
-    ) -> Iterator[Pair]:
+    ) -> Iterator[NumberedPair]:
         """Yield events, the first ones of which have valid time-stamps and these values."""
         __tracebackhide__ = True
         if valid:
             times = [event[0] for event in part[:valid]]
             letters = [event[1] for event in part[:valid]]
-            yield from zip(times, self._letters(times, letters, arrays), strict=True)
-        for time_stamp, letter, _ in part[valid:]:
+            numbers = [event[3] for event in part[:valid]]
+            found = self._letters(times, letters, arrays, numbers)
+            yield from zip(numbers, zip(times, found, strict=True), strict=True)
+        for time_stamp, letter, _, number in part[valid:]:
             # The monitor says what is wrong with the time-stamp.
-            yield time_stamp, letter
+            yield number, (time_stamp, letter)
 
     def shown(self, number: int) -> list[str]:
         """Return the values of an event, as in `latency=0.2`; nothing if they are not kept.
+
+        These are the values that conditions name, and those of the streams and windows in them.
 
         Args:
             number: the number of the event, from 0.
         """
         for first, count, columns in self._kept:
             if first <= number < first + count:
-                values = [(name, columns[name][number - first].as_py()) for name in self.columns]
-                return [f"{column_text(name)}={_shown(value)}" for name, value in values]
+                labels = {column_text(name): name for name in self.columns} | self._items
+                values = [(label, columns.get(name)) for label, name in labels.items()]
+                return [
+                    f"{label}={_shown(column[number - first].as_py())}"
+                    for label, column in values
+                    if column is not None
+                ]
         return []
 
     def _keep(self, count: int, columns: Mapping[str, pa.Array]) -> None:
         """Keep the values of the next events, and forget those of old ones."""
-        if self.columns:
+        if columns:
             self._kept.append((self._count, count, columns))
         self._count += count
         # the events that were read ahead are not among those that a recording keeps
@@ -194,7 +222,11 @@ class Conditions:
         return arrays
 
     def _letters(
-        self, times: Sequence[int], letters: Sequence[frozenset[str]], columns: Mapping[str, Any]
+        self,
+        times: Sequence[int],
+        letters: Sequence[frozenset[str]],
+        columns: Mapping[str, pa.Array],
+        numbers: Sequence[int],
     ) -> list[frozenset[str]]:
         """Return the letters with the conditions that hold; the events are remembered."""
         __tracebackhide__ = True
@@ -210,13 +242,14 @@ class Conditions:
         }
         try:
             rows = self._streams.prepared(batch, held)
-            (found,) = self._streams.evaluate(rows, stamps, [None]).atoms
+            computed = self._streams.evaluate(rows, stamps, [np.array(numbers, np.uint32)])
         except RowError as error:
             number = self._count + error.rows[0]
             raise TraceError(f"event {number}: {error.reason}") from None
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        self._keep(len(times), columns)
+        (found,), (shown,) = computed.atoms, computed.shown
+        self._keep(len(times), {**columns, **shown})
         columns_found = [(name, found[name].to_pylist()) for name in self._computed]
         return [
             letter.union([name for name, values in columns_found if values[number]])
@@ -229,57 +262,3 @@ def _shown(value: object) -> str:
     if value is None or isinstance(value, bool | int | str):
         return constant_text(value)
     return str(value)
-
-
-def _is_truth(value: object) -> bool:
-    """Whether a value is true or false, also as numpy has them."""
-    return isinstance(value, bool) or type(value).__name__ == "bool_"
-
-
-def read_policy(text: str, unit: str | None) -> Conditions | Formula | PolicyFile:
-    """Read a text with conditions or declarations, as in a policy file.
-
-    Args:
-        text: a formula with conditions, or a policy file with one policy.
-        unit: the unit of the time-stamps, if the file does not declare it.
-
-    Returns:
-        The formula alone if the file has no conditions, and the file itself if the policy has
-        variables.
-
-    Raises:
-        FormulaError: the text is not valid.
-        MtlmonError: it has several policies, or needs more than one trace.
-    """
-    file = parse_policies(text, "<formula>", unit=unit)
-    if len(file.policies) != 1:
-        raise MtlmonError(
-            f"the text has {len(file.policies)} policies, but a trace is checked against one: "
-            "check_tables takes several"
-        )
-    _require_one_trace(file)
-    if file.policies[0].formula.is_first_order:
-        return file
-    conditions = set(file.atoms) & set(file.policies[0].formula.atoms)
-    return Conditions(file) if conditions else file.policies[0].formula
-
-
-def _require_one_trace(file: PolicyFile) -> None:
-    """Refuse what is about more than the events of one trace.
-
-    Raises:
-        MtlmonError: the policy has a key or a clock, or is about relations.
-    """
-    (policy,) = file.policies
-    what = ""
-    if policy.key or (file.key and not policy.formula.is_first_order):
-        what = "divides the log by a key"
-    elif policy.clock is not None:
-        what = f"is on {policy.clock}"
-    elif policy.is_find:
-        raise MtlmonError(
-            f"find {policy.name} says what is looked for, so no trace violates it: write a policy, "
-            "or use RelationalMonitor"
-        )
-    if what:
-        raise MtlmonError(f"the policy {what}, but a trace has events only: use check_tables")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.engine.native import read_atoms
@@ -18,13 +19,15 @@ from mtlmon.text.native import Scanner
 
 if TYPE_CHECKING:
     from mtlmon.testing.conditions import Conditions, ValuedEvent
-    from mtlmon.testing.recording import Atoms, Pair
+    from mtlmon.testing.keys import Keys
+    from mtlmon.testing.recording import Atoms, NumberedPair, Pair
     from mtlmon.testing.seen import SeenNames
+    from mtlmon.testing.times import TimeReader, TimeStamp
 
-    Trace = Iterable[tuple[int, Atoms]] | os.PathLike[str] | str | Mapping[str, Any] | Any
+    Trace = Iterable[tuple[TimeStamp, Atoms]] | os.PathLike[str] | str | Mapping[str, Any] | Any
 
 
-__all__ = ["Letters", "events_of", "events_with_conditions"]
+__all__ = ["Letters", "events_of", "is_truth", "numbered_events", "read_letter"]
 
 BLOCK_BYTES = 1 << 18
 _NO_VALUES: dict[str, object] = {}
@@ -55,6 +58,7 @@ def events_of(
     time: str | None = None,
     unit: str | None = None,
     seen: SeenNames,
+    times: TimeReader,
 ) -> Iterator[Pair]:
     """Return the events of a trace.
 
@@ -67,6 +71,7 @@ def events_of(
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
         seen: is told the names that the trace has, unless the events themselves say it.
+        times: reads times that are no integers.
 
     Raises:
         TraceError: the trace has an unknown form, or a value is invalid; the latter can also be
@@ -82,15 +87,15 @@ def events_of(
         from mtlmon.testing.columns import events_of_table
 
         try:
-            return events_of_table(trace, names, time=time, unit=unit, seen=seen)
+            return events_of_table(trace, names, time=time, unit=unit, seen=seen, times=times)
         except TraceError as error:
             raise error.with_traceback(None) from None
-    if isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype"):
+    if _is_arrays(trace):
         from mtlmon.testing.columns import events_of_arrays
 
         time_stamps, letters = trace
         try:
-            return events_of_arrays(time_stamps, letters, names, unit=unit, seen=seen)
+            return events_of_arrays(time_stamps, letters, names, unit=unit, seen=seen, times=times)
         except TraceError as error:
             raise error.with_traceback(None) from None
     if hasattr(trace, "dtype") or not isinstance(trace, Iterable):
@@ -98,68 +103,111 @@ def events_of(
             f"{type(trace).__name__} on its own is not a trace: pass pairs (time_stamp, atoms), a "
             "pair of arrays (time_stamps, letters), a table or the path of a log"
         )
-    return read_pairs(trace, seen)
+    return read_pairs(trace, seen, times)
 
 
-def events_with_conditions(
+def numbered_events(
     trace: Trace,
     names: Sequence[str],
-    conditions: Conditions,
+    conditions: Conditions | None,
+    keys: Keys | None,
     *,
     time: str | None = None,
     unit: str | None = None,
     seen: SeenNames,
-) -> Iterator[Pair]:
-    """Return the events of a trace, with the conditions on their values that hold.
+    times: TimeReader,
+) -> Iterator[NumberedPair]:
+    """Return the events of a trace, with the conditions that hold and the numbers of their keys.
 
-    Takes the same arguments as `events_of`, and raises the same errors.
+    Takes the same further arguments as `events_of`, and raises the same errors.
 
     Args:
         trace: a trace as for `mtlmon.testing.check`.
         names: the names of the atoms in the trace.
-        conditions: the conditions.
+        conditions: the conditions, or None.
+        keys: the keys, which are given numbers; None if the number is always 0.
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
         seen: is told the names that the trace has.
+        times: reads times that are no integers.
+
+    Raises:
+        TraceError: the events have no key.
     """
     __tracebackhide__ = True
     from mtlmon.testing.conditions import EVENTS_AT_ONCE
 
     if has_columns(trace):
+        pairs = events_of(trace, names, time=time, unit=unit, seen=seen, times=times)
+        numbers = repeat(0) if keys is None else keys.of_table(trace)
+        rows = zip(numbers, pairs, strict=False)
+        if conditions is None:
+            return rows
         from mtlmon.testing.columns import columns_of
 
-        events = events_of(trace, names, time=time or conditions.time, unit=unit, seen=seen)
-        return conditions.table(events, columns_of(trace, conditions.columns))
-    is_of_pairs = isinstance(trace, Iterable) and not isinstance(trace, (str, os.PathLike, tuple))
-    if is_of_pairs and not hasattr(trace, "dtype"):
+        return conditions.table(rows, columns_of(trace, conditions.columns))
+    is_path = isinstance(trace, (str, os.PathLike))
+    if not (isinstance(trace, Iterable) and not is_path) or _is_arrays(trace):
+        if keys is not None:
+            kind = "a text log" if is_path else "a trace of arrays"
+            raise TraceError(
+                f"{kind} has no values that could be the key {', '.join(keys.names)}: pass "
+                "events with dictionaries, or a table"
+            )
+    elif not hasattr(trace, "dtype"):
         # What comes one by one may depend on what the test does in between.
         at_once = EVENTS_AT_ONCE if isinstance(trace, Sequence) else 1
-        pairs: Any = trace
-        return conditions.events(read_valued_pairs(pairs, conditions, seen), at_once=at_once)
-    found = events_of(trace, names, time=time, unit=unit, seen=seen)
-    valued = ((stamp, frozenset(letter), _NO_VALUES) for stamp, letter in found)
+        events = read_valued_pairs(trace, conditions, keys, seen, times)
+        if conditions is None:
+            return ((number, (stamp, letter)) for stamp, letter, _, number in events)
+        return conditions.events(events, at_once=at_once)
+    found = events_of(trace, names, time=time, unit=unit, seen=seen, times=times)
+    if conditions is None:
+        return ((0, event) for event in found)
+    valued = ((stamp, frozenset(letter), _NO_VALUES, 0) for stamp, letter in found)
     return conditions.events(valued, at_once=EVENTS_AT_ONCE)
 
 
 def read_valued_pairs(
-    pairs: Iterable[Any], conditions: Conditions, seen: SeenNames
+    pairs: Iterable[Any],
+    conditions: Conditions | None,
+    keys: Keys | None,
+    seen: SeenNames,
+    times: TimeReader,
 ) -> Iterator[ValuedEvent]:
     """Yield the events of pairs (time_stamp, atoms) with the values of their mappings."""
     __tracebackhide__ = True
-    latest: Mapping[str, object] = _NO_VALUES
+    values: Mapping[str, object] = _NO_VALUES
+    number = 0
 
     def of_atoms() -> Iterator[Any]:
-        nonlocal latest
-        for pair in pairs:
-            latest = _NO_VALUES
-            if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Mapping):
-                atoms, latest = conditions.split(pair[1], seen)
-                yield pair[0], atoms
-            else:
+        __tracebackhide__ = True
+        nonlocal values, number
+        for position, pair in enumerate(pairs):
+            values = _NO_VALUES
+            try:
+                time_stamp, atoms = pair
+            except (TypeError, ValueError):
+                # the error for this comes from `read_pairs`
                 yield pair
+                continue
+            if keys is not None:
+                try:
+                    number, atoms = keys.split(atoms)
+                except EventTypeError as error:
+                    message = f"event {position}: {error}"
+                    raise EventTypeError(message, index=position) from None
+            if conditions is not None and isinstance(atoms, Mapping):
+                atoms, values = conditions.split(atoms, seen)
+            yield time_stamp, atoms
 
-    for time_stamp, letter in read_pairs(of_atoms(), seen):
-        yield time_stamp, frozenset(letter), latest
+    for time_stamp, letter in read_pairs(of_atoms(), seen, times):
+        yield time_stamp, frozenset(letter), values, number
+
+
+def _is_arrays(trace: object) -> bool:
+    """Whether a trace is a pair of arrays."""
+    return isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype")
 
 
 def has_columns(trace: object) -> bool:
@@ -172,7 +220,7 @@ def has_columns(trace: object) -> bool:
     )
 
 
-def read_pairs(pairs: Iterable[Any], seen: SeenNames) -> Iterator[Pair]:
+def read_pairs(pairs: Iterable[Any], seen: SeenNames, times: TimeReader) -> Iterator[Pair]:
     """Yield the events of pairs (time_stamp, atoms)."""
     __tracebackhide__ = True
     # Atoms in a stored sequence do not change; an iterator could reuse its sets.
@@ -185,15 +233,44 @@ def read_pairs(pairs: Iterable[Any], seen: SeenNames) -> Iterator[Pair]:
                 f"event {position} is {pair!r}: it should be a pair (time_stamp, atoms)"
             ) from None
         if type(atoms) in as_it_is:
-            yield pair
+            # PERF: most pairs are passed on as they are.
+            is_read = type(time_stamp) is int
+            yield pair if is_read else (times.at_event(time_stamp, position), atoms)
             continue
         try:
-            letter = read_atoms(atoms)
+            letter = read_letter(atoms, seen.atoms)
         except EventTypeError as error:
             raise EventTypeError(f"event {position}: {error}", index=position) from None
         if seen.missing:
             seen.note_mapping(atoms)
-        yield time_stamp, letter
+        yield times.at_event(time_stamp, position), letter
+
+
+def read_letter(atoms: Atoms, known: Sequence[str]) -> frozenset[str]:
+    """Return the atoms that hold at an event.
+
+    Args:
+        atoms: a collection of names; or a mapping that says whether they hold, which may also have
+            other values, such as those that other policies are about.
+        known: the atoms of the formula.
+
+    Raises:
+        EventTypeError: it is something else, or says something else of an atom of the formula.
+    """
+    __tracebackhide__ = True
+    try:
+        return read_atoms(atoms)
+    except EventTypeError:
+        if not isinstance(atoms, Mapping):
+            raise
+    return read_atoms(
+        {name: value for name, value in atoms.items() if name in known or is_truth(value)}
+    )
+
+
+def is_truth(value: object) -> bool:
+    """Whether a value is true or false, also as numpy has them."""
+    return isinstance(value, bool) or type(value).__name__ == "bool_"
 
 
 def read_log(path: str | os.PathLike[str], names: Sequence[str], seen: SeenNames) -> Iterator[Pair]:

@@ -7,14 +7,18 @@ from collections import deque
 from collections.abc import Mapping
 from operator import index
 from threading import RLock, get_ident
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
-from mtlmon.engine.native import read_atoms
-from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
+from mtlmon.errors import EventTypeError, MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions, record
+from mtlmon.testing.events import read_letter
+from mtlmon.testing.recording import DEFAULT_KEEP
+from mtlmon.testing.recordings import Recordings
+from mtlmon.testing.subject import read_subject
+from mtlmon.testing.times import TimeReader
+from mtlmon.testing.vacuity import left_side
 
 if TYPE_CHECKING:
     import logging
@@ -22,13 +26,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from mtlmon._core import Verdict
-    from mtlmon.relational import Answer
-    from mtlmon.syntax.formula import Formula
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.logs import LogRule
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
+    from mtlmon.testing.recordings import AnyRecording, Found
     from mtlmon.testing.seen import Unknown
+    from mtlmon.testing.subject import Asserted
+    from mtlmon.testing.times import TimeStamp
+    from mtlmon.testing.vacuity import Vacuous
 
 __all__ = ["LiveMonitor"]
 
@@ -45,24 +50,30 @@ class _Call(NamedTuple):
             passes without an event.
         is_adjustable: whether to raise the time-stamp to the previous one if it is lower.
         values: the values of the event that conditions can be about.
+        number: the number of its key.
     """
 
     time_stamp: int
     atoms: Collection[str] | None
     is_adjustable: bool
     values: Mapping[str, object]
+    number: int
 
 
 class LiveMonitor:
     """A monitor that is fed while a program runs, and raises violations.
 
     Args:
-        formula: a `Formula`, or a text as for `check`, also with conditions on values.
+        formula: a `Formula`, a text as for `check`, also with conditions on values, or a policy.
+        key: the name of a value of events, or several, which divide the events into traces that are
+            monitored separately, as `check` does: `event("start", task=7)`. With `listen`, fields
+            of records.
         clock: the source of time-stamps for `event`: "monotonic" counts from the creation of the
             monitor, "wall" from 1970, and a function is called for each event. If the clock goes
             back, the previous time-stamp is used.
-        unit: the unit of the time-stamps, one of ns, us, ms, s, m, h and d; "ms" by default if the
-            clock is given by name. Bounds in the text of the formula can then have units.
+        unit: the unit of the time-stamps, one of ns, us, ms, s, m, h and d; by default that of the
+            policy, or "ms" if the clock is given by name. Bounds in the text of the formula can
+            then have units.
         at_end: what the end of the stream means: "decided": undecided time-points are a failure;
             "undecided-ok": they are not; "closed": no event follows, so all are decided.
         end_time: what is known about the time after the stream, as for `check`.
@@ -72,6 +83,8 @@ class LiveMonitor:
             misspelt: "warn" (`UnknownAtomWarning`), "error" or "ignore". By default they are an
             error if events are mappings that also say which atoms do not hold, and a warning
             otherwise. Atoms that a rule of `listen` can give are not reported.
+        vacuous: what `close` does if the left side of an implication has held nowhere, as for
+            `check`.
         owner: the identifier of the thread that owns the monitor; by default the thread and the
             asyncio task that create it.
 
@@ -94,8 +107,9 @@ class LiveMonitor:
 
     def __init__(
         self,
-        formula: Formula | str,
+        formula: Asserted,
         *,
+        key: str | Sequence[str] | None = None,
         clock: Clock | None = None,
         unit: str | None = None,
         at_end: AtEnd = "decided",
@@ -103,26 +117,29 @@ class LiveMonitor:
         mode: Mode = "local",
         keep: int | None = DEFAULT_KEEP,
         unknown: Unknown = None,
+        vacuous: Vacuous = "ignore",
         owner: int | None = None,
     ) -> None:
         __tracebackhide__ = True
-        if isinstance(clock, str) and unit is None:
-            unit = "ms"
         if unit is not None and unit not in UNITS:
             raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
-        read = read_conditions(formula, unit)
+        subject = read_subject(formula, unit, "ms" if isinstance(clock, str) else None)
         self._end_time = end_time
-        self._recording = record(
-            read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown
+        self._recordings = Recordings(
+            subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown
         )
-        self._unit = unit = self._recording.unit
-        self.formula = self._recording.formula
-        self._clock = None if clock is None else make_clock(clock, unit or "ms")
+        self._left = left_side(self._recordings, vacuous)
+        self._seen = self._recordings.first.seen
+        self._times = TimeReader(subject.unit, subject.zone)
+        self.formula = subject.formula
+        self._clock = None
+        if clock is not None:
+            self._clock = make_clock(clock, subject.unit or "ms", self._times)
         self._owner = (get_ident(), _current_task()) if owner is None else (owner, None)
         self._is_closed = False
         # The violation, and the exception for it, which is only made when the owner asks: that
         # takes time, which the monitored program should not spend.
-        self._violated: tuple[int, int] | None = None
+        self._violated: tuple[AnyRecording, tuple[int, int]] | None = None
         self._failure: Exception | None = None
         self._is_forgiven = False
         self._on_close: list[Callable[[], None]] = []
@@ -137,32 +154,32 @@ class LiveMonitor:
 
     # ---- feeding -----------------------------------------------------------------------------
 
-    def step(self, time_stamp: int, atoms: Atoms = ()) -> None:
+    def step(self, time_stamp: TimeStamp, atoms: Atoms = ()) -> None:
         """Process an event with a given time-stamp.
 
         Args:
-            time_stamp: an integer from 0 to 2^63-1, not below any earlier one.
+            time_stamp: an integer from 0 to 2^63-1, not below any earlier one; or, if there is a
+                unit, a datetime, a timedelta or seconds as a float.
             atoms: the names of the propositions that hold, or a dictionary that says for each
-                name whether it holds, or gives the values that conditions are about, or the rows of
-                atoms with arguments, as in `{"publish": [("alice", "report")]}`.
+                name whether it holds, or gives the values that conditions are about, the key, or
+                the rows of atoms with arguments, as in `{"publish": [("alice", "report")]}`.
 
         Raises:
             ViolationError: there is a violation, and the caller is the owner.
-            TimeStampError: the time-stamp is negative, too large or decreasing; the event is
-                ignored.
-            TypeError: the time-stamp is not an integer, or the atoms are not a collection of names.
+            TimeStampError: the time-stamp is negative, too large or decreasing, or is no time; the
+                event is ignored.
+            TypeError: the time-stamp is not an integer, or the atoms are not a collection of names,
+                or have no key.
             MtlmonError: the monitor is closed.
         """
         __tracebackhide__ = True
-        seen, conditions = self._recording.seen, self._recording.conditions
-        values: Mapping[str, object] = _NO_VALUES
-        if conditions is not None and isinstance(atoms, Mapping):
-            atoms, values = conditions.split(atoms, seen)
+        stamp = self._times.read(time_stamp)
+        atoms, values, number = self._split(atoms)
         letter = self._read(atoms)
         with self._door:
-            self._put(self._checked(time_stamp), letter, values=values)
-            if seen.missing:
-                seen.note_mapping(atoms)
+            self._put(self._checked(stamp), letter, values=values, number=number)
+            if self._seen.missing:
+                self._seen.note_mapping(atoms)
         self._after_call()
 
     def event(self, *atoms: str, **values: object) -> None:
@@ -170,30 +187,28 @@ class LiveMonitor:
 
         Args:
             atoms: the names of the propositions that hold.
-            values: the values that conditions are about, or the rows of atoms with arguments, as
-                in `publish=[("alice", "report")]`.
+            values: the values that conditions are about, the key, or the rows of atoms with
+                arguments, as in `publish=[("alice", "report")]`.
 
         Raises:
             ViolationError: there is a violation, and the caller is the owner.
-            TypeError: a value is not of the form that the formula needs.
+            TypeError: a value is not of the form that the formula needs, or the key is missing.
             MtlmonError: the monitor has no clock, or is closed.
         """
         __tracebackhide__ = True
-        if not values:
-            self._put_now(self._read(atoms))
-        elif self._recording.conditions is None:
-            self._put_now(self._read(dict.fromkeys(atoms, True) | values))
-        else:
-            given = dict.fromkeys(atoms, True) | values
-            names, split = self._recording.conditions.split(given, self._recording.seen)
-            self._put_now(self._read(names), split)
+        self._put_event(dict.fromkeys(atoms, True) | values if values else atoms)
         self._after_call()
 
-    def notify(self, atoms: frozenset[str]) -> None:
+    def notify(
+        self, atoms: frozenset[str], fields: Mapping[str, object] = _NO_VALUES, source: str = ""
+    ) -> None:
         """Process an event that happens now, without raising violations even to the owner.
 
         Args:
             atoms: the names of the propositions that hold.
+            fields: other values of the event, of which the key and those that conditions are about
+                are used.
+            source: what the event comes from, for the message if it has no key.
 
         Raises:
             MtlmonError: the monitor has no clock.
@@ -201,17 +216,26 @@ class LiveMonitor:
         if self._is_closed:
             return
         try:
-            self._put_now(self._read(atoms))
-        except TimeStampError as error:
-            self.fail(error)
+            wanted = self._wanted
+            values = {name: fields[name] for name in wanted if name in fields}
+            self._put_event(dict.fromkeys(atoms, True) | values if wanted else atoms)
+        except (EventTypeError, TimeStampError) as error:
+            self.fail(type(error)(f"{source}: {error}") if source else error)
         self._drain(wait=False)
+
+    @property
+    def _wanted(self) -> tuple[str, ...]:
+        """The names of the values that events should have."""
+        keys, conditions = self._recordings.keys, self._recordings.conditions
+        names = () if keys is None else keys.names
+        return names if conditions is None else (*names, *conditions.columns)
 
     def fail(self, error: Exception) -> None:
         """Make the next call of the owner raise the error."""
         if self._failure is None:
             self._failure = error
 
-    def advance(self, time_stamp: int | None = None) -> None:
+    def advance(self, time_stamp: TimeStamp | None = None) -> None:
         """Declare that no later event is below a time-stamp, by default that of the clock.
 
         Raises:
@@ -223,9 +247,10 @@ class LiveMonitor:
         if time_stamp is None:
             self._put_now(None)
         else:
+            stamp = index(self._times.read(time_stamp))
             with self._door:
-                if time_stamp >= self._last_time_stamp:
-                    self._put(self._checked(time_stamp), None)
+                if stamp >= self._last_time_stamp:
+                    self._put(self._checked(stamp), None)
         self._after_call()
 
     def listen(
@@ -249,7 +274,7 @@ class LiveMonitor:
 
         self._require_clock()
         for rule in rules:
-            self._recording.seen.know(rule.can_give)
+            self._seen.know(rule.can_give)
         self._on_close.append(listening(self, rules, logger, level))
 
     # ---- verdicts ----------------------------------------------------------------------------
@@ -332,7 +357,7 @@ class LiveMonitor:
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "open"
-        return f"<LiveMonitor, {state}, {self._recording.event_count} events: {self.formula}>"
+        return f"<LiveMonitor, {state}, {self._recordings.event_count} events: {self.formula}>"
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -340,7 +365,7 @@ class LiveMonitor:
         thread, task = self._owner
         return thread == get_ident() and (task is None or task is _current_task())
 
-    def _require_clock(self) -> Callable[[], int]:
+    def _require_clock(self) -> Callable[[], SupportsIndex]:
         __tracebackhide__ = True
         if self._clock is None:
             raise MtlmonError(
@@ -349,7 +374,7 @@ class LiveMonitor:
             )
         return self._clock
 
-    def _checked(self, time_stamp: int) -> int:
+    def _checked(self, time_stamp: SupportsIndex) -> int:
         __tracebackhide__ = True
         number = index(time_stamp)
         if not 0 <= number <= LARGEST_TIME_STAMP:
@@ -365,24 +390,45 @@ class LiveMonitor:
         if self._clock is not None and not self._is_closed:
             self._put_now(None)
 
+    def _split(self, atoms: Atoms) -> tuple[Atoms, Mapping[str, object], int]:
+        """Divide an event into its atoms, the values of conditions, and the number of its key."""
+        __tracebackhide__ = True
+        keys, conditions = self._recordings.keys, self._recordings.conditions
+        number, values = 0, _NO_VALUES
+        if keys is not None:
+            with self._door:
+                number, atoms = keys.split(atoms)
+        if conditions is not None and isinstance(atoms, Mapping):
+            atoms, values = conditions.split(atoms, self._seen)
+        return atoms, values, number
+
     def _read(self, atoms: Atoms) -> Collection[str]:
         """Return the atoms that hold, for policies with variables with their rows."""
         __tracebackhide__ = True
-        if isinstance(self._recording, Recording):
-            return read_atoms(atoms)
+        if not self._recordings.subject.has_variables:
+            return read_letter(atoms, self._seen.atoms)
         from mtlmon.testing.relations import read_database
 
-        return read_database(atoms)
+        return read_database(atoms, self._seen.atoms)
+
+    def _put_event(self, atoms: Atoms) -> None:
+        __tracebackhide__ = True
+        names, values, number = self._split(atoms)
+        self._put_now(self._read(names), values, number)
 
     def _put_now(
-        self, letter: Collection[str] | None, values: Mapping[str, object] = _NO_VALUES
+        self,
+        letter: Collection[str] | None,
+        values: Mapping[str, object] = _NO_VALUES,
+        number: int = 0,
     ) -> None:
         __tracebackhide__ = True
         clock = self._require_clock()
         with self._door:
             # A time-stamp below the last one is not an error here: the clock went back, or a signal
             # handler brought an event in between. It is raised to the last one.
-            self._put(index(clock()), letter, is_adjustable=True, values=values)
+            stamp = index(clock())
+            self._put(stamp, letter, is_adjustable=True, values=values, number=number)
 
     def _put(
         self,
@@ -391,6 +437,7 @@ class LiveMonitor:
         *,
         is_adjustable: bool = False,
         values: Mapping[str, object] = _NO_VALUES,
+        number: int = 0,
     ) -> None:
         """Queue an event; the caller holds `_door`."""
         __tracebackhide__ = True
@@ -399,7 +446,7 @@ class LiveMonitor:
                 raise MtlmonError("the monitor is closed: no event can follow")
             return
         self._last_time_stamp = max(self._last_time_stamp, time_stamp)
-        self._queue.append(_Call(time_stamp, letter, is_adjustable, dict(values)))
+        self._queue.append(_Call(time_stamp, letter, is_adjustable, dict(values), number))
 
     def _after_call(self) -> None:
         __tracebackhide__ = True
@@ -433,19 +480,22 @@ class LiveMonitor:
 
     def _monitor_queue(self) -> None:
         while self._queue:
-            time_stamp, letter, is_adjustable, values = self._queue.popleft()
+            time_stamp, letter, is_adjustable, values, number = self._queue.popleft()
             if self._violated is not None or self._failure is not None:
                 continue
             if is_adjustable:
                 time_stamp = max(time_stamp, self._monitored)
+            recordings = self._recordings
             try:
                 if letter is None:
-                    self._note(self._recording.advance(time_stamp))
+                    self._note(recordings.advance(time_stamp))
                 else:
-                    conditions = self._recording.conditions
+                    conditions = recordings.conditions
                     if conditions is not None:
-                        letter = conditions.one(time_stamp, frozenset(letter), values)
-                    self._note(self._recording.step(time_stamp, letter))
+                        letter = conditions.one(time_stamp, frozenset(letter), values, number)
+                    self._note(recordings.step(time_stamp, letter, number))
+                    if self._left is not None:
+                        self._left.step(time_stamp, letter, number)
             except MtlmonError as error:
                 # This may be a thread of the monitored program, so keep the error for the owner.
                 # Drop its frames, which would keep BDDs alive longer than their manager.
@@ -454,11 +504,11 @@ class LiveMonitor:
                 self._failure = error
             self._monitored = time_stamp
 
-    def _note(self, verdicts: Sequence[Verdict | Answer]) -> bool:
+    def _note(self, found: Found) -> bool:
         """Store the first violation among verdicts; return whether there is one."""
-        for verdict in verdicts:
+        for recording, verdict in found:
             if verdict.value is False:
-                self._violated = verdict.time_stamp, verdict.offset
+                self._violated = recording, (verdict.time_stamp, verdict.offset)
                 return True
         return False
 
@@ -474,17 +524,23 @@ class LiveMonitor:
         __tracebackhide__ = True
         if self._violated is not None or self._failure is not None:
             return
-        if self._note(self._recording.finish(self._end_time)):
+        recordings, left = self._recordings, self._left
+        if self._note(recordings.finish(self._end_time)):
             return
-        recording = self._recording
-        is_open = bool(recording.undecided) and recording.at_end == "decided"
-        recording.seen.finish(recording.event_count, has_failed=is_open, place=place)
-        if is_open:
-            self._failure = report.undecided(recording)
+        still_open = recordings.open
+        has_failed = bool(still_open)
+        if left is not None:
+            left.finish(self._end_time)
+            has_failed = has_failed or left.is_failure
+        self._seen.finish(recordings.event_count, has_failed=has_failed, place=place)
+        if still_open:
+            self._failure = report.undecided(still_open)
+        elif left is not None:
+            self._failure = left.failure(place)
 
     def _make_failure(self) -> Exception | None:
         if self._failure is None and self._violated is not None and not self._is_forgiven:
-            self._failure = report.violation(self._recording, self._violated)
+            self._failure = report.violation(*self._violated)
         return self._failure
 
     def _raise_failure(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+from operator import index
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
 from mtlmon.syntax.bounds import UNITS
+from mtlmon.testing.times import TimeReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,6 +70,17 @@ class LogRule:
         Raises:
             MtlmonError: the atom's name refers to a field that the record does not have.
         """
+        found = self.match(record)
+        return None if found is None else found[0]
+
+    def match(self, record: logging.LogRecord) -> tuple[str, dict[str, Any]] | None:
+        """Return the atom that the record makes true, and the groups of `message` in its message.
+
+        None if the record does not match.
+
+        Raises:
+            MtlmonError: as `atom_of` does.
+        """
         if record.levelno < self.level or not self._is_at(record.name):
             return None
         for name, wanted in self.fields.items():
@@ -83,9 +96,9 @@ class LogRule:
                 return None
             groups = match.groupdict()
         if not self._is_template:
-            return self.atom
+            return self.atom, groups
         try:
-            return self.atom.format_map({**record.__dict__, **groups})
+            return self.atom.format_map({**record.__dict__, **groups}), groups
         except (LookupError, AttributeError) as error:
             raise MtlmonError(
                 f"log rule for {self.atom!r}: the record {record.getMessage()!r} has no field "
@@ -129,44 +142,66 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Turn the record into an event."""
         try:
-            atoms = atoms_of(record, self.rules)
+            atoms, fields = read_record(record, self.rules)
         except Exception as error:
             self.monitor.fail(error)
             return
         if atoms:
-            self.monitor.notify(atoms)
+            self.monitor.notify(atoms, fields, f"log record {record.getMessage()!r}")
 
 
-def atoms_of(record: logging.LogRecord, rules: Iterable[LogRule]) -> frozenset[str]:
-    """Return the atoms that the record makes true; none if no rule matches."""
-    names = (rule.atom_of(record) for rule in rules)
-    return frozenset(name for name in names if name is not None)
+def read_record(
+    record: logging.LogRecord, rules: Iterable[LogRule]
+) -> tuple[frozenset[str], dict[str, object]]:
+    """Return the atoms that the record makes true, none if no rule matches, and its fields.
+
+    The named groups of the rules that match are among the fields.
+    """
+    fields = dict(record.__dict__)
+    atoms = []
+    for rule in rules:
+        found = rule.match(record)
+        if found is not None:
+            atoms.append(found[0])
+            fields |= found[1]
+    return frozenset(atoms), fields
 
 
 def log_events(
-    records: Iterable[logging.LogRecord], *rules: LogRule, unit: str = "ms"
-) -> list[tuple[int, frozenset[str]]]:
+    records: Iterable[logging.LogRecord],
+    *rules: LogRule,
+    unit: str = "ms",
+    fields: str | Sequence[str] = (),
+) -> list[tuple[int, frozenset[str] | dict[str, object]]]:
     """Turn log records, such as pytest's `caplog.records`, into a trace for `assert_holds`.
 
     Args:
         records: the records; those that match no rule are ignored.
         rules: the rules that map records to atoms; see `LogRule`.
         unit: the unit of the time-stamps, which count from 1970 and are rounded down.
+        fields: the names of fields of records, and of groups of `message`, that events should have:
+            the key, and values for conditions.
 
     Returns:
-        Pairs (time_stamp, atoms), ordered by time.
+        Pairs (time_stamp, atoms), ordered by time. If fields are given, the atoms are a dictionary
+        with those that the record has.
 
     Raises:
         MtlmonError: the unit is unknown, or a rule refers to a field that a record does not have.
     """
     if unit not in UNITS:
         raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
-    events = []
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    times = TimeReader(unit)
+    events: list[tuple[int, frozenset[str] | dict[str, object]]] = []
     for record in records:
-        atoms = atoms_of(record, rules)
+        atoms, values = read_record(record, rules)
         if atoms:
-            # `created` is a float, exact to less than a microsecond.
-            events.append((round(record.created * 1e6) * 1000 // UNITS[unit], atoms))
+            event: frozenset[str] | dict[str, object] = atoms
+            if names:
+                wanted = {name: values[name] for name in names if name in values}
+                event = dict.fromkeys(sorted(atoms), True) | wanted
+            events.append((index(times.read(record.created)), event))
     return sorted(events, key=lambda event: event[0])
 
 

@@ -17,13 +17,14 @@ from mtlmon.testing.live import LiveMonitor
 from mtlmon.testing.recording import DEFAULT_KEEP
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
     from types import FrameType
 
-    from mtlmon.syntax.formula import Formula
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.recording import AtEnd, EndTime, Mode
     from mtlmon.testing.seen import Unknown
+    from mtlmon.testing.subject import Asserted
+    from mtlmon.testing.vacuity import Vacuous
 
 __all__ = ["MonitorFactory", "monitors_of"]
 
@@ -59,8 +60,9 @@ class MonitorFactory:
 
     def __call__(
         self,
-        formula: Formula | str,
+        formula: Asserted,
         *,
+        key: str | Sequence[str] | None = None,
         clock: Clock | None = None,
         unit: str | None = None,
         at_end: AtEnd = "decided",
@@ -68,11 +70,13 @@ class MonitorFactory:
         mode: Mode = "local",
         keep: int | None = DEFAULT_KEEP,
         unknown: Unknown = None,
+        vacuous: Vacuous = "ignore",
     ) -> LiveMonitor:
         """Make a monitor for this test; the arguments are those of `LiveMonitor`."""
         __tracebackhide__ = True
         monitor = LiveMonitor(
             formula,
+            key=key,
             clock=clock,
             unit=unit,
             at_end=at_end,
@@ -80,6 +84,7 @@ class MonitorFactory:
             mode=mode,
             keep=keep,
             unknown=unknown,
+            vacuous=vacuous,
             # The test's thread is the owner, even if another thread makes the monitor.
             owner=None if get_ident() == self._thread else self._thread,
         )

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon._core import Monitor
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.errors import FormulaError, MtlmonError
-from mtlmon.syntax.conditions import written_with_conditions
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon.errors import MtlmonError
 from mtlmon.syntax.printer import atom_text
 from mtlmon.testing.seen import SeenNames
 
@@ -20,13 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mtlmon._core import Verdict
-    from mtlmon.policy import PolicyFile
+    from mtlmon.syntax.formula import Formula
     from mtlmon.testing.conditions import Conditions
-    from mtlmon.testing.relations import RelationalRecording
     from mtlmon.testing.seen import Unknown
+    from mtlmon.testing.subject import Subject
 
     Atoms = Iterable[str] | Mapping[str, object]
     Pair = tuple[int, Collection[str]]
+    # the number of a trace, and its event
+    NumberedPair = tuple[int, Pair]
 
 __all__ = [
     "DEFAULT_KEEP",
@@ -36,9 +35,6 @@ __all__ = [
     "Events",
     "Mode",
     "Recording",
-    "read_conditions",
-    "read_formula",
-    "record",
 ]
 
 Mode = Literal["local", "global", "naive"]
@@ -56,7 +52,7 @@ class Event(NamedTuple):
         time_stamp: the time-stamp of the time-point.
         offset: its number within the time-stamp.
         atoms: the names of the atoms.
-        number: the number of the event, from 0.
+        number: the number of the event in the trace, also where it has several keys, from 0.
     """
 
     time_stamp: int
@@ -69,14 +65,17 @@ class Events(ABC):
     """The last events that a monitor has seen.
 
     Args:
-        formula: the formula that is monitored.
-        names: the names that events should have.
-        unit: the unit of the time-stamps, for reports.
+        subject: what is monitored.
+        seen: the names that events should have, and those that they have had.
         at_end: what the end of the stream means.
         keep: how many events to remember for reports; None means all.
-        unknown: what to do about names that no event has, as for `SeenNames`.
 
     Attributes:
+        formula: the formula that is monitored.
+        unit: the unit of the time-stamps, for reports.
+        key: the values of the key whose events these are, by the columns; {} without a key.
+        numbers: the numbers of the last events in the whole trace, from 0, if there is a key.
+        rows: the name of the table whose rows the events are, "row" for a data frame; or None.
         pairs: the last events (time_stamp, atoms), in order.
         seen: the names that events have had.
         end_time: what is known about the time after the last event, as for `Monitor.finish`.
@@ -91,23 +90,25 @@ class Events(ABC):
 
     def __init__(
         self,
-        formula: Formula,
-        names: Sequence[str],
+        subject: Subject,
+        seen: SeenNames,
         *,
-        unit: str | None,
         at_end: AtEnd,
         keep: int | None,
-        unknown: Unknown,
     ) -> None:
         __tracebackhide__ = True
         if at_end not in AT_END:
             raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
         if keep is not None and keep < 1:
             raise MtlmonError(f"keep is a positive number of events or None, not {keep}")
-        self.formula = formula
-        self.unit = unit
+        self.formula = subject.formula
+        self.title = subject.title
+        self.unit = subject.unit
         self.at_end = at_end
-        self.seen = SeenNames(names, unknown)
+        self.seen = seen
+        self.key: Mapping[str, object] = {}
+        self.numbers: deque[int] | None = None
+        self.rows: str | None = None
         self.pairs: deque[Pair] = deque(maxlen=keep)
         self.end_time: EndTime = None
         self.undecided: list[tuple[int, int]] = []
@@ -138,7 +139,8 @@ class Events(ABC):
         events: list[Event] = []
         skipped = None if self.is_complete else self.pairs[0][0]
         first = self.event_count - len(self.pairs)
-        for number, (time_stamp, atoms) in enumerate(self.pairs, first):
+        numbers = range(first, self.event_count) if self.numbers is None else self.numbers
+        for number, (time_stamp, atoms) in zip(numbers, self.pairs, strict=True):
             if time_stamp == skipped:
                 continue
             repeated = bool(events) and events[-1].time_stamp == time_stamp
@@ -184,8 +186,8 @@ class Recording(Events):
     """A monitor and its last events.
 
     Args:
-        formula: the formula to monitor, or conditions with the formula about them.
-        unit: the unit of the time-stamps, for reports.
+        subject: the formula to monitor.
+        conditions: what computes the atoms that are conditions, or None.
         mode: the mode of the monitor.
         at_end: what the end of the stream means, see `finish`.
         keep: how many events to remember for reports; None means all.
@@ -201,26 +203,42 @@ class Recording(Events):
 
     def __init__(
         self,
-        formula: Formula | Conditions,
+        subject: Subject,
+        conditions: Conditions | None = None,
         *,
-        unit: str | None = None,
         mode: Mode = "local",
         at_end: AtEnd = "decided",
         keep: int | None = DEFAULT_KEEP,
         unknown: Unknown = None,
     ) -> None:
         __tracebackhide__ = True
-        self.conditions = None if isinstance(formula, Formula) else formula
-        if self.conditions is not None:
-            self.conditions.keep = keep
-        if not isinstance(formula, Formula):
-            unit = formula.unit or unit
-            formula = formula.formula
+        self.subject = subject
+        self.conditions = conditions
+        if conditions is not None:
+            conditions.keep = keep
+        self.mode = mode
         try:
-            self.monitor = Monitor(formula, mode)
+            self.monitor = Monitor(subject.formula, mode)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        super().__init__(formula, self.names, unit=unit, at_end=at_end, keep=keep, unknown=unknown)
+        seen = SeenNames(self.names, unknown)
+        super().__init__(subject, seen, at_end=at_end, keep=keep)
+
+    def of_key(self, key: Mapping[str, object]) -> Recording:
+        """Return the recording of a new key, which shares the names that have been seen.
+
+        Args:
+            key: the values of the key, by the columns.
+        """
+        keep = self.pairs.maxlen
+        found = Recording(
+            self.subject, self.conditions, mode=self.mode, at_end=self.at_end, keep=keep
+        )
+        found.seen = self.seen
+        found.rows = self.rows
+        found.key = key
+        found.numbers = deque(maxlen=keep)
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -311,78 +329,3 @@ class Recording(Events):
         if earlier:
             return events[earlier[-1] :]
         return events if self.is_complete else []
-
-
-def read_conditions(
-    formula: Formula | str, unit: str | None = None
-) -> Formula | Conditions | PolicyFile:
-    """Make a formula as `read_formula` does, or conditions from a text that has some.
-
-    A policy with variables is returned as the file that it is in.
-
-    Raises:
-        FormulaError, UnitError, TypeError: as `read_formula` does.
-        MtlmonError: the text has several policies, or needs more than one trace.
-    """
-    __tracebackhide__ = True
-    if isinstance(formula, Formula):
-        if formula.is_first_order:
-            formula = written_with_conditions(formula) or str(formula)
-        else:
-            formula = written_with_conditions(formula) or formula
-    try:
-        return read_formula(formula, unit)
-    except FormulaError:
-        if not isinstance(formula, str):
-            raise
-    from mtlmon.testing.conditions import read_policy
-
-    try:
-        return read_policy(formula, unit)
-    except MtlmonError as error:
-        raise error.with_traceback(None) from None
-
-
-def record(
-    read: Formula | Conditions | PolicyFile,
-    *,
-    unit: str | None,
-    mode: Mode,
-    at_end: AtEnd,
-    keep: int | None,
-    unknown: Unknown,
-) -> Recording | RelationalRecording:
-    """Make the recording for what `read_conditions` returns; the arguments are those of both."""
-    __tracebackhide__ = True
-    from mtlmon.policy import PolicyFile
-
-    if not isinstance(read, PolicyFile):
-        return Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
-    from mtlmon.testing.relations import RelationalRecording
-
-    if mode != "local":
-        raise MtlmonError(
-            f"mode {mode!r} is for policies without variables: leave it out, as there are no "
-            "equivalences between valuations"
-        )
-    return RelationalRecording(read, unit=unit, at_end=at_end, keep=keep, unknown=unknown)
-
-
-def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:
-    """Make a formula for time-stamps in a unit, from a text or a `Formula`.
-
-    Raises:
-        FormulaError: the text is not a formula, or a bound is not a whole number of units.
-        UnitError: a bound has a unit but the time-stamps have none, or the unit is unknown.
-        TypeError: `formula` is neither a text nor a `Formula`.
-    """
-    __tracebackhide__ = True
-    if not isinstance(formula, (str, Formula)):
-        raise TypeError(f"a formula is a text or a Formula, not {type(formula).__name__}")
-    try:
-        if isinstance(formula, str):
-            return parse(formula, unit=unit)
-        return formula if unit is None else formula.in_unit(unit)
-    except MtlmonError as error:
-        # A test that shows the error does not need the frames of the parser.
-        raise error.with_traceback(None) from None

@@ -20,6 +20,7 @@ from mtlmon.relational.monitor import point_rows
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.traversal import postorder
 from mtlmon.testing.recording import Events
+from mtlmon.testing.seen import SeenNames
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.recording import AtEnd, EndTime, Event
     from mtlmon.testing.seen import Unknown
+    from mtlmon.testing.subject import Subject
+    from mtlmon.testing.times import TimeReader
 
     Database = dict[str, list[tuple[object, ...]]]
 
@@ -41,8 +44,7 @@ class RelationalRecording(Events):
     """A monitor of a policy with variables, and its last time-points.
 
     Args:
-        file: a policy file with one policy, which has variables.
-        unit: the unit of the time-stamps, for reports.
+        subject: a policy with variables.
         at_end: what the end of the stream means.
         keep: how many time-points to remember for reports; None means all.
         unknown: what to do about atoms that no time-point has, as for `SeenNames`.
@@ -57,27 +59,22 @@ class RelationalRecording(Events):
 
     def __init__(
         self,
-        file: PolicyFile,
+        subject: Subject,
         *,
-        unit: str | None = None,
         at_end: AtEnd = "decided",
         keep: int | None,
         unknown: Unknown = None,
     ) -> None:
         __tracebackhide__ = True
+        file = subject.file
+        assert file is not None
         (policy,) = file.policies
         try:
             self.monitor = RelationalMonitor(file)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        super().__init__(
-            policy.formula,
-            used_atoms(file),
-            unit=file.unit or unit,
-            at_end=at_end,
-            keep=keep,
-            unknown=unknown,
-        )
+        seen = SeenNames(used_atoms(file), unknown)
+        super().__init__(subject, seen, at_end=at_end, keep=keep)
         self.file = file
         self.body = parts_of(policy)[0]
         self.answers: list[Answer] = []
@@ -230,12 +227,14 @@ class RelationalRecording(Events):
         return answers
 
 
-def read_database(atoms: object) -> Database:
+def read_database(atoms: object, known: Collection[str]) -> Database:
     """Read the rows of a time-point.
 
     Args:
         atoms: names of atoms without arguments, or a mapping of names to rows: lists of tuples with
-            the arguments, or whether an atom without arguments holds.
+            the arguments, or whether an atom without arguments holds. It may have other values,
+            too, such as those that other policies are about.
+        known: the atoms of the policy.
 
     Raises:
         EventTypeError: it is something else.
@@ -252,6 +251,8 @@ def read_database(atoms: object) -> Database:
             continue
         is_list = isinstance(rows, Iterable) and not isinstance(rows, (str, bytes, Mapping))
         found = list(rows) if is_list else [rows]
+        if name not in known and not all(isinstance(row, (tuple, list)) for row in found):
+            continue
         for row in found:
             if not isinstance(row, (tuple, list)):
                 example = rows if isinstance(rows, tuple) else (row,)
@@ -264,7 +265,12 @@ def read_database(atoms: object) -> Database:
 
 
 def read_events(
-    recording: RelationalRecording, trace: Any, *, time: str | None, unit: str | None
+    recording: RelationalRecording,
+    trace: Any,
+    *,
+    time: str | None,
+    unit: str | None,
+    times: TimeReader,
 ) -> Iterator[tuple[int, Database]]:
     """Return the time-points of a trace, with the rows of atoms.
 
@@ -273,6 +279,7 @@ def read_events(
         trace: a trace as for `mtlmon.testing.check`.
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
+        times: reads times that are no integers.
 
     Raises:
         TraceError: the trace has an unknown form.
@@ -295,14 +302,16 @@ def read_events(
             "arrays and other values without names have no arguments: pass pairs (time_stamp, "
             "rows), such as (3, {'publish': [('alice', 'report')]}), a table or the path of a log"
         )
-    return _pairs(recording, trace)
+    return _pairs(recording, trace, times)
 
 
 def _is_arrays(trace: object) -> bool:
     return isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype")
 
 
-def _pairs(recording: RelationalRecording, pairs: Iterable[Any]) -> Iterator[tuple[int, Database]]:
+def _pairs(
+    recording: RelationalRecording, pairs: Iterable[Any], times: TimeReader
+) -> Iterator[tuple[int, Database]]:
     __tracebackhide__ = True
     for position, pair in enumerate(pairs):
         try:
@@ -312,12 +321,12 @@ def _pairs(recording: RelationalRecording, pairs: Iterable[Any]) -> Iterator[tup
                 f"event {position} is {pair!r}: it should be a pair (time_stamp, rows)"
             ) from None
         try:
-            database = read_database(atoms)
+            database = read_database(atoms, recording.seen.atoms)
         except EventTypeError as error:
             raise EventTypeError(f"event {position}: {error}", index=position) from None
         if recording.seen.missing:
             recording.seen.note_mapping(atoms)
-        yield time_stamp, database
+        yield times.at_event(time_stamp, position), database
 
 
 def _delay(formula: Formula, file: PolicyFile) -> int | None:

@@ -36,18 +36,27 @@ def violation(recording: Events, time_point: TimePoint) -> ViolationError:
     formula = recording.formula
     instance, values = recording.instance(time_point)
     proof = recording.proof(time_point)
+    what = f"{recording.title}\n{formula}" if recording.title else str(formula)
+    heading = [f"{_name(time_point)} violates {what}", *_row(recording, time_point)]
     parts = [
-        "\n".join([f"{_name(time_point)} violates {formula}", *_values(values)]),
+        "\n".join([*heading, *_key(recording), *_values(values)]),
         _events(recording, time_point),
         f"expected: {expectation(instance, time_point, recording.unit)}",
         *misspelt(recording),
         *([] if proof is None else [proof]),
     ]
-    return ViolationError("\n\n".join(parts), formula=formula, time_point=time_point)
+    return ViolationError(
+        "\n\n".join(parts), formula=formula, time_point=time_point, key=recording.key
+    )
 
 
-def undecided(recording: Events) -> ViolationError:
-    """Report the time-points that are undecided at the end of the stream."""
+def undecided(recordings: Sequence[Events]) -> ViolationError:
+    """Report the time-points that are undecided at the end of the stream.
+
+    Args:
+        recordings: those that have such time-points, at least one; the first one is shown.
+    """
+    recording = recordings[0]
     formula = recording.formula
     count = recording.counts[2]
     points = recording.undecided
@@ -55,8 +64,13 @@ def undecided(recording: Events) -> ViolationError:
     if count > min(len(points), UNDECIDED_SHOWN):
         shown += ", ..."
     verb = "is" if count == 1 else "are"
+    heading = [f"{_count(count, 'time-point')} {verb} undecided at the end: {shown}"]
+    heading += [f"by {line}" for line in (recording.title, str(formula)) if line]
+    heading += _key(recording)
+    if len(recordings) > 1:
+        heading.append(f"and so are time-points of {_count(len(recordings) - 1, 'other key')}")
     parts = [
-        f"{_count(count, 'time-point')} {verb} undecided at the end: {shown}\nby {formula}",
+        "\n".join(heading),
         _events(recording, points[0]),
         _until_when(recording, points[0]),
         *misspelt(recording),
@@ -64,8 +78,26 @@ def undecided(recording: Events) -> ViolationError:
         'at_end="undecided-ok" if open obligations are no failure.',
     ]
     return ViolationError(
-        "\n\n".join(parts), formula=formula, time_point=points[0], is_undecided=True
+        "\n\n".join(parts),
+        formula=formula,
+        time_point=points[0],
+        is_undecided=True,
+        key=recording.key,
     )
+
+
+def _key(recording: Events) -> list[str]:
+    """The key of the events, as a line."""
+    values = ", ".join(f"{name} = {value}" for name, value in recording.key.items())
+    return [f"for {values}"] if values else []
+
+
+def _row(recording: Events, time_point: TimePoint) -> list[str]:
+    """Where an event comes from, as a line, if that is a table."""
+    if recording.rows is None:
+        return []
+    place = _place(events := recording.recent(), time_point)
+    return [] if place is None else [f"in {recording.rows} {events[place].number}"]
 
 
 def _values(lines: Sequence[str]) -> list[str]:

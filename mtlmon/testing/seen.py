@@ -41,6 +41,7 @@ class SeenNames:
             knows, and a warning otherwise.
 
     Attributes:
+        atoms: the atoms of the formula.
         missing: the atoms that no event has had, and that the trace does not know otherwise. This
             is always the same set object; once it is empty, events need not be noted any more.
         more: a function that returns other names of the trace, if names are not noted event by
@@ -53,7 +54,7 @@ class SeenNames:
     def __init__(self, atoms: Sequence[str], unknown: Unknown = None) -> None:
         if unknown not in _CHOICES:
             raise MtlmonError(f"unknown is 'warn', 'error', 'ignore' or None, not {unknown!r}")
-        self._atoms = tuple(atoms)
+        self.atoms = tuple(atoms)
         self._unknown = unknown
         self._names: dict[str, None] = {}
         self._is_declared = False
@@ -63,7 +64,7 @@ class SeenNames:
     @property
     def absent(self) -> list[str]:
         """The missing atoms, in the order of the formula."""
-        return [name for name in self._atoms if name in self.missing]
+        return [name for name in self.atoms if name in self.missing]
 
     def note(self, atoms: Iterable[str]) -> None:
         """Note the names of an event."""
@@ -82,7 +83,7 @@ class SeenNames:
 
     def know(self, is_known: Callable[[str], bool]) -> None:
         """Note atoms that can occur, so that it is not a mistake if they never do."""
-        self.missing.difference_update([name for name in self._atoms if is_known(name)])
+        self.missing.difference_update([name for name in self.atoms if is_known(name)])
 
     def require(self, known: Sequence[str], problem: str, listing: str) -> list[str]:
         """Check the formula's atoms against all names of the trace, before the first event.

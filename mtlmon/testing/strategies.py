@@ -15,7 +15,7 @@ from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
 from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
 from mtlmon.syntax.traversal import postorder
-from mtlmon.testing.recording import read_formula
+from mtlmon.testing.subject import read_formula
 
 try:
     from hypothesis import strategies as st

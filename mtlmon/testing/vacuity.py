@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon._core import Monitor
 from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
-from mtlmon.testing.recording import Recording
 from mtlmon.testing.report import misspelt
 from mtlmon.testing.seen import levels_inside
 
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mtlmon.syntax.formula import Formula
-    from mtlmon.testing.recording import EndTime, Events
+    from mtlmon.testing.recording import EndTime
+    from mtlmon.testing.recordings import Recordings
 
     Vacuous = Literal["ignore", "warn", "error"]
 
@@ -24,55 +24,75 @@ __all__ = ["LeftSide", "Vacuous", "left_side"]
 
 
 class LeftSide:
-    """The left side of an implication, monitored until it holds.
+    """The left side of an implication, monitored until it holds for any key.
 
     Args:
-        recording: the recording of the implication.
+        recordings: the recordings of the implication.
         formula: the left side.
         is_error: whether it is an error if it never holds, rather than a warning.
     """
 
-    def __init__(self, recording: Recording, formula: Formula, *, is_error: bool) -> None:
-        self.recording = recording
-        self.text = str(formula)
-        self.monitor = Monitor(formula)
+    def __init__(self, recordings: Recordings, formula: Formula, *, is_error: bool) -> None:
+        self.recordings = recordings
+        self.formula = formula
         self.is_error = is_error
+        self.has_held = False
+        self._monitors: dict[int, Monitor] = {}
 
-    def step(self, time_stamp: int, atoms: Collection[str]) -> None:
-        """Process an event, which the recording has accepted."""
-        if not self.monitor.counters["true"]:
-            self.monitor.step(time_stamp, atoms)
+    def step(self, time_stamp: int, atoms: Collection[str], number: int = 0) -> None:
+        """Process an event of a key, which the recording has accepted."""
+        if self.has_held:
+            return
+        monitor = self._monitors.get(number)
+        if monitor is None:
+            monitor = self._monitors[number] = Monitor(self.formula)
+        monitor.step(time_stamp, atoms)
+        self._note(monitor)
 
     def finish(self, end_time: EndTime) -> None:
         """End the trace."""
-        if not self.monitor.counters["true"]:
-            self.monitor.finish("inf" if self.recording.at_end == "closed" else end_time)
+        is_closed = self.recordings.first.at_end == "closed"
+        for monitor in list(self._monitors.values()):
+            monitor.finish("inf" if is_closed else end_time)
+            self._note(monitor)
+
+    def _note(self, monitor: Monitor) -> None:
+        if monitor.counters["true"]:
+            self.has_held = True
+            self._monitors.clear()
 
     @property
     def is_failure(self) -> bool:
         """Whether the left side has held nowhere, and that is an error."""
-        return self.is_error and not self.monitor.counters["true"]
+        return self.is_error and not self.has_held
 
-    def tell(self) -> None:
-        """Warn, or raise an error, if the left side has held nowhere.
+    def failure(self, place: tuple[str, int] | None = None) -> VacuousError | None:
+        """Warn, or return an error, if the left side has held nowhere.
 
-        Raises:
-            VacuousError: it has not, and that is an error.
+        Args:
+            place: the file and line that a warning is about; by default, the line that called the
+                package.
         """
         __tracebackhide__ = True
-        if self.monitor.counters["true"]:
-            return
-        formula = self.recording.formula
+        if self.has_held:
+            return None
+        recordings = self.recordings
+        formula = recordings.subject.formula
         message = (
-            f"{formula} was never triggered: {self.text} holds at none of the "
-            f"{self.recording.event_count:,} time-points, so nothing was checked"
+            f"{formula} was never triggered: {self.formula} holds at none of the "
+            f"{recordings.event_count:,} time-points, so nothing was checked"
         )
         if self.is_error:
-            raise VacuousError("\n\n".join([message, *misspelt(self.recording)]), formula=formula)
-        warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
+            text = "\n\n".join([message, *misspelt(recordings.first)])
+            return VacuousError(text, formula=formula)
+        if place is None:
+            warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
+        else:
+            warnings.warn_explicit(message, VacuousWarning, *place)
+        return None
 
 
-def left_side(recording: Events, vacuous: Vacuous) -> LeftSide | None:
+def left_side(recordings: Recordings, vacuous: Vacuous) -> LeftSide | None:
     """Return what monitors the left side; None if the formula has none, or nobody asks.
 
     Raises:
@@ -83,11 +103,11 @@ def left_side(recording: Events, vacuous: Vacuous) -> LeftSide | None:
         raise MtlmonError(f"vacuous is one of 'ignore', 'warn', 'error', not {vacuous!r}")
     if vacuous == "ignore":
         return None
-    if not isinstance(recording, Recording):
+    if recordings.subject.has_variables:
         raise MtlmonError(
             f"vacuous={vacuous!r} does not work yet for policies with variables: leave it out"
         )
-    antecedent = antecedent_of(recording.formula)
+    antecedent = antecedent_of(recordings.subject.formula)
     if antecedent is None:
         return None
-    return LeftSide(recording, antecedent.formula, is_error=vacuous == "error")
+    return LeftSide(recordings, antecedent.formula, is_error=vacuous == "error")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import LogError, MtlmonError, TimeStampError, parse
-from mtlmon.errors import TraceError, ViolationError
+from mtlmon.errors import EventTypeError, TraceError, ViolationError
 from mtlmon.syntax.formula import Formula
-from mtlmon.testing import assert_holds, check
+from mtlmon.testing import LiveMonitor, assert_holds, check
 from mtlmon.testing import strategies as mtl
 from mtlmon.testing.recording import AT_END, Mode
 from tests.reference.evaluator import evaluate
@@ -240,3 +241,12 @@ def test_assert_holds_agrees_with_check(formula: Formula, trace: Trace) -> None:
         assert_holds(formula, trace)
     assert result.failure is not None
     assert str(caught.value) == str(result.failure)
+
+
+def test_other_values_of_events() -> None:
+    events: Any = [(1, {"p": True, "price": 10, "name": None, "q": False})]
+    assert check("p AND NOT q", events).holds
+    with LiveMonitor("p AND NOT q") as monitor:
+        monitor.step(*events[0])
+    with pytest.raises(EventTypeError, match="the atom 'price' has the value 10"):
+        check("p AND price", events)

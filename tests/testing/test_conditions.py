@@ -129,8 +129,6 @@ def test_time_stamps_of_a_running_program_must_not_decrease() -> None:
         ("count[0,5](x) <", FormulaError, "expected a value, found the end"),
         ("p AND", FormulaError, "expected a formula, found the end"),
         ("policy a: p\npolicy b: q", MtlmonError, "has 2 policies"),
-        ("key k\npolicy a: x > 5", MtlmonError, "divides the log by a key"),
-        ("policy a per k: x > 5", MtlmonError, "divides the log by a key"),
         ("policy a on every 5: count[0,5](p) > 1", MtlmonError, "is on every 5"),
         ("stream s = count[0,5](p) every 5\npolicy a: s.hold() > 1", MtlmonError, "at ticks"),
         ("find q: p(x)", MtlmonError, "find q says what is looked for"),

@@ -319,3 +319,10 @@ def test_the_fixture(mtl_monitor: Any) -> None:
         monitor.step(2, {"publish": [("a", "g")]})
     assert monitor.take_violation()
     monitor.close()
+
+
+def test_other_values_of_events() -> None:
+    events: Any = [(1, {"p": [(1,)], "price": 10, "names": ["a"], "other": [("x", 2)]})]
+    assert_holds("p(x) IMPLIES x < 2", events)
+    with pytest.raises(EventTypeError, match="p has 10"):
+        assert_holds("p(x) IMPLIES x < 2", [(1, {"p": 10})])

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from mtlmon import MtlmonError
-from mtlmon.testing import TraceError, VacuousError, VacuousWarning, ViolationError, assert_holds
+from mtlmon.testing import (
+    LiveMonitor,
+    TraceError,
+    VacuousError,
+    VacuousWarning,
+    ViolationError,
+    assert_holds,
+    check,
+)
+
+pytest_plugins = ["pytester"]
 
 RESPONSE = "request IMPLIES EVENTUALLY[0,5] response"
 EMPTY: Any = [(0, {"response"}), (3, {"other"})]
@@ -69,3 +79,50 @@ def test_what_is_refused() -> None:
         assert_holds(RESPONSE, EMPTY, vacuous="fail")  # type: ignore[arg-type]
     with pytest.raises(MtlmonError, match="vacuous='error' does not work yet for policies with"):
         assert_holds("p(x) IMPLIES ONCE q(x)", [(0, {"q": [(1,)]})], vacuous="error")
+
+
+def test_results_of_whole_traces() -> None:
+    result = check(RESPONSE, EMPTY, vacuous="error")
+    assert isinstance(result.failure, VacuousError)
+    assert not result.holds
+    assert "was never triggered" in str(result)
+    with pytest.raises(VacuousError):
+        result.raise_failure()
+    with pytest.warns(VacuousWarning) as warned:
+        assert check(RESPONSE, EMPTY, vacuous="warn", unknown="ignore").holds
+    assert warned[0].filename == __file__
+    violated = check(RESPONSE, [(0, {"request"}), (9, {"other"})], vacuous="error")
+    assert isinstance(violated.failure, ViolationError)
+
+
+def test_live_monitors() -> None:
+    monitor = LiveMonitor(RESPONSE, vacuous="error")
+    monitor.step(0, {"response"})
+    with pytest.raises(VacuousError, match="none of the 1 time-points"):
+        monitor.close()
+    with pytest.warns(VacuousWarning) as warned, LiveMonitor(RESPONSE, vacuous="warn") as monitor:
+        monitor.step(0, {"response": True, "request": False})
+    assert warned[0].filename == __file__
+    with LiveMonitor(RESPONSE, vacuous="error") as monitor:
+        monitor.step(0, {"request", "response"})
+
+
+def test_the_fixture(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_error(mtl_monitor):
+            mtl_monitor("a IMPLIES ONCE b", vacuous="error").step(0, {"a": False, "b": True})
+
+        def test_warning(mtl_monitor):
+            mtl_monitor("a IMPLIES ONCE b", vacuous="warn").step(0, {"a": False, "b": True})
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, failed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            '>*mtl_monitor("a IMPLIES ONCE b", vacuous="error")*',
+            "E *VacuousError: a IMPLIES ONCE b was never triggered: a holds at none of the 1 *",
+            "*test_the_fixture.py:5: VacuousWarning: *",
+        ]
+    )

@@ -1,0 +1,104 @@
+"""Reads the keys of events: values that divide them into traces, each with a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.errors import EventTypeError, MtlmonError, TraceError
+from mtlmon.support.guesses import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+__all__ = ["Keys"]
+
+
+class Keys:
+    """The keys of events, numbered in order of first occurrence.
+
+    Args:
+        names: the names of the values that make a key.
+        kept: the names that conditions are about, which stay in events.
+
+    Raises:
+        MtlmonError: a name is given twice, or is not a text.
+    """
+
+    def __init__(self, names: str | Sequence[str], kept: Collection[str] = ()) -> None:
+        is_name = isinstance(names, str) or not isinstance(names, Iterable)
+        self.names: tuple[str, ...] = (names,) if is_name else tuple(names)  # type: ignore[assignment]
+        if not self.names or not all(isinstance(name, str) and name for name in self.names):
+            raise MtlmonError(f"key is the name of a value of events, or several, not {names!r}")
+        if len(set(self.names)) < len(self.names):
+            raise MtlmonError(f"key names a value twice: {', '.join(self.names)}")
+        self._dropped = frozenset(self.names).difference(kept)
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._keys: list[dict[str, object]] = []
+
+    def __getitem__(self, number: int) -> dict[str, object]:
+        """The key with a number, as a value for each name."""
+        return self._keys[number]
+
+    def number(self, values: tuple[object, ...]) -> int:
+        """Return the number of a key.
+
+        Raises:
+            EventTypeError: a value cannot be compared by a hash.
+        """
+        try:
+            known = self._numbers.setdefault(values, len(self._keys))
+        except TypeError:
+            raise EventTypeError(
+                f"{_written(self.names, values)} cannot be a key: keys are texts, numbers and "
+                "other values that can be in a set"
+            ) from None
+        if known == len(self._keys):
+            self._keys.append(dict(zip(self.names, values, strict=True)))
+        return known
+
+    def split(self, event: object) -> tuple[int, dict[str, object]]:
+        """Take the key out of an event.
+
+        Args:
+            event: a mapping with the values of the key.
+
+        Returns:
+            The number of the key, and the rest of the event.
+
+        Raises:
+            EventTypeError: a value is missing.
+        """
+        if not isinstance(event, Mapping):
+            values = ", ".join(f"{name!r}: ..." for name in self.names)
+            raise EventTypeError(
+                f"{event!r} has no key: write what holds and the key as a dictionary, as in "
+                f"{{'start': True, {values}}}"
+            )
+        for name in self.names:
+            if event.get(name) is None:
+                guess = did_you_mean(name, [str(one) for one in event]) or "."
+                raise EventTypeError(f"the event has no {name!r}, which is the key{guess}")
+        rest = {name: value for name, value in event.items() if name not in self._dropped}
+        return self.number(tuple(event[name] for name in self.names)), rest
+
+    def of_table(self, table: Any) -> list[int]:
+        """Return the numbers of the keys of a table's rows.
+
+        Raises:
+            TraceError: the table has no such column, or a row has no value there.
+        """
+        from mtlmon.testing.columns import columns_of
+
+        columns = [one.to_pylist() for one in columns_of(table, self.names, "key=").values()]
+        numbers = []
+        for row, values in enumerate(zip(*columns, strict=True)):
+            if None in values:
+                name = self.names[values.index(None)]
+                raise TraceError(f"row {row} has no {name!r}, which is the key")
+            numbers.append(self.number(values))
+        return numbers
+
+
+def _written(names: Sequence[str], values: Sequence[object]) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))

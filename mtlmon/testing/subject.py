@@ -1,0 +1,173 @@
+"""Reads what is asserted: a formula, a formula with conditions, or a policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import FormulaError, MtlmonError
+from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.conditions import written_with_conditions
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.parser import parse
+
+if TYPE_CHECKING:
+    from mtlmon.policy import PolicyFile
+    from mtlmon.testing.policy_parameters import PolicyParameter
+
+    Asserted = Formula | str | PolicyFile | PolicyParameter
+
+__all__ = ["Subject", "read_formula", "read_subject"]
+
+
+class Subject(NamedTuple):
+    """What is asserted of a trace.
+
+    Attributes:
+        formula: the formula.
+        file: the file of its policy, if it has conditions or variables; None for a formula of
+            atoms only.
+        unit: the unit of the time-stamps, or None.
+        key: the columns whose values divide the events into traces; () if it has none.
+        time: the name of a table's column of time-stamps that the file declares, or None.
+        zone: the time zone that the file declares, or None.
+        title: the name of the policy, and its text if it has one; empty for a formula.
+    """
+
+    formula: Formula
+    file: PolicyFile | None = None
+    unit: str | None = None
+    key: tuple[str, ...] = ()
+    time: str | None = None
+    zone: str | None = None
+    title: str = ""
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether it is a policy with variables."""
+        return self.formula.is_first_order
+
+
+def read_subject(
+    formula: Asserted, unit: str | None = None, default_unit: str | None = None
+) -> Subject:
+    """Read what is asserted.
+
+    Args:
+        formula: a `Formula`, a text that `parse` accepts, a formula with conditions, a policy file
+            with one policy, as a text or as it has been read, or one of `policies()`.
+        unit: the unit of the time-stamps.
+        default_unit: the unit of the time-stamps if nothing says another.
+
+    Raises:
+        FormulaError, UnitError, TypeError: as `read_formula` does.
+        MtlmonError: the text has several policies, or needs a whole log.
+    """
+    __tracebackhide__ = True
+    if not isinstance(formula, (Formula, str)):
+        from mtlmon.policy import PolicyFile
+
+        file = getattr(formula, "file", formula)
+        if isinstance(file, PolicyFile):
+            return subject_of(file, unit, default_unit)
+    if isinstance(formula, Formula):
+        if formula.is_first_order:
+            formula = written_with_conditions(formula) or str(formula)
+        else:
+            formula = written_with_conditions(formula) or formula
+    try:
+        found = unit or default_unit
+        return Subject(read_formula(formula, found), unit=found)  # type: ignore[arg-type]
+    except FormulaError:
+        if not isinstance(formula, str):
+            raise
+    from mtlmon.policy import parse_policies
+
+    try:
+        file = parse_policies(formula, "<formula>", unit=unit or (default_unit and LATER))
+        if file.unit == LATER:
+            file = parse_policies(formula, "<formula>", unit=default_unit)
+        return subject_of(file, unit)
+    except MtlmonError as error:
+        raise error.with_traceback(None) from None
+
+
+def subject_of(
+    file: PolicyFile, unit: str | None = None, default_unit: str | None = None
+) -> Subject:
+    """Return what a policy file with one policy asserts.
+
+    The arguments are those of `read_subject`.
+
+    Raises:
+        MtlmonError: the file has several policies, has another unit, or needs a whole log.
+    """
+    if None not in (unit, file.unit) and unit != file.unit:
+        raise MtlmonError(
+            f"the policy file has the unit {file.unit}, but unit={unit!r}: leave out unit="
+        )
+    if len(file.policies) != 1:
+        raise MtlmonError(
+            f"the text has {len(file.policies)} policies, but a trace is checked against one: "
+            "mtlmon.testing.policies() makes a parameter of each, and check_tables takes several"
+        )
+    (policy,) = file.policies
+    _require_events(file)
+    formula = policy.formula
+    key: tuple[str, ...] = ()
+    if not formula.is_first_order:
+        key = (file.key or ()) if policy.key is None else policy.key
+    has_conditions = bool(set(file.atoms) & set(formula.atoms))
+    title = policy.name or ""
+    if policy.text:
+        title = f"{title}: {policy.text}" if title else policy.text
+    return Subject(
+        formula,
+        file if has_conditions or formula.is_first_order else None,
+        file.unit or unit or default_unit,
+        key,
+        file.time,
+        file.zone,
+        title,
+    )
+
+
+def _require_events(file: PolicyFile) -> None:
+    """Refuse what is not about events.
+
+    Raises:
+        MtlmonError: the policy has ticks, or is no assertion.
+    """
+    (policy,) = file.policies
+    if policy.is_find:
+        raise MtlmonError(
+            f"find {policy.name} says what is looked for, so no trace violates it: write a policy, "
+            "or use RelationalMonitor"
+        )
+    if policy.key and policy.formula.is_first_order:
+        raise MtlmonError(
+            "the policy has variables and a key: make the key an argument of its atoms"
+        )
+    if policy.clock is not None:
+        raise MtlmonError(
+            f"the policy is on {policy.clock}, but a trace has events only: use check_tables"
+        )
+
+
+def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:
+    """Make a formula for time-stamps in a unit, from a text or a `Formula`.
+
+    Raises:
+        FormulaError: the text is not a formula, or a bound is not a whole number of units.
+        UnitError: a bound has a unit but the time-stamps have none, or the unit is unknown.
+        TypeError: `formula` is neither a text nor a `Formula`.
+    """
+    __tracebackhide__ = True
+    if not isinstance(formula, (str, Formula)):
+        raise TypeError(f"a formula is a text or a Formula, not {type(formula).__name__}")
+    try:
+        if isinstance(formula, str):
+            return parse(formula, unit=unit)
+        return formula if unit is None else formula.in_unit(unit)
+    except MtlmonError as error:
+        # A test that shows the error does not need the frames of the parser.
+        raise error.with_traceback(None) from None
