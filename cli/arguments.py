@@ -46,7 +46,8 @@ mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon resolve [options] [VERDICTS]
        mtlmon check-policy [options] FILE [LOG]
        mtlmon streams [options] FILE LOG...
-       mtlmon analyze [options] FILE [TABLE]"""
+       mtlmon analyze [options] FILE [TABLE]
+       mtlmon serve [options] [FILE [LOG]]"""
 
 DESCRIPTION = """\
 Check a log against a policy in metric temporal logic: one verdict for every time-point.
@@ -95,6 +96,8 @@ examples:
       the values of the file's streams at every row (mtlmon streams --help)
   mtlmon analyze --limit 1GiB rules.mtl
       how much memory a file needs at most (mtlmon analyze --help)
+  mtlmon serve --open rules.mtl events.csv
+      a page on this computer, to write policies (mtlmon serve --help)
   mtlmon --signature F.sig --output-format monpoly F.mfotl F.log
       files of MonPoly, and verdicts as it writes them
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-SUBCOMMANDS = ("resolve", "check-policy", "streams", "analyze")
+SUBCOMMANDS = ("resolve", "check-policy", "streams", "analyze", "serve")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,6 +100,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         from mtlmon.cli.analyze import analyze
 
         return analyze(arguments[1:])
+    if first == "serve":
+        from mtlmon.cli.serving import serve
+
+        return serve(arguments[1:])
     if first and not first.startswith("-") and not os.path.lexists(first):
         refuse_misspelt(first)
     return run(parse_arguments(arguments))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.stream_values import StreamTable
 
-__all__ = ["PlotOutput", "plot_format"]
+__all__ = ["PlotOutput", "StreamCollector", "plot_format"]
 
 
 def plot_format(path: str) -> str | None:
@@ -42,7 +42,68 @@ def plot_format(path: str) -> str | None:
     return ending if ending in FORMATS else None
 
 
-class PlotOutput:
+class StreamCollector:
+    """Collects the values of streams as columns.
+
+    Args:
+        table: creates the rows.
+        names: the names of the streams.
+        file: the policy file.
+    """
+
+    lines = None
+
+    def __init__(self, table: StreamTable, names: Sequence[str], file: PolicyFile) -> None:
+        self.writer = ByteWriter()
+        self._table = table
+        self._names = tuple(names)
+        self._file = file
+        self._batches: list[pa.RecordBatch] = []
+
+    def put(self, values: Values) -> None:
+        """Take the values."""
+        self._batches += self._table.batches(values)
+
+    def close(self) -> None:
+        """Do nothing: the values are taken by `collected`."""
+
+    def collected(self) -> tuple[NDArray[np.int64], list[str], list[PlottedStream]]:
+        """Return the time-stamps in order, the key of each row, and the values of streams."""
+        import pyarrow as pa
+
+        if not self._batches:
+            return np.empty(0, np.int64), [], []
+        tables = [pa.Table.from_batches([batch]) for batch in self._batches]
+        table = pa.concat_tables(tables, promote_options="permissive")
+        times = table["time"].to_numpy()
+        if (np.diff(times) < 0).any():
+            # rows that have waited for later values
+            order = np.argsort(times, kind="stable")
+            table, times = table.take(order), times[order]
+        count = len(self._names)
+        first = 1 + ("time_text" in table.column_names)
+        columns = table.columns[first : len(table.columns) - count]
+        texts = [column.to_pylist() for column in columns]
+        keys = [", ".join(one) for one in zip(*texts, strict=True)] or [""] * len(times)
+        streams = []
+        for name, column in zip(self._names, table.columns[-count:], strict=True):
+            values, labels = _numbers(column)
+            streams.append(PlottedStream(name, values, labels, self._window(name)))
+        return times, keys, streams
+
+    def _window(self, name: str) -> tuple[int, int] | None:
+        """The interval of a stream that is an aggregate, if it has an upper bound."""
+        from mtlmon.policy.predicates import operators as ops
+        from mtlmon.streams.kernels import extent_of
+
+        node = self._file.streams[name].expression
+        if node.operator not in ops.WINDOWS:
+            return None
+        extent = extent_of(node, self._file.environment.unit)
+        return None if extent.upper < 0 else (extent.lower, extent.upper)
+
+
+class PlotOutput(StreamCollector):
     """Collects the values of streams, and draws them at the end.
 
     Args:
@@ -56,8 +117,6 @@ class PlotOutput:
         memory: the limit on memory.
     """
 
-    lines = None
-
     def __init__(
         self,
         table: StreamTable,
@@ -69,21 +128,13 @@ class PlotOutput:
         options: Options,
         memory: MemoryLimit,
     ) -> None:
-        self.writer = ByteWriter()
-        self._table = table
-        self._names = tuple(names)
+        super().__init__(table, names, file)
         self._size = source.size
         self._times = times
         self._start_of_input = position_of_input(options)
-        self._file = file
         self._path = path
         self._options = options
         self._memory = memory
-        self._batches: list[pa.RecordBatch] = []
-
-    def put(self, values: Values) -> None:
-        """Take the values."""
-        self._batches += self._table.batches(values)
 
     def close(self) -> None:
         """Check the policies, draw the picture and write it.
@@ -92,27 +143,7 @@ class PlotOutput:
             WriteFailure: the file cannot be written.
             MtlmonError: matplotlib is not installed, or the log has no rows.
         """
-        import pyarrow as pa
-
-        times = np.empty(0, np.int64)
-        keys: list[str] = []
-        streams: list[PlottedStream] = []
-        if self._batches:
-            tables = [pa.Table.from_batches([batch]) for batch in self._batches]
-            table = pa.concat_tables(tables, promote_options="permissive")
-            times = table["time"].to_numpy()
-            if (np.diff(times) < 0).any():
-                # rows that have waited for later values
-                order = np.argsort(times, kind="stable")
-                table, times = table.take(order), times[order]
-            count = len(self._names)
-            first = 1 + ("time_text" in table.column_names)
-            columns = table.columns[first : len(table.columns) - count]
-            texts = [column.to_pylist() for column in columns]
-            keys = [", ".join(one) for one in zip(*texts, strict=True)] or [""] * len(times)
-            for name, column in zip(self._names, table.columns[-count:], strict=True):
-                values, labels = _numbers(column)
-                streams.append(PlottedStream(name, values, labels, self._window(name)))
+        times, keys, streams = self.collected()
         own = self._times
         found = draw(
             times,
@@ -128,17 +159,6 @@ class PlotOutput:
             write_whole(self._path, found)
         except OSError as error:
             raise WriteFailure(f"cannot write {self._path}: {error.strerror}") from None
-
-    def _window(self, name: str) -> tuple[int, int] | None:
-        """The interval of a stream that is an aggregate, if it has an upper bound."""
-        from mtlmon.policy.predicates import operators as ops
-        from mtlmon.streams.kernels import extent_of
-
-        node = self._file.streams[name].expression
-        if node.operator not in ops.WINDOWS:
-            return None
-        extent = extent_of(node, self._file.environment.unit)
-        return None if extent.upper < 0 else (extent.lower, extent.upper)
 
     def _policies(self) -> list[PlottedPolicy]:
         """The violations of the policies, found by reading the log again if that is possible."""

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
 settings.register_profile(
@@ -113,3 +114,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     started.sparkContext.setLogLevel("OFF")
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser, whose tests run in a stage of their own."""
+    from tests.browsers import chromium
+
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no chromium: apt-get install chromium")
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program)
+        yield browser
+        browser.close()

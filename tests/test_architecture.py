@@ -37,6 +37,7 @@ LAYERS = [
     {"cutting"},
     {"testing"},
     {"spark"},
+    {"serving"},
     # names that users import, and the command
     {"", "verdict_arrays", "__main__", "cli"},
 ]

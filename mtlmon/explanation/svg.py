@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["to_svg"]
+__all__ = ["STYLE", "to_svg"]
 
 _COLUMNS = 24
 _ROWS = 24
@@ -36,7 +36,7 @@ _HEADER_HEIGHT = 48
 _GAP = 26
 _RADIUS = 9
 
-_STYLE = """\
+STYLE = """\
 .mtlmon{--ink:#1c1e21;--faint:#5f6670;--rule:#d5d9de;--ground:#ffffff;--true:#0b6e4f;--false:#b3261e;
 --window:#eef1f5;background:var(--ground);font:12px ui-monospace,Menlo,Consolas,monospace}
 @media (prefers-color-scheme:dark){.mtlmon{--ink:#e8eaed;--faint:#a3abb5;--rule:#3a4048;
@@ -95,7 +95,7 @@ class _Picture:
         )
         yield f'<title id="{self.name}-title">{escape(heading)}</title>'
         yield f'<desc id="{self.name}-text">{escape(self.description())}</desc>'
-        yield f"<style>{_STYLE}</style>"
+        yield f"<style>{STYLE}</style>"
         yield f'<rect width="{self.width:.0f}" height="{self.height:.0f}" class="ground"/>'
         yield from self.windows()
         yield from self.heads()

@@ -1,46 +1,20 @@
-"""Reports in a real browser without a head: chromium, driven by playwright.
-
-What is not installed (`pip install '.[browser]'`, `apt-get install chromium`) is a reason to skip.
-MTLMON_CHROMIUM names another program than the `chromium` that is found.
-"""
+"""Reports in a real browser without a head."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mtlmon.reporting import write_report
+from tests.browsers import PHONE, SMALL_PHONE, WIDE, Scheme, Visit
 from tests.reporting import sample
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
-WIDE, PHONE, SMALL_PHONE = 1100, 420, 320
 EXAMINATION = Path(__file__).with_name("examination.js").read_text(encoding="utf-8")
-
-Scheme = Literal["light", "dark"]
-
-
-def chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("MTLMON_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = chromium()
-    if program is None:
-        pytest.skip("there is no chromium: apt-get install chromium")
-    with driver.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -48,39 +22,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(sample.everything(), path)
     return path.as_uri()
-
-
-class Visit:
-    """A page that is looked at, and what the browser says of it."""
-
-    def __init__(
-        self,
-        browser: Browser,
-        address: str,
-        *,
-        width: int = WIDE,
-        scheme: Scheme = "light",
-        scripts: bool = True,
-    ) -> None:
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            java_script_enabled=scripts,
-            reduced_motion="reduce",
-        )
-        self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(address)
-
-    def __enter__(self) -> Visit:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

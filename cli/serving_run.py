@@ -1,0 +1,390 @@
+"""Run policies on a log for the playground, with the machinery of the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from mtlmon.checking import LogCheck, TextLog, TraceKeys
+from mtlmon.checking.explaining import explain_violations
+from mtlmon.checking.shown import Details
+from mtlmon.cli.command import run
+from mtlmon.cli.endings import is_violated, note_skipped, note_waiting
+from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.option_rules import require_no_columns, require_no_keys
+from mtlmon.cli.policies import open_source, prepare_messages, waits_for_later
+from mtlmon.cli.relations import has_variables
+from mtlmon.cli.report import absent_atoms
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError
+from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
+from mtlmon.support.option_names import COMMAND
+from mtlmon.support.standard_input import STANDARD_INPUT
+from mtlmon.verdicts.arrays import FALSE, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtlmon.checking.explaining import Violation
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.policy_work import Source
+    from mtlmon.errors import UndecidedError
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.policy import PolicyFile
+
+__all__ = ["explained_by", "found_by", "unnamed_file"]
+
+KEPT = 10_000
+"""The violations of a policy that are drawn, and as many of its other verdicts."""
+
+# More events than a log can have.
+_ALL_EVENTS = 1 << 62
+# members of a verdict in JSON that are no values of variables
+_FIXED = {"policy", "time", "time_text", "offset", "verdict", "reference", "message"}
+
+
+def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, Exception | None]:
+    """Run policies on the log, which is standard input.
+
+    Args:
+        file: the policies and streams.
+        text: the policy file.
+        options: the options of the command, which have adopted the settings of the file.
+
+    Returns:
+        What was found, and the error that has ended the run, if any.
+    """
+    if has_variables(file):
+        policies, events, error = found_relations(file, text, options)
+        unit, has_dates = options.unit, False
+    else:
+        checking = Checking(file, options)
+        error = checking.run() if file.policies else None
+        policies, events = checking.policies(), checking.events
+        unit, has_dates = checking.unit, checking.has_dates
+    streams = None
+    if file.streams and error is None:
+        _rewind()
+        try:
+            streams, count, unit, has_dates = stream_findings(file, options)
+            events = max(events, count)
+        except (Failure, MtlmonError) as failure:
+            error = failure
+    return Findings(policies, streams, unit, has_dates, events), error
+
+
+def checked(file: PolicyFile, options: Options) -> LogCheck:
+    """Return a check of the policies that keeps the numbers of keys.
+
+    Raises:
+        Failure: the policies need a table, but the log is text.
+    """
+    if not options.is_table:
+        require_no_columns(file, options)
+    check = LogCheck(
+        file.policies,
+        options.mode,
+        key=options.key_columns,
+        verdicts="all",
+        resolve=True,
+        keep_keys=True,
+        max_memory=MemoryLimit(options.max_memory, COMMAND),
+        counts_triggered=True,
+        rows=not any(map(waits_for_later, file.policies)),
+    )
+    if not options.is_table:
+        require_no_keys(check, file, options)
+    return check
+
+
+class Checking:
+    """The run of policies without variables.
+
+    Args:
+        file: the policies.
+        options: the options of the command.
+
+    Attributes:
+        events: how many events were checked.
+        unit: the unit of time-stamps, or None.
+        has_dates: whether they are dates.
+    """
+
+    def __init__(self, file: PolicyFile, options: Options) -> None:
+        self.file = file
+        self.options = options
+        self.events = 0
+        self.unit = options.resolution or options.unit
+        self.has_dates = False
+        self._check: LogCheck | None = None
+        self._false: list[list[Verdict]] = []
+        self._others: list[list[Verdict]] = []
+
+    def run(self) -> Exception | None:
+        """Read the log; return the error that has ended the run, if any."""
+        check = self._check = checked(self.file, self.options)
+        self._false = [[] for _ in check.policies]
+        self._others = [[] for _ in check.policies]
+        prepare_messages(check, self.options)
+        with closing(open_source(check, self.file, self.options)) as source:
+            if check.repeats_ticks:
+                source.only_due_ticks()
+            if check.row_tracker is not None:
+                source.track_rows()
+            if not isinstance(source, TextLog):
+                self.unit = source.times.resolution or source.times.unit
+            try:
+                self._read(check, source)
+            except (Failure, MtlmonError, OSError) as error:
+                self._take(check, source)
+                return error
+            finally:
+                self._place(source)
+                self.events = check.event_count
+                check.close()
+            note_skipped(source)
+            if source.unseen_atoms or not check.event_count:
+                note(absent_atoms(source.unseen_atoms, self.events, lambda: source.seen_names))
+            note_waiting(source)
+            self._add_pending(check, source)
+        return None
+
+    def _read(self, check: LogCheck, source: Source) -> None:
+        for _ in check.run(source, self.options.end_time):
+            self._take(check, source)
+
+    def _take(self, check: LogCheck, source: Source) -> None:
+        """Take the verdicts that have been decided; a line is the number of a row so far."""
+        rows = None if check.row_tracker is None else check.row_tracker.found(check.verdicts).rows
+        parts = check.verdicts.taken()
+        records = np.frombuffer(parts[0], verdict_type())
+        numbers, policies = (np.frombuffer(part, np.uint32).tolist() for part in parts[1:])
+        places = [-1] * len(records) if rows is None else rows.tolist()
+        stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
+        values = (records["kind"] != FALSE).tolist()
+        keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        for policy, number, stamp, offset, value, row in zip(
+            policies, numbers, stamps, offsets, values, places, strict=True
+        ):
+            text = ""
+            if not value and check.messages is not None:
+                text = check.messages.take(policy, number, stamp) or ""
+            kept = (self._others if value else self._false)[policy]
+            if len(kept) < KEPT:
+                line = None if row < 0 else row
+                key = keys.text(policy, number)
+                kept.append(Verdict(policy, number, stamp, offset, value, line, key, text))
+
+    def _add_pending(self, check: LogCheck, source: Source) -> None:
+        """Add the time-points that are undecided at the end of the log."""
+        keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        for policy, kept in enumerate(self._others):
+            for number in check.pending_keys(policy):
+                key = keys.text(policy, number)
+                for point in check.pending(policy, number):
+                    if len(kept) >= 2 * KEPT:
+                        break
+                    kept.append(
+                        Verdict(policy, number, point.time_stamp, point.offset, None, None, key)
+                    )
+
+    def _place(self, source: Source) -> None:
+        """Let verdicts tell lines of the log instead of rows."""
+        if isinstance(source, TextLog):
+            return
+        self.has_dates = not source.times.is_plain
+        lines = lines_of_rows(source)
+        for kept in (*self._false, *self._others):
+            kept[:] = [
+                one if one.line is None else one._replace(line=lines.get(one.line)) for one in kept
+            ]
+
+    def policies(self) -> list[PolicyFindings]:
+        """Return the verdicts of each policy."""
+        check = self._check
+        if check is None:
+            return []
+        return [
+            PolicyFindings(
+                policy.name,
+                str(policy.written),
+                policy.text,
+                policy.severity,
+                sorted([*false, *others], key=lambda one: (one.time_stamp, one.number, one.offset)),
+                counts.true,
+                counts.false,
+                counts.undecided,
+                is_violated(policy, counts, triggered),
+                never_triggered=triggered is not None and not triggered.times,
+            )
+            for policy, false, others, counts, triggered in zip(
+                check.policies,
+                self._false,
+                self._others,
+                check.counts,
+                check.triggered,
+                strict=True,
+            )
+        ]
+
+
+def lines_of_rows(source: Source) -> dict[int, int]:
+    """Return the line at which each row of a table begins; empty if rows have no lines."""
+    from mtlmon.tables.formats.raw_rows import RAW_FORMATS, raw_rows
+
+    assert not isinstance(source, TextLog)
+    (file,) = source.files
+    if file.format not in RAW_FORMATS:
+        return {}
+    _rewind()
+    lines = {}
+    line = 1
+    for number, text in raw_rows(file):
+        lines[number] = line + len(text) - len(text.lstrip(b"\n\r"))
+        line += max(1, text.count(b"\n"))
+    return lines
+
+
+def stream_findings(
+    file: PolicyFile, options: Options
+) -> tuple[StreamFindings, int, str | None, bool]:
+    """Return the values of streams, the number of events, and what is known of their times.
+
+    Raises:
+        Failure, MtlmonError: the log cannot be read.
+    """
+    from mtlmon.cli.plotting import StreamCollector
+    from mtlmon.cli.streams import StreamWork, open_streams, require_one_key
+    from mtlmon.tables.stream_values import StreamTable
+
+    require_one_key(file, options)
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    names = tuple(file.streams)
+    if not options.is_table:
+        require_no_columns(file, options, of_streams=True)
+    with closing(open_streams(names, file, memory, options)) as source:
+        unit, has_dates = options.resolution or options.unit, False
+        if isinstance(source, TextLog):
+            table = StreamTable(names)
+        else:
+            table = StreamTable(names, source.partitions[0], source.keys, source.times)
+        collector = StreamCollector(table, names, file)
+        work = StreamWork(source, collector, memory, None)
+        for _ in work.read():
+            pass
+        for _ in work.end(options.end_time):
+            pass
+        if not isinstance(source, TextLog):
+            unit = source.times.resolution or source.times.unit
+            has_dates = not source.times.is_plain
+        times, keys, streams = collector.collected()
+        return StreamFindings(times.tolist(), keys, streams), source.rows, unit, has_dates
+
+
+def explained_by(
+    file: PolicyFile, wanted: Sequence[Violation], options: Options
+) -> Iterator[tuple[Violation, Proof | UndecidedError, str, list[str]]]:
+    """Yield verdicts with their proofs, or with the error that says why there is none.
+
+    Args:
+        file: the policies, without variables.
+        wanted: the verdicts, which need not be violations.
+        options: the options of the command.
+
+    Yields:
+        The verdict, the proof, the policy and key in words, and the values there.
+
+    Raises:
+        Failure, MtlmonError: the log cannot be read.
+    """
+    check = checked(file, options)
+    partitions = check.partitions.of_policies
+    details = Details(file, check.policies, partitions, check.clocks, wanted)
+    with closing(open_source(check, file, options, is_for_explanations=True)) as source:
+        keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        found = explain_violations(
+            check.policies,
+            check.atoms,
+            wanted,
+            source,
+            _ALL_EVENTS,
+            options.end_time,
+            partitions,
+            check.clocks,
+            details,
+        )
+        for violation, proof in found:
+            policy = check.policies[violation.policy]
+            parts = [] if policy.name is None else [f"policy {policy.name}"]
+            if keys.has_keys(violation.policy):
+                parts.append(f"key {keys.text(violation.policy, violation.number)}")
+            text = [policy.text] if policy.text else []
+            yield violation, proof, ", ".join(parts), [*text, *details.of(violation)]
+    check.close()
+
+
+def found_relations(
+    file: PolicyFile, text: str, options: Options
+) -> tuple[list[PolicyFindings], int, Exception | None]:
+    """Run policies of which some have variables, as the command does, and read its verdicts."""
+    options.formula, options.formula_files = text, []
+    options.explain, options.explain_limit, options.resolve = True, 10, False
+    if all(policy.is_first_order for policy in file.policies):
+        options.keys = []
+    options.given_format = options.output_format = "jsonl"
+    error: Exception | None = None
+    with unnamed_file() as output:
+        before = os.dup(1)
+        os.dup2(output.fileno(), 1)
+        try:
+            run(options)
+        except (Failure, MtlmonError) as failure:
+            error = failure
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
+        output.seek(0)
+        rows: list[dict[str, Any]] = [json.loads(line) for line in output]
+    found = [_relation_findings(file, number, rows) for number in range(len(file.policies))]
+    return found, len({(row["time"], row["offset"]) for row in rows}), error
+
+
+def _relation_findings(file: PolicyFile, number: int, rows: list[dict[str, Any]]) -> PolicyFindings:
+    policy = file.policies[number]
+    own = [row for row in rows if row["policy"] == policy.name]
+    verdicts = []
+    for row in own[: 2 * KEPT]:
+        values = {name: value for name, value in row.items() if name not in _FIXED}
+        text = ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
+        verdicts.append(
+            Verdict(number, 0, row["time"], row["offset"], row["verdict"], None, "", text)
+        )
+    false = sum(row["verdict"] is False for row in own)
+    return PolicyFindings(
+        policy.name,
+        str(policy.written),
+        policy.text,
+        policy.severity,
+        verdicts,
+        len(own) - false,
+        false,
+        0,
+        false > 0 and not policy.is_find,
+        has_explanations=False,
+    )
+
+
+def unnamed_file() -> BinaryIO:
+    """Return a new file in memory; on disk, without a name, where the system has no such files."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("mtlmon"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _rewind() -> None:
+    os.lseek(STANDARD_INPUT, 0, os.SEEK_SET)

@@ -1,0 +1,304 @@
+"""What the playground runs in a process of its own: policies on a log, both as texts.
+
+The process reads a request from standard input, writes the answer to standard output, and ends.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from contextlib import redirect_stderr
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.parser import STANDARD_STREAM
+from mtlmon.errors import FormulaError, LogError, MtlmonError, TableError
+from mtlmon.serving.findings import Findings, Problem
+from mtlmon.serving.fragments import explanation_of, outcome_of, plot_of, problems_of, result_of
+from mtlmon.serving.page import exported_page
+from mtlmon.support.standard_input import STANDARD_INPUT, name_input
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.serving import ServeOptions
+    from mtlmon.policy import PolicyFile
+
+__all__ = ["answer", "exported", "hold_log", "main"]
+
+EXPLAINED = 30
+"""The verdicts that an exported page explains."""
+
+LEAST_WIDTH, MOST_WIDTH = 280, 2000
+EXPORTED_WIDTH = 960
+# of processor time, after which the system ends the process, whoever may have started it
+MOST_SECONDS = 120
+
+
+def main() -> int:
+    """Answer the request on standard input."""
+    import resource
+
+    from mtlmon.cli.serving import parse_arguments
+
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+    options = parse_arguments(sys.argv[1:])
+    warm_up()
+    request = sys.stdin.buffer.read()
+    if not request:
+        return 0
+    output = os.dup(1)
+    found = answer(json.loads(request), options)
+    with open(output, "wb") as file:
+        file.write(json.dumps(found).encode("utf-8", "replace"))
+    return 0
+
+
+def warm_up() -> None:
+    """Import what a run needs, before the request comes."""
+    from contextlib import suppress
+    from importlib import import_module
+
+    for name in ("mtlmon.cli.serving_run", "mtlmon.policy", "mtlmon.streams.atoms"):
+        import_module(name)
+    # a text log needs no tables
+    with suppress(ImportError, MtlmonError):
+        import_module("mtlmon.tables")
+
+
+def answer(request: Mapping[str, Any], options: ServeOptions) -> dict[str, Any]:
+    """Return the answer to a request.
+
+    Args:
+        request: the `action`: run, why or export; `policy` and `log`, the texts; `width`, that of
+            the plot in pixels; and `verdict`, the name of the one to explain.
+        options: the options of the command line.
+    """
+    policy, log = str(request["policy"]), str(request["log"])
+    if request["action"] == "export":
+        return {"page": exported(policy, log, options)}
+    hold_log(log, options.log_name)
+    if request["action"] == "why":
+        return {"html": why(policy, log, str(request["verdict"]), options)}
+    width = max(LEAST_WIDTH, min(MOST_WIDTH, int(request.get("width", EXPORTED_WIDTH))))
+    findings = findings_of(policy, log, options)
+    kind, outcome = outcome_of(findings)
+    return {
+        "kind": kind,
+        "outcome": outcome,
+        "problems": problems_of(findings.problems),
+        "places": [
+            {"pane": one.pane, "line": one.line, "column": one.column, "message": one.message}
+            for one in findings.problems
+            if one.line is not None
+        ],
+        "lines": findings.violated_lines[:2000],
+        "plot": plot_of(findings, width),
+        "result": result_of(findings),
+    }
+
+
+def exported(policy: str, log: str, options: ServeOptions) -> str:
+    """Return a page with the policy, the log and what was found, which needs no server."""
+    hold_log(log, options.log_name)
+    findings = findings_of(policy, log, options)
+    reasons: dict[str, str] = {}
+    if not findings.problems:
+        chosen = [
+            verdict.name
+            for one in findings.policies
+            if one.has_explanations
+            for verdict in one.verdicts
+            if verdict.value is False
+        ][:EXPLAINED]
+        if chosen:
+            rewind()
+            reasons = explanations(policy, log, chosen, options)
+    names = options.policy_name, options.log_name
+    result = plot_of(findings, EXPORTED_WIDTH) + result_of(findings, reasons)
+    return exported_page(findings, result, (policy, log), names)
+
+
+def hold_log(text: str, name: str) -> None:
+    """Let standard input be the log, in memory, so that it can be read several times.
+
+    Where the system has no files in memory, this is a file on disk that has no name.
+    """
+    from mtlmon.cli.serving_run import unnamed_file
+
+    with unnamed_file() as file:
+        file.write(text.encode("utf-8", "replace"))
+        file.flush()
+        os.dup2(file.fileno(), STANDARD_INPUT)
+    name_input(name)
+    rewind()
+
+
+def rewind() -> None:
+    """Let the log be read from its beginning."""
+    os.lseek(STANDARD_INPUT, 0, os.SEEK_SET)
+
+
+def command_options(options: ServeOptions) -> Options:
+    """Return the options of the command for a log on standard input."""
+    from mtlmon.cli.arguments import parse_arguments
+    from mtlmon.cli.serving import SHARED
+    from mtlmon.support.table_formats import table_format
+
+    made = parse_arguments(["-e", "TRUE", STANDARD_STREAM])
+    made.formula, made.formula_files = None, [options.policy_name]
+    for name in SHARED:
+        setattr(made, name, getattr(options, name))
+    made.constants = dict(options.settings)
+    known = table_format(options.log_name)
+    if made.format is None and made.pattern is None and known is not None:
+        made.format = known[0]
+    # what messages of triggers are written for
+    made.output_format = "jsonl"
+    made.verdicts = made.given_verdicts = "all"
+    made.resolve, made.for_people, made.summary = True, False, False
+    made.max_memory = options.max_memory
+    return made
+
+
+def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
+    """Run the policies on the log; what is wrong becomes problems."""
+    from mtlmon.cli.serving_run import found_by
+
+    # with an encoding, which says which characters there are
+    content = io.BytesIO()
+    notes = io.TextIOWrapper(content, "utf-8")
+    settled = command_options(options)
+    findings = Findings()
+    problems: list[Problem] = []
+    with redirect_stderr(notes):
+        try:
+            file, errors = policies_of(policy, settled)
+            problems += map(problem_of, errors)
+            if file is not None:
+                findings, error = found_by(file, policy, settled)
+                if error is not None:
+                    problems.append(problem_of(error))
+        except (Failure, MtlmonError, MemoryError, OSError) as error:
+            problems.append(problem_of(error))
+        except Exception as error:
+            problems.append(fault(error))
+        notes.flush()
+    remarks, reasons = split_notes(content.getvalue().decode())
+    return replace(findings, problems=problems, remarks=remarks, reasons=reasons)
+
+
+def policies_of(text: str, options: Options) -> tuple[PolicyFile | None, Sequence[FormulaError]]:
+    """Parse the policies, and let the options be those for the log.
+
+    Returns:
+        The policies, or None if there are errors; and all errors.
+    """
+    from mtlmon.cli.command import declared_policies
+    from mtlmon.cli.option_rules import check_text_options
+    from mtlmon.policy import check_files
+    from mtlmon.syntax.bounds import LATER
+
+    texts = [(text, options.formula_name)]
+    declared = options.unit or options.resolution
+    options.unit = declared or options.time_unit
+    _, errors = check_files(
+        texts, unit=declared or LATER, constants=options.constants, needs_policy=False
+    )
+    if errors:
+        return None, errors
+    file = declared_policies(texts, declared, options, needs_policy=False)
+    if not options.is_table:
+        check_text_options(options)
+    return file, ()
+
+
+def explanations(
+    policy: str, log: str, names: Sequence[str], options: ServeOptions
+) -> dict[str, str]:
+    """Return explanations as HTML by the names of verdicts.
+
+    Raises:
+        Failure, MtlmonError: the log cannot be read, or a name is not one of a verdict.
+    """
+    from mtlmon.checking.explaining import Violation
+    from mtlmon.cli.serving_run import explained_by
+
+    wanted = []
+    for name in names:
+        if not re.fullmatch(r"\d{1,6},\d{1,10},\d{1,19},\d{1,19}", name):
+            raise Failure(f"there is no verdict {name}")
+        wanted.append(Violation(*map(int, name.split(","))))
+    settled = command_options(options)
+    file, errors = policies_of(policy, settled)
+    if file is None:
+        raise errors[0]
+    if any(one.policy >= len(file.policies) for one in wanted):
+        raise Failure("there is no such policy any more")
+    with redirect_stderr(io.StringIO()):
+        found = explained_by(file, wanted, settled)
+    return {
+        ",".join(map(str, violation)): explanation_of(proof, title, details, number)
+        for number, (violation, proof, title, details) in enumerate(found, 1)
+    }
+
+
+def why(policy: str, log: str, name: str, options: ServeOptions) -> str:
+    """Return the explanation of a verdict as HTML, or why there is none."""
+    try:
+        return explanations(policy, log, [name], options).get(
+            name, problems_of([Problem("the log has no such time-point any more")])
+        )
+    except (Failure, MtlmonError, MemoryError, OSError) as error:
+        return problems_of([problem_of(error)])
+    except Exception as error:
+        return problems_of([fault(error)])
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Return an error as the page shows it."""
+    from mtlmon.cli.command import advice
+
+    if isinstance(error, FormulaError):
+        return Problem(error.message, "policy", error.line, error.column, error.hint)
+    if isinstance(error, LogError):
+        message = str(error).removeprefix(f"{error.path}:{error.line}:{error.column}: ")
+        return Problem(f"{message}{advice(error)}", "log", error.line, error.column)
+    if isinstance(error, TableError):
+        column = "" if error.column is None or repr(error.column) in error.message else "column "
+        place = f"{column}{error.column!r}: " if column else ""
+        row = "" if error.row is None or error.line is not None else f"row {error.row}: "
+        return Problem(f"{row}{place}{error.message}", "log", error.line)
+    if isinstance(error, MemoryError):
+        return Problem("out of memory")
+    return Problem(str(error))
+
+
+def fault(error: Exception) -> Problem:
+    """Return an error that should not have happened; write its traceback if that is wanted."""
+    if os.environ.get("MTLMON_TRACEBACK", "") not in ("", "0"):
+        import traceback
+
+        traceback.print_exc(file=sys.__stderr__)
+    words = " ".join(str(error).split())
+    return Problem(f"internal fault, please report it: {type(error).__name__}: {words}")
+
+
+def split_notes(text: str) -> tuple[list[str], str]:
+    """Return the notes of the command, and explanations that are text."""
+    remarks, others = [], []
+    for line in text.splitlines():
+        if line.startswith("mtlmon: "):
+            remarks.append(line.removeprefix("mtlmon: "))
+        else:
+            others.append(line)
+    return remarks, "\n".join(others).strip("\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

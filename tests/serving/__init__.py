@@ -1,0 +1,1 @@
+"""The playground: its runs, its server, its pages."""

@@ -1,0 +1,268 @@
+"""What a run of the playground finds, against the reference evaluator and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mtlmon.cli import serving_run, serving_work
+from mtlmon.cli.serving import EXAMPLE_LOG, EXAMPLE_POLICY, parse_arguments
+from tests import strategies
+from tests.cli.process import mtlmon
+from tests.reference.evaluator import evaluate
+from tests.traces import Step, prefix_of, time_points
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtlmon.serving.findings import Findings, Verdict
+    from mtlmon.syntax.formula import Formula
+
+pytestmark = pytest.mark.usefixtures("standard_input")
+
+CHARGES = """\
+at,bike,charge
+2024-05-01T08:00:00+02:00,7,90
+2024-05-01T08:10:00+02:00,12,64
+
+2024-05-01T09:30:00+02:00,7,71
+2024-05-01T09:31:00+02:00,7,
+2024-05-01T10:31:00+02:00,12,30
+"""
+
+CHARGED = """\
+time "at"
+key bike
+unit s
+stream mean = avg[0,1h](charge)
+policy fine: charge >= 50
+policy soon: charge < 65 IMPLIES EVENTUALLY[0,1h] charge > 70
+"""
+
+
+def found(policy: str, log: str, *arguments: str) -> Findings:
+    options = parse_arguments(arguments)
+    serving_work.hold_log(log, options.log_name)
+    return serving_work.findings_of(policy, log, options)
+
+
+def asked(action: str, policy: str, log: str, *arguments: str, **more: object) -> dict[str, Any]:
+    request = {"action": action, "policy": policy, "log": log, **more}
+    return serving_work.answer(request, parse_arguments(arguments))
+
+
+def row(verdict: Verdict) -> tuple[object, ...]:
+    return verdict.key, verdict.time_stamp, verdict.offset, verdict.value, verdict.line
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(formula=strategies.formulas(depth=2), steps=strategies.traces())
+def test_verdicts_are_those_of_the_reference(formula: Formula, steps: tuple[Step, ...]) -> None:
+    prefix = prefix_of(steps)
+    lines = [f"@{one.time_stamp} {' '.join(sorted(one.atoms))}" for one in prefix.events]
+    result = found(f"policy p: {formula}", "\n".join(lines))
+    assert result.problems == []
+    known = prefix._replace(clock=prefix.events[-1].time_stamp if prefix.events else 0)
+    values = evaluate(formula, known)
+    (policy,) = result.policies
+    points = zip(time_points(prefix.events), values, strict=True)
+    expected = [(*point, value) for point, value in points]
+    assert [(one.time_stamp, one.offset, one.value) for one in policy.verdicts] == expected
+    assert (policy.true, policy.false, policy.undecided) == tuple(
+        list(values).count(value) for value in (True, False, None)
+    )
+    for verdict in policy.verdicts:
+        if verdict.line is not None:
+            event = prefix.events[verdict.line - 1]
+            assert event.time_stamp == verdict.time_stamp
+        assert (verdict.line is None) == (verdict.value is None)
+
+
+def test_verdicts_with_keys_are_those_of_the_command(tmp_path: Path) -> None:
+    policy, log = tmp_path / "charged.mtl", tmp_path / "charges.csv"
+    policy.write_text(CHARGED)
+    log.write_text(CHARGES)
+    command = mtlmon("--resolve", "--rows", "--output-format", "jsonl", str(policy), str(log))
+    expected = [json.loads(line) for line in command.output.splitlines()]
+    result = found(CHARGED, CHARGES, str(policy), str(log))
+    lines = CHARGES.splitlines()
+    for one in result.policies:
+        decided = [verdict for verdict in one.verdicts if verdict.value is not None]
+        assert [
+            (verdict.key, verdict.time_stamp, verdict.offset, verdict.value)
+            for verdict in sorted(decided, key=lambda verdict: (verdict.time_stamp, verdict.key))
+        ] == sorted(
+            (
+                (own["bike"], own["time"], own["offset"], own["verdict"])
+                for own in expected
+                if own["policy"] == one.name
+            ),
+            key=lambda own: (own[1], own[0]),
+        )
+        for verdict in decided:
+            assert verdict.line is not None
+            assert lines[verdict.line - 1].split(",")[1] == verdict.key
+    assert result.violated_lines == [3, 6, 7]
+    assert result.has_dates
+
+
+def test_values_of_streams_are_those_of_the_command(tmp_path: Path) -> None:
+    policy, log = tmp_path / "charged.mtl", tmp_path / "charges.csv"
+    policy.write_text(CHARGED)
+    log.write_text(CHARGES)
+    command = mtlmon("streams", str(policy), str(log))
+    expected = [json.loads(line) for line in command.output.splitlines()]
+    streams = found(CHARGED, CHARGES, str(policy), str(log)).streams
+    assert streams is not None
+    (mean,) = streams.streams
+    values = [None if math.isnan(value) else value for value in mean.values.tolist()]
+    assert values == [own["mean"] for own in expected]
+    assert list(streams.keys) == [own["bike"] for own in expected]
+
+
+def test_the_example_has_violations_and_no_problem() -> None:
+    result = found(EXAMPLE_POLICY, EXAMPLE_LOG)
+    assert result.problems == []
+    assert [policy.false for policy in result.policies] == [1, 1]
+    assert result.violated_lines == [4, 8]
+
+
+@pytest.mark.parametrize(
+    ("policy", "log", "arguments", "places"),
+    [
+        ("policy a: p AND\npolicy b: q", "@1 p", (), [("policy", 1, 16)]),
+        ("unit s\npolicy a: p IMPLY q", "@1 p", (), [("policy", 2, 13)]),
+        ("p", "@1 p\n@0 p", (), [("log", 2, 2)]),
+        ("p", "@1 p\nnonsense", (), [("log", 2, 1)]),
+        ("x > 1", "ts,x\n1,2\n2,many", (), [("log", 3, None)]),
+        ("x > 1", "ts,x\n2,2\n1,3", ("f.mtl", "l.csv"), [("log", 3, None)]),
+        ("x > 1", "@1 p", (), [(None, None, None)]),
+        ("key who\npolicy a: p", "@1 p", (), [(None, None, None)]),
+    ],
+)
+def test_problems_have_places(
+    policy: str,
+    log: str,
+    arguments: tuple[str, ...],
+    places: list[tuple[str | None, int | None, int | None]],
+) -> None:
+    result = found(policy, log, *arguments)
+    assert [(one.pane, one.line, one.column) for one in result.problems] == places, result.problems
+    assert all(one.message for one in result.problems)
+    answer = asked("run", policy, log, *arguments, width=600)
+    assert answer["kind"] == "problem"
+
+
+def test_verdicts_before_an_error_are_shown() -> None:
+    result = found("p", "@1 p\n@2\nnonsense")
+    assert [one.value for one in result.policies[0].verdicts] == [True, False]
+
+
+@pytest.mark.parametrize("verdict", ["0,0,170,0", "0,0,100,0", "0,0,480,0"])
+def test_why(verdict: str) -> None:
+    html = asked("why", EXAMPLE_POLICY, EXAMPLE_LOG, verdict=verdict)["html"]
+    time_stamp = verdict.split(",")[2]
+    words = {"170": "violates", "100": "satisfies", "480": "undecided"}[time_stamp]
+    assert f"{time_stamp}:0" in html
+    assert words in html
+    assert ("<svg" in html) == (time_stamp != "480")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("0,0,171,0", "no time-point"),
+        ("7,0,170,0", "no such policy"),
+        ("nonsense", "there is no verdict"),
+        (f"0,0,{10**18},0", "no time-point"),
+        ("0,0,9999999999999999999,0", "no time-point"),
+    ],
+)
+def test_why_of_what_is_not_there(verdict: str, words: str) -> None:
+    html = asked("why", EXAMPLE_POLICY, EXAMPLE_LOG, verdict=verdict)["html"]
+    assert words in html
+    assert "internal fault" not in html
+
+
+def test_explanations_with_keys() -> None:
+    arguments = "charged.mtl", "charges.csv"
+    for policy in found(CHARGED, CHARGES, *arguments).policies:
+        for verdict in policy.verdicts:
+            more = {"verdict": verdict.name}
+            html = asked("why", CHARGED, CHARGES, *arguments, **more)["html"]
+            words = {True: "satisfies", False: "violates", None: "undecided"}[verdict.value]
+            assert f"policy {policy.name}, key {verdict.key}" in html
+            assert words in html
+
+
+def test_variables() -> None:
+    policy = (
+        "atom publish(user, file)\natom approve(file)\n"
+        "policy approved: publish(u, f) IMPLIES ONCE[0,10] approve(f)"
+    )
+    log = "@1 approve(a)\n@5 publish(ann, a)\n@20 publish(ann, a) publish(bob, b)"
+    result = found(policy, log)
+    (own,) = result.policies
+    assert [(one.time_stamp, one.value, one.text) for one in own.verdicts] == [
+        (1, True, ""),
+        (5, True, ""),
+        (20, False, "u = ann, f = a"),
+        (20, False, "u = bob, f = b"),
+    ]
+    assert own.is_violated
+    assert not own.has_explanations
+    assert "no approve(b)" in result.reasons
+    assert 'data-why="' not in asked("run", policy, log, width=500)["result"]
+
+
+def test_a_trigger_has_its_message() -> None:
+    policy = 'stream low = x < 3\ntrigger empty: low message "x was {x}"'
+    result = found(policy, "ts,x\n1,5\n2,2", "t.mtl", "l.csv")
+    assert result.problems == []
+    (own,) = result.policies
+    assert [one.text for one in own.verdicts] == ["", "x was 2"]
+
+
+def test_remarks_say_which_atom_is_nowhere() -> None:
+    result = found("request IMPLIES ONCE answer", "@1 request\n@2 answr")
+    assert any("answer" in remark for remark in result.remarks)
+
+
+def test_an_unexpected_error_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("here")
+
+    monkeypatch.setattr(serving_run, "found_by", fail)
+    (problem,) = found("p", "@1 p").problems
+    assert problem.message == "internal fault, please report it: ZeroDivisionError: here"
+
+
+def test_export_needs_no_server_and_runs_nothing() -> None:
+    log = EXAMPLE_LOG + "".join(f"@{1000 + k} noise\n" for k in range(3000)) + "@9000 release\n"
+    page = asked("export", EXAMPLE_POLICY + "# <script>alert(1)</script>", log)["page"]
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<details><summary>") > 3
+    assert "default-src 'none'" in page
+    assert not re.search(r"""(?:src|href)=|url\(|http://(?!www\.w3\.org)""", page)
+    # the lines around the violations, and the first ones
+    assert "@9000 release" in page
+    assert "@1500 noise" not in page
+
+
+def test_export_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "p.mtl").write_text(EXAMPLE_POLICY)
+    (tmp_path / "e.log").write_text(EXAMPLE_LOG)
+    page = tmp_path / "page.html"
+    arguments = str(tmp_path / "p.mtl"), str(tmp_path / "e.log")
+    done = mtlmon("serve", "--export", str(page), *arguments)
+    assert (done.status, done.output, done.errors) == (0, "", "")
+    assert page.read_text() == serving_work.exported(
+        EXAMPLE_POLICY, EXAMPLE_LOG, parse_arguments(arguments)
+    )
