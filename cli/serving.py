@@ -53,7 +53,7 @@ SECONDS = 30.0
 
 SHARED = (
     *("format", "pattern", "time", "time_unit", "time_format", "resolution", "event"),
-    *("event_separator", "keys", "unit", "sort", "end_time", "on_error"),
+    *("event_separator", "keys", "unit", "sort", "end_time", "on_error", "null_values"),
 )
 """The options that mean the same for the command."""
 

@@ -22,6 +22,7 @@ from mtlmon.cli.relations import has_variables
 from mtlmon.cli.report import absent_atoms
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.written import written_policies
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_INPUT
@@ -45,7 +46,10 @@ KEPT = 10_000
 # More events than a log can have.
 _ALL_EVENTS = 1 << 62
 # members of a verdict in JSON that are no values of variables
-_FIXED = {"policy", "time", "time_text", "offset", "verdict", "reference", "message"}
+_FIXED = {
+    *("policy", "time", "time_text", "offset", "verdict", "reference", "message"),
+    *("severity", "text"),
+}
 
 
 def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, Exception | None]:
@@ -212,7 +216,7 @@ class Checking:
         return [
             PolicyFindings(
                 policy.name,
-                str(policy.written),
+                written.text,
                 policy.text,
                 policy.severity,
                 sorted([*false, *others], key=lambda one: (one.time_stamp, one.number, one.offset)),
@@ -222,8 +226,9 @@ class Checking:
                 is_violated(policy, counts, triggered),
                 never_triggered=triggered is not None and not triggered.times,
             )
-            for policy, false, others, counts, triggered in zip(
+            for policy, written, false, others, counts, triggered in zip(
                 check.policies,
+                written_policies(self.file, self.options.constants),
                 self._false,
                 self._others,
                 check.counts,
@@ -350,11 +355,16 @@ def found_relations(
             os.close(before)
         output.seek(0)
         rows: list[dict[str, Any]] = [json.loads(line) for line in output]
-    found = [_relation_findings(file, number, rows) for number in range(len(file.policies))]
+    found = [
+        _relation_findings(file, number, written.text, rows)
+        for number, written in enumerate(written_policies(file, options.constants))
+    ]
     return found, len({(row["time"], row["offset"]) for row in rows}), error
 
 
-def _relation_findings(file: PolicyFile, number: int, rows: list[dict[str, Any]]) -> PolicyFindings:
+def _relation_findings(
+    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]]
+) -> PolicyFindings:
     policy = file.policies[number]
     own = [row for row in rows if row["policy"] == policy.name]
     verdicts = []
@@ -367,7 +377,7 @@ def _relation_findings(file: PolicyFile, number: int, rows: list[dict[str, Any]]
     false = sum(row["verdict"] is False for row in own)
     return PolicyFindings(
         policy.name,
-        str(policy.written),
+        written,
         policy.text,
         policy.severity,
         verdicts,

@@ -107,8 +107,7 @@ def _parts(findings: Findings, reasons: Mapping[str, str] | None) -> Iterator[st
         yield from _policy(policy, clock, reasons)
     if findings.reasons:
         yield "<section><h3>Why</h3>"
-        lines = "\n".join(map(visible, findings.reasons.split("\n")))
-        yield f'<pre class="reasons">{escape(lines)}</pre></section>'
+        yield f'<pre class="reasons">{_lines(findings.reasons)}</pre></section>'
 
 
 def _legend(findings: Findings) -> Iterator[str]:
@@ -141,7 +140,7 @@ def _policy(
     yield f'<span aria-hidden="true">{mark}</span> {words}</span>{severity}</h3>'
     if policy.meaning:
         yield f"<p>{escape(visible(policy.meaning))}</p>"
-    yield f"<pre><code>{escape(shorten(visible(policy.formula), _CHARACTERS))}</code></pre>"
+    yield f"<pre><code>{_lines(shorten(policy.formula, _CHARACTERS))}</code></pre>"
     yield (
         f'<p class="counts">{policy.false:,} violated · {policy.true:,} true · '
         f"{policy.undecided:,} undecided</p>"
@@ -220,6 +219,10 @@ def _problem(problem: Problem) -> str:
         f'data-line="{problem.line}" data-column="{column}">{where}, line {problem.line}'
         f"{'' if problem.column is None else f', column {column}'}</button> {message}{hint}</li>"
     )
+
+
+def _lines(text: str) -> str:
+    return escape("\n".join(map(visible, text.split("\n"))))
 
 
 def _name(text: str) -> str:

@@ -97,8 +97,7 @@ class _Picture:
 
     def lines(self) -> Iterator[str]:
         height = self.bottom + _AXIS
-        what = [f"{len(self.lanes)} policies"] if self.lanes else []
-        what += [f"{len(self.panels)} streams"] if self.panels else []
+        what = [*(["verdicts"] if self.lanes else []), *(["streams"] if self.panels else [])]
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" width="{self.width}" '
             f'height="{height}" viewBox="0 0 {self.width} {height}" role="group" '
