@@ -153,7 +153,8 @@ class Options(argparse.Namespace):
     time: str | None
     time_unit: str | None
     time_format: str | None
-    null_values: list[list[str]]
+    delimiter: str
+    null_values: list[str]
     resolution: str | None
     event: str | None
     event_separator: str | None

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.describe import describe
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import texts_of
-from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_set_option
+from mtlmon.cli.option_groups import (
+    add_cell_options,
+    add_pattern_option,
+    add_policy_option,
+    add_set_option,
+)
 from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import positive
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
@@ -71,6 +76,8 @@ class Options(argparse.Namespace):
     unit: str | None
     settings: list[tuple[str, str]]
     pattern: str | None
+    delimiter: str
+    null_values: list[str]
     slices: int | None
 
 
@@ -90,7 +97,12 @@ def check_policy(arguments: Sequence[str]) -> int:
     schema = None
     # where files cannot be joined, only the first one could be checked with the columns
     if options.files and not (found and len(options.policies) > 1):
-        schema = log_schema(options.files[0], options.pattern or file.pattern)
+        schema = log_schema(
+            options.files[0],
+            options.pattern or file.pattern,
+            options.null_values,
+            options.delimiter,
+        )
         schema = with_times(file, file.environment, schema)
         found += errors_with_columns(file, file.environment._replace(streams={}), schema)
         order = {part.source: number for number, part in enumerate(file.files)}
@@ -117,17 +129,29 @@ def nullable(schema: pa.Schema | None) -> Callable[[str], bool]:
     return lambda name: known.get(name, True)
 
 
-def log_schema(path: str, pattern: str | None = None) -> pa.Schema:
+def log_schema(
+    path: str,
+    pattern: str | None = None,
+    null_values: Sequence[str] = ("",),
+    delimiter: str = ",",
+) -> pa.Schema:
     """Return the columns of the log and their types.
 
     Args:
         path: the log.
         pattern: the pattern of its lines; None for a table.
+        null_values: the cells that mean null.
+        delimiter: the character between the cells of CSV.
     """
+    from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 
+    dialect = Dialect(null_values, delimiter)
+    dialect.check()
     try:
-        return read_schema(path) if pattern is None else read_line_schema(path, pattern)
+        if pattern is None:
+            return read_schema(path, dialect)
+        return read_line_schema(path, pattern, dialect)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise Failure(f"cannot read {path}: {reason}") from None
@@ -346,6 +370,7 @@ def make_parser() -> Parser:
     )
     add_set_option(parser)
     add_pattern_option(parser)
+    add_cell_options(parser)
     parser.add_argument(
         "--slices",
         type=positive,

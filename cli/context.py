@@ -88,7 +88,7 @@ def texts_of(
 
     # a file that is named twice is read twice
     for name, file in {file.name: file for file in source.files}.items():
-        yield name, raw_rows(file)
+        yield name, raw_rows(file, source.dialect)
 
 
 def context_lines(

@@ -169,6 +169,25 @@ def add_pattern_option(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_cell_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that say how the cells of CSV are written."""
+    group.add_argument(
+        "--delimiter",
+        default=",",
+        metavar="CHARACTER",
+        help="the character between the cells of CSV (default: a comma)",
+    )
+    group.add_argument(
+        "--null-values",
+        action="extend",
+        type=null_values,
+        default=[""],
+        metavar="TEXT[,TEXT...]",
+        help="cells of CSV and of patterns that mean that there is no value, as NA (empty ones "
+        "always do)",
+    )
+
+
 def add_table_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
@@ -177,6 +196,7 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         "bytes of standard input; or else text)",
     )
     add_pattern_option(group)
+    add_cell_options(group)
     add_column_options(group)
     group.add_argument(
         "--time-points",
@@ -218,15 +238,6 @@ def add_column_options(group: argparse._ActionsContainer) -> None:
         metavar="FORMAT",
         help="iso, number, or a format of strptime as '%%d/%%b/%%Y:%%H:%%M:%%S %%z' (default: from "
         "the first times)",
-    )
-    group.add_argument(
-        "--null-values",
-        action="append",
-        type=null_values,
-        default=[],
-        metavar="TEXT[,TEXT...]",
-        help="cells of CSV and of patterns that mean that there is no value, as NA (empty ones "
-        "always do)",
     )
     group.add_argument(
         "--resolution",

@@ -14,6 +14,7 @@ from mtlmon.cli.endings import note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, texts_of
 from mtlmon.cli.option_groups import (
+    add_cell_options,
     add_column_options,
     add_end_option,
     add_error_option,
@@ -374,6 +375,7 @@ def add_options(parser: Parser) -> None:
     )
     add_policy_option(parser, "FILE")
     add_pattern_option(parser)
+    add_cell_options(parser)
     add_column_options(parser)
     add_unit_options(parser)
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")

@@ -61,5 +61,7 @@ def _quoted(text: str) -> str:
 
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
-SPARK = OptionNames(False, {"sort": None, "time_format": None, "null_values": None, "format": None})
+SPARK = OptionNames(
+    False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "format"))
+)
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})

@@ -30,7 +30,7 @@ from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.event_batch import EventBatch
 from mtlmon.tables.formats.binary import BinaryReader
 from mtlmon.tables.formats.blocks import BadRow, Block
-from mtlmon.tables.formats.delimited import DELIMITERS, DelimitedReader
+from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS, DelimitedReader
 from mtlmon.tables.formats.files import (
     ByteStream,
     TableFile,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import Predicate
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.streams.atoms import Computed
+    from mtlmon.tables.formats.dialect import Dialect
 
 _Item = TypeVar("_Item")
 
@@ -69,6 +70,7 @@ class TableEvents(BatchReader[EventBatch]):
     Attributes:
         sources: the files and objects that the events are read from.
         files: the sources that are files.
+        dialect: how the cells of delimited text are written.
         partitions: the key columns of each partition; a partition without them is one trace.
         key_tables: for each partition, the numbers of its keys, or None without key columns.
         keys: the numbers of the keys, or None if there are no key columns. With several partitions,
@@ -95,7 +97,7 @@ class TableEvents(BatchReader[EventBatch]):
         selection: Selection,
         times: Times,
         separator: str,
-        null_values: Sequence[str],
+        dialect: Dialect,
         on_error: Literal["stop", "skip"],
         sort_memory: int | None,
         memory: MemoryLimit | None,
@@ -119,7 +121,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.files = tuple(one for one in sources if isinstance(one, TableFile))
         self._atoms = tuple(atoms)
         self._selection = selection
-        self._null_values = null_values
+        self.dialect = dialect
         self._predicates = {name: predicates[name] for name in atoms if name in predicates}
         self._environment = environment
         self._streams = streams
@@ -305,7 +307,7 @@ class TableEvents(BatchReader[EventBatch]):
 
     def _blocks(self) -> Generator[Block | BadRow, None, None]:
         """Yield the rows of all sources, one source after the other."""
-        delimited = DelimitedReader(self._selection, self._null_values, self._fits)
+        delimited = DelimitedReader(self._selection, self.dialect, self._fits)
         json_lines = self._json_lines
         if self._pattern is not None:
             self._lines = LineReader(self._pattern, self._selection, delimited)
@@ -317,7 +319,7 @@ class TableEvents(BatchReader[EventBatch]):
                 continue
             with ByteStream(file, self.wait) as stream:
                 self._stream = stream
-                if file.format in DELIMITERS:
+                if file.format in FORMATS_WITH_DELIMITERS:
                     blocks = delimited.blocks(file, stream)
                 elif self._lines is not None:
                     blocks = self._lines.blocks(file, stream)

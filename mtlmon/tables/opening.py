@@ -16,6 +16,7 @@ from mtlmon.tables.columns.letters import environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.events import TableEvents
+from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.formats.xes import TIME as XES_TIME
@@ -50,6 +51,7 @@ def open_tables(
     key: str | Sequence[str] = (),
     partitions: Sequence[Sequence[str]] | None = None,
     null_values: Sequence[str] = ("",),
+    delimiter: str = ",",
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
     sort_memory: int | None = None,
@@ -103,6 +105,7 @@ def open_tables(
         partitions: instead of `key`, the key columns of each of several partitions into streams; no
             columns stand for a single stream.
         null_values: for CSV and patterns, the texts that mean null in cells without quotes.
+        delimiter: the character between the cells of CSV.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
@@ -149,6 +152,11 @@ def open_tables(
     formats = {one.format if isinstance(one, TableFile) else None for one in sources}
     if time is None and formats == {"xes"}:
         time = XES_TIME
+    dialect = Dialect(null_values, delimiter)
+    dialect.check()
+    if delimiter != "," and "csv" not in formats:
+        option = option_names.written("delimiter", delimiter)
+        raise MtlmonError(f"{option} is for CSV, and no log is CSV")
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]
@@ -204,7 +212,7 @@ def open_tables(
         selection,
         times,
         event_separator,
-        null_values,
+        dialect,
         on_error,
         (sort_memory or _sort_memory(memory)) if sort else None,
         memory,

@@ -96,12 +96,13 @@ def test_tables(tmp_path: Path, format: str, is_packed: bool) -> None:
     assert all(line.count("\t") == 1 for line in done.output.splitlines())
 
 
-def test_quoted_line_feeds_and_sorted_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", [",", ";"])
+def test_quoted_line_feeds_and_sorted_rows(sign: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text('ts,v,what\n5,1,"a\nb"\n\n2,0,x\n3,1,y\n')
-    done = mtlmon("-C", "0", "--sort", "-e", "v = 0", str(path))
+    path.write_text('ts,v,what\n5,1,"a\nb"\n\n2,0,x\n3,1,y\n'.replace(",", sign))
+    done = mtlmon("-C", "0", "--sort", "--delimiter", sign, "-e", "v = 0", str(path))
     lines = [f'{path}:1:5,1,"a', f'{path}:1:b"', "--", f"{path}:3:3,1,y"]
-    assert done.errors.splitlines() == lines
+    assert done.errors.splitlines() == [line.replace(",", sign) for line in lines]
 
 
 def test_limits_and_ticks(tmp_path: Path) -> None:

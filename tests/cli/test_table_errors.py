@@ -103,7 +103,7 @@ CASES = [
     ("-e p --event uesr log.csv", "log.csv: no column 'uesr' for the names of events; did you "
      "mean 'user'?"),
     ("-e p semicolons.csv", "semicolons.csv: no column 'ts', only 'ts;p': cells end at commas in "
-     "CSV and at tabs in TSV, not at ';'"),
+     "CSV and at tabs in TSV, not at ';'; --delimiter ';' says that they end there"),
     ("-e p twice.csv", "twice.csv: 2 columns are called 'p': rename all but one"),
     # rows, and the verdicts earned before them
     ("-e p log.csv", "log.csv:3: column 'p': 'maybe' is neither true nor false" + SKIP, "1:0 true"),

@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import itertools
 
-from mtlmon import TableError
+from mtlmon import MtlmonError, TableError
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 from mtlmon.tables.formats import rows
@@ -41,9 +41,9 @@ CELLS = [
 ]
 
 
-def written(table: list[list[str]], line_end: str = "\n") -> bytes:
+def written(table: list[list[str]], line_end: str = "\n", delimiter: str = ",") -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator=line_end).writerows(table)
+    csv.writer(text, delimiter=delimiter, lineterminator=line_end).writerows(table)
     return text.getvalue().encode()
 
 
@@ -70,12 +70,13 @@ def test_line_feeds_are_counted() -> None:
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_cells_of_any_text(line_end: str, mark: bytes, tmp_path: Path) -> None:
-    texts = CELLS * 2000
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t", " "])
+def test_cells_of_any_text(line_end: str, mark: bytes, delimiter: str, tmp_path: Path) -> None:
+    texts = [text.replace(",", delimiter) for text in CELLS] * 2000
     path = tmp_path / "log.csv"
     table = [[str(number), text, f"k{text}"] for number, text in enumerate(texts)]
-    path.write_bytes(mark + written([["ts", "what", "key"], *table], line_end))
-    found = keyed(path, "a", event="what", key="key", on_error="skip")
+    path.write_bytes(mark + written([["ts", "what", "key"], *table], line_end, delimiter))
+    found = keyed(path, "a", event="what", key="key", on_error="skip", delimiter=delimiter)
     assert [row[:2] for row in found] == [
         ((f"k{text}",), number) for number, text in enumerate(texts)
     ]
@@ -186,6 +187,26 @@ def test_cells_that_may_mean_null(tmp_path: Path) -> None:
     )
     with pytest.raises(TableError, match="'12x' is not of type int64; on_error="):
         read(path, "p", predicates=predicates, null_values=["", "NA"])
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n", "\r", "€"])
+def test_characters_that_cannot_be_delimiters(delimiter: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,p\n1,true\n")
+    with pytest.raises(MtlmonError, match="the delimiter of CSV is one character of ASCII"):
+        read(path, "p", delimiter=delimiter)
+
+
+def test_delimiters_are_for_csv(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    path.write_text("ts\tp;q\n1\ttrue\n")
+    with pytest.raises(MtlmonError, match="delimiter=';' is for CSV, and no log is CSV"):
+        read(path, "p", delimiter=";")
+    both = tmp_path / "log.csv"
+    both.write_text("ts;p;q\n2;true;1\n")
+    path.write_text("ts\tp\tq\n1\ttrue\t0\n")
+    found = read([path, both], delimiter=";")
+    assert found == [(1, frozenset("p")), (2, frozenset("pq"))]
 
 
 def test_a_carriage_return_alone(tmp_path: Path) -> None:

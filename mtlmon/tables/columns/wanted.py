@@ -158,9 +158,11 @@ class Selection:
         elif name in self.predicates:
             message += " for the predicates"
         if len(present) == 1 and (found := _SEPARATOR.search(present[0])):
+            option = self.options.written("delimiter", found[0])
+            mend = "" if option is None else f"; {option} says that they end there"
             return (
                 f"{message}, only {present[0]!r}: cells end at commas in CSV and at tabs in TSV, "
-                f"not at {found[0]!r}"
+                f"not at {found[0]!r}{mend}"
             )
         is_default_time = name == self.time_name and self.time is None
         close = None if is_default_time else nearest(name, present)

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.files import ByteStream, TableFile
     from mtlmon.tables.formats.rows import TextBlock
 
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+FORMATS_WITH_DELIMITERS = ("csv", "tsv")
 _QUOTE = '"'
 
 # How many bytes one thread parses at once.
@@ -56,18 +57,18 @@ class DelimitedReader:
 
     Args:
         selection: the columns to read.
-        null_values: the cells that mean null if they are not quoted.
+        dialect: how cells are written.
         fits: whether predicates can use columns of these types.
     """
 
     def __init__(
         self,
         selection: Selection,
-        null_values: Sequence[str],
+        dialect: Dialect,
         fits: Callable[[pa.Schema], bool],
     ) -> None:
         self._selection = selection
-        self._null_values = list(null_values)
+        self._dialect = dialect
         self._fits = fits
         self._types: dict[str, pa.DataType] = {}
 
@@ -77,7 +78,7 @@ class DelimitedReader:
         Raises:
             TableError: the header is not valid.
         """
-        delimiter = DELIMITERS[file.format]
+        delimiter = self._dialect.delimiter_of(file.format)
         names: list[str] | None = None
         row = 1
         for text in text_blocks(stream, delimiter, _QUOTE):
@@ -284,7 +285,7 @@ class DelimitedReader:
             convert_options=csv.ConvertOptions(
                 include_columns=list(wanted),
                 column_types=types,
-                null_values=[*self._null_values, *nulls],
+                null_values=[*self._dialect.null_values, *nulls],
                 true_values=TRUE_TEXTS,
                 false_values=FALSE_TEXTS,
                 strings_can_be_null=True,

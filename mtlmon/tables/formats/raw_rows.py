@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.support.table_formats import LINES
-from mtlmon.tables.formats.delimited import DELIMITERS
+from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
 from mtlmon.tables.formats.files import ByteStream
 from mtlmon.tables.formats.rows import text_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.files import TableFile
 
 __all__ = ["RAW_FORMATS", "raw_rows"]
 
-RAW_FORMATS = (*DELIMITERS, "jsonl", LINES)
+RAW_FORMATS = (*FORMATS_WITH_DELIMITERS, "jsonl", LINES)
 """The formats of files whose rows are text."""
 
 
-def raw_rows(file: TableFile) -> Iterator[tuple[int, bytes]]:
+def raw_rows(file: TableFile, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
     """Yield the numbers and the texts of the rows of a file in one of `RAW_FORMATS`.
 
     Rows have the numbers that `EventBatch.origins` tells: a header has the number 0. Of lines with
@@ -33,10 +34,10 @@ def raw_rows(file: TableFile) -> Iterator[tuple[int, bytes]]:
         if file.format == LINES:
             yield from _lines(stream)
             return
-        is_delimited = file.format in DELIMITERS
+        is_delimited = file.format in FORMATS_WITH_DELIMITERS
         number = 0 if is_delimited else 1
         blocks = (
-            text_blocks(stream, DELIMITERS[file.format], '"')
+            text_blocks(stream, dialect.delimiter_of(file.format), '"')
             if is_delimited
             else text_blocks(stream, ",")
         )

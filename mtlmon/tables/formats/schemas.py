@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
 from mtlmon.support.table_formats import FORMATS, LINES, table_format
+from mtlmon.tables.formats.dialect import Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,8 +20,12 @@ FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
 _BLOCK_BYTES = 1 << 20
 
 
-def read_schema(path: str) -> pa.Schema:
+def read_schema(path: str, dialect: Dialect | None = None) -> pa.Schema:
     """The columns of a table and their types; for CSV and JSON lines, by their first rows.
+
+    Args:
+        path: the table.
+        dialect: how the cells of CSV are written; None for the default.
 
     Raises:
         MtlmonError: pyarrow is not installed, or the format is unknown or not that of the file.
@@ -36,14 +41,21 @@ def read_schema(path: str) -> pa.Schema:
     name, compression = found
     try:
         with pa.input_stream(path, compression=compression) as stream:
+            if name in {"csv", "tsv"}:
+                return _delimited_schema(stream, name, dialect or Dialect())
             return _READERS[name](stream, path, compression)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise MtlmonError(f"{path}: cannot be read as {name}: {reason}") from None
 
 
-def read_line_schema(path: str, pattern: str) -> pa.Schema:
+def read_line_schema(path: str, pattern: str, dialect: Dialect | None = None) -> pa.Schema:
     """The columns of lines of text that match a pattern, and their types by the first lines.
+
+    Args:
+        path: the text.
+        pattern: the pattern, as for `line_pattern`.
+        dialect: which groups mean null; None for the default.
 
     Raises:
         MtlmonError: pyarrow is not installed, the pattern cannot be used, or no line matches.
@@ -71,23 +83,17 @@ def read_line_schema(path: str, pattern: str) -> pa.Schema:
         raise MtlmonError(f"{path}: no line in its beginning matches the pattern")
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)
-    return _delimited_schema(pa.BufferReader(sink.getvalue()), ",")
+    nulls = Dialect() if dialect is None else dialect
+    return _delimited_schema(pa.BufferReader(sink.getvalue()), "csv", nulls._replace(delimiter=","))
 
 
-def _csv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
-    return _delimited_schema(stream, ",")
-
-
-def _tsv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
-    return _delimited_schema(stream, "\t")
-
-
-def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
+def _delimited_schema(stream: pa.NativeFile, format: str, dialect: Dialect) -> pa.Schema:
     import pyarrow as pa
     from pyarrow import csv
 
     from mtlmon.tables.native import complete_rows
 
+    delimiter = dialect.delimiter_of(format)
     block = _first_block(stream)
     if len(block) == _BLOCK_BYTES:
         end, _ = complete_rows(block, len(block), delimiter, '"')
@@ -102,7 +108,7 @@ def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
             delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
         ),
         convert_options=csv.ConvertOptions(
-            null_values=[""],
+            null_values=list(dialect.null_values),
             true_values=TRUE_TEXTS,
             false_values=FALSE_TEXTS,
             strings_can_be_null=True,
@@ -173,8 +179,6 @@ def _parquet_schema(_stream: pa.NativeFile, path: str, _compression: str | None)
 
 
 _READERS = {
-    "csv": _csv_schema,
-    "tsv": _tsv_schema,
     "jsonl": _json_schema,
     "arrow": _arrow_schema,
     "parquet": _parquet_schema,
