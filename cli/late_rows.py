@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import NamedTuple
 
 from mtlmon.cli.failure import Failure, WriteFailure, note, reason
 from mtlmon.cli.files import STANDARD_INPUT, is_same_file
@@ -12,9 +13,21 @@ from mtlmon.text.native import LineOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtlmon.cli.arguments import Options
+    from collections.abc import Callable
 
-__all__ = ["LateFile", "TextOrder", "note_refused", "text_order", "wait_units"]
+    from mtlmon.cli.arguments import Options
+    from mtlmon.syntax.durations import Duration
+
+__all__ = [
+    "NO_ORDER",
+    "LateFile",
+    "TableOrder",
+    "TextOrder",
+    "note_refused",
+    "table_order",
+    "text_order",
+    "wait_units",
+]
 
 
 class LateFile:
@@ -69,6 +82,34 @@ def late_file(options: Options) -> LateFile | None:
     used = [options.output, options.checkpoint, options.report, options.explain_output]
     others = [*options.logs, *options.formula_files, *(one for one in used if one is not None)]
     return LateFile(options.late, others)
+
+
+class TableOrder(NamedTuple):
+    """How rows of tables come into the order of time; both values are those of `open_tables`.
+
+    Attributes:
+        wait: how late a row may be; None if rows are in order.
+        late: gets the rows that come too late.
+    """
+
+    wait: int | Duration | None
+    late: Callable[[bytes], None] | None
+
+
+NO_ORDER = TableOrder(None, None)
+
+
+def table_order(options: Options, *, is_again: bool = False) -> TableOrder:
+    """Return how rows of tables come into the order of time; the arguments are as `text_order` has.
+
+    Raises:
+        Failure: the file for late rows cannot be written.
+    """
+    if not options.reorders:
+        return NO_ORDER
+    file = None if is_again else late_file(options)
+    wait = 0 if options.wait is None else options.wait
+    return TableOrder(wait, None if file is None else file.write)
 
 
 class TextOrder:

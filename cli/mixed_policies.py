@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_log, position_of_input
-from mtlmon.cli.late_rows import text_order
+from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.mixed_part import Part, mixed_output
 from mtlmon.cli.mixed_work import MixedTableWork, MixedTextWork
 from mtlmon.cli.option_rules import require_no_keys
@@ -215,6 +215,7 @@ def check_mixed_tables(
             memory,
             atoms_of_partitions=needed,
             shown=shown_of_partitions,
+            order=table_order(options),
         )
     ) as source:
         if check.repeats_ticks:

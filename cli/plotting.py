@@ -11,7 +11,7 @@ import numpy as np
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.cli.failure import WriteFailure
 from mtlmon.cli.files import position_of_input
-from mtlmon.cli.late_rows import text_order
+from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.policies import open_table_source, open_text_source
 from mtlmon.cli.relation_readers import rewind
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
@@ -207,6 +207,7 @@ class PlotOutput(StreamCollector):
             check.partitions.columns,
             self._memory,
             atoms_of_partitions=check.atoms_of_partitions,
+            order=table_order(self._options, is_again=True),
         )
 
 

@@ -14,7 +14,7 @@ from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
-from mtlmon.cli.late_rows import TextOrder, text_order
+from mtlmon.cli.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
@@ -362,6 +362,7 @@ def open_source(
         check.memory,
         atoms_of_partitions=check.atoms_of_partitions,
         shown=shown,
+        order=table_order(options, is_again=is_for_explanations),
     )
 
 
@@ -407,6 +408,7 @@ def open_table_source(
     atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
     shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
+    order: TableOrder = NO_ORDER,
 ) -> TableEvents:
     """Open the tables that the options name; the other arguments are those of `open_tables`.
 
@@ -440,6 +442,8 @@ def open_table_source(
             partitions=partitions,
             on_error=options.on_error,
             sort=options.sort,
+            wait=order.wait,
+            late=order.late,
             option_names=COMMAND,
             memory=memory,
         )

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.files import STANDARD_INPUT, open_log
-from mtlmon.cli.late_rows import text_order
+from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.pump import BLOCK_BYTES
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import RowScanner
@@ -110,7 +110,15 @@ def table_reader(
         by_stamp = options.time_points == "stamp"
         rows = RelationRows(table_atoms(made, shown), points, made.texts, by_stamp=by_stamp)
         with closing(
-            open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
+            open_table_source(
+                options,
+                names,
+                file,
+                [()],
+                memory,
+                shown=[{0: every_shown}],
+                order=table_order(options, is_again=True),
+            )
         ) as source:
             for batch in source:
                 rows.load(batch)

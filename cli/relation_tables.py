@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.cli.endings import note_skipped
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_verdicts, position_of_input
+from mtlmon.cli.late_rows import note_refused, table_order
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
 from mtlmon.cli.pump import LogEnds, Pump
@@ -294,7 +295,15 @@ def check_tables(file: PolicyFile, options: Options) -> int:
     has_checkpoints = options.checkpoint is not None
     start_of_input = position_of_input(options)
     with closing(
-        open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
+        open_table_source(
+            options,
+            names,
+            file,
+            [()],
+            memory,
+            shown=[{0: every_shown}],
+            order=table_order(options),
+        )
     ) as source:
         logs = statuses(source)
         verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=has_checkpoints)
@@ -327,6 +336,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             if work.is_complete:
                 work.started()[0].show_outcome(source.rows)
             note_skipped(source)
+            note_refused(source.refused, source.row_name, options)
             if work.left_out:
                 rows = plural(work.left_out, "row")
                 note(f"left out {rows} of atoms, as an argument is null or no number")
@@ -357,6 +367,8 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             counts = [("rows", source.rows, ""), ("time-points", check.engine.point_count, "")]
             if source.skipped:
                 counts.append(("skipped", source.skipped, "that cannot be read"))
+            if source.refused:
+                counts.append(("too late", source.refused, "that were not checked"))
             if work.left_out:
                 counts.append(("left out", work.left_out, "rows of atoms, without a value"))
             counts += broken_rows(work.assumptions)

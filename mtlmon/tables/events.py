@@ -40,6 +40,7 @@ from mtlmon.tables.formats.files import (
 from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
 from mtlmon.tables.formats.xes import XesReader
+from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.sorting import EventSorter
@@ -107,6 +108,7 @@ class TableEvents(BatchReader[EventBatch]):
         named_atoms: Collection[str],
         pattern: LinePattern | None,
         typed: Callable[[pa.Schema], pa.Schema] | None,
+        order: RowOrder | None,
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -135,13 +137,14 @@ class TableEvents(BatchReader[EventBatch]):
             times,
             LetterReader(read, self._predicates, selection, separator, self._environment),
             on_error,
-            sort_memory is None,
+            sort_memory is None and order is None,
             typed,
         )
         self.partitions = tuple(partitions)
         self.key_tables = self._new_key_tables()
         self.keys = self.key_tables[0]
         self._is_sorted = sort_memory is not None
+        self._order = order
         self._origins: RowOrigins | None = None
         self._has_processors = processor_count() > 1
         self.times = times
@@ -243,7 +246,7 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def refused(self) -> int:
         """The number of rows that came too late."""
-        return 0
+        return 0 if self._order is None else self._order.refused
 
     @property
     def points_left_out(self) -> int:
@@ -268,7 +271,7 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def clock(self) -> int | None:
         """The largest time-stamp of the events so far, or None before the first event."""
-        return self._check.clock
+        return self._check.clock if self._order is None else self._order.clock
 
     @property
     def bytes_read(self) -> int:
@@ -396,12 +399,21 @@ class TableEvents(BatchReader[EventBatch]):
                     if rows.error is not None:
                         raise rows.error
 
-    def _ordered(self) -> Generator[EventBatch | None, None, None]:
-        """Yield the batches in the order of the rows, and None for each batch that is skipped."""
+    def _noted(self) -> Generator[UsableRows, None, None]:
+        """Yield the usable rows, and note the atoms that they name."""
         with closing(self._usable()) as usable:
             for rows in usable:
                 if self._unseen:
                     self._note_seen(rows)
+                yield rows
+
+    def _ordered(self) -> Generator[EventBatch | None, None, None]:
+        """Yield the batches in the order of the rows, and None for each batch that is skipped."""
+        usable = self._noted()
+        if self._order is not None:
+            usable = self._order.ordered(usable)
+        with closing(usable):
+            for rows in usable:
                 count = len(rows.time_stamps)
                 skipped = min(count, self.to_skip)
                 if self._streams is not None:
@@ -425,13 +437,14 @@ class TableEvents(BatchReader[EventBatch]):
 
     def _batch(self, rows: UsableRows, numbers: Sequence[NDArray[np.uint32] | None]) -> EventBatch:
         block = rows.block
+        is_sorted = self._is_sorted or isinstance(block, SortedBlock)
         batch = EventBatch(
             rows.letters,
             self._atoms,
             rows.time_stamps,
             numbers,
-            None if self._is_sorted else block.path,
-            None if self._is_sorted else rows.numbers,
+            None if is_sorted else block.path,
+            None if is_sorted else rows.numbers,
             block.is_tail,
             rows.values,
             rows.tick_end,

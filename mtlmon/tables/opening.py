@@ -10,6 +10,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.needs import meant_equivalences, needs_of
 from mtlmon.policy.types import with_times
 from mtlmon.streams.atoms import StreamAtoms
+from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import LINES
 from mtlmon.tables.columns.letters import environment_of
@@ -20,14 +21,16 @@ from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.formats.xes import TIME as XES_TIME
+from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.sorting import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.policy import PolicyFile, Predicate
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.support.option_names import OptionNames
+    from mtlmon.syntax.durations import Duration
     from mtlmon.tables.formats.files import Tables
 
 
@@ -55,6 +58,8 @@ def open_tables(
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
     sort_memory: int | None = None,
+    wait: int | Duration | None = None,
+    late: Callable[[bytes], None] | None = None,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
 ) -> TableEvents:
@@ -111,6 +116,12 @@ def open_tables(
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
         sort_memory: how many bytes of memory sorting may use, approximately; the rest goes to
             temporary files. The default is 256 MiB, or a quarter of `memory` if that is less.
+        wait: how late a row may be, as a number of time units or a length of time: rows are put
+            into the order of time if none is more than that below the largest time-stamp so far.
+            Those that come later are refused, and counted as `TableEvents.refused`.
+        late: gets the rows that are refused, as text: lines as the files have them, with the header
+            of CSV, and rows of other formats as JSON lines with the columns that are read. Without
+            `wait`, all rows below the largest time-stamp so far are refused.
         memory: the memory limit of the run, which also counts the memory for keys and sorting.
         option_names: how messages write the options that they recommend.
 
@@ -205,6 +216,19 @@ def open_tables(
             for some in atoms_of_partitions or [{0: atoms}] * len(partitions)
         ]
         stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams, shown)
+    order = None
+    if wait is not None or late is not None:
+        if sort:
+            raise MtlmonError("rows that are sorted do not wait for late ones: give one of both")
+        order = RowOrder(
+            0 if wait is None else wait,
+            late,
+            times,
+            option_names,
+            len(atoms),
+            columns=keys if stream_atoms is None else None,
+            most_rows=None if stream_atoms is None else LARGEST_BATCH,
+        )
     return TableEvents(
         sources,
         atoms,
@@ -222,6 +246,7 @@ def open_tables(
         () if event is None else of_log,
         lines,
         None if policies is None else partial(with_times, policies, environment),
+        order,
     )
 
 

@@ -134,3 +134,26 @@ def test_a_log_that_grows_while_processes_are_killed(format: str, tmp_path: Path
     growing.write_bytes(content)
     assert mtlmon(*options, str(growing)).status == 1
     assert output.read_bytes() == verdicts
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_killed_runs_over_rows_that_come_late(suffix: str, tmp_path: Path) -> None:
+    source = random.Random(suffix)
+    rows = make_rows(source, ROWS // 4)
+    for row in rows:
+        if source.random() < 0.1:
+            row["ts"] = max(0, row["ts"] - source.randrange(60))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    log, policies = tmp_path / f"log.{suffix}", tmp_path / "p.mtl"
+    output, late = folder / "output", folder / "late"
+    write(rows, log)
+    policies.write_text(POLICIES)
+    arguments = ["--event", "what", "--key", "user", "--wait", "40", "--late", str(late)]
+    arguments += ["--format", suffix, "-o", str(output), str(policies)]
+    check_killed_runs(arguments, log, output, source, every=str(ROWS // 40), kills=(2, 1))
+    latest, refused = 0, 0
+    for row in rows:
+        latest = max(latest, row["ts"])
+        refused += latest - row["ts"] > 40
+    assert len(late.read_text().splitlines()) == refused + (suffix == "csv")

@@ -74,6 +74,13 @@ class Letters:
                 events.add_bit_of_masks(place, self.names[:, atom // 64], atom % 64)
         return events
 
+    def before(self, count: int) -> Letters:
+        """The atoms of the first rows; those that depend on other rows are left out."""
+        names = None if self.names is None else self.names[:count]
+        return Letters(
+            names, {atom: array.slice(0, count) for atom, array in self.booleans.items()}
+        )
+
     def behind(self, count: int) -> Letters:
         """The atoms of all rows but the first ones."""
         names = None if self.names is None else self.names[count:]

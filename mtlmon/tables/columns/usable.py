@@ -97,7 +97,7 @@ class UsableRows:
 
     def cut(self, count: int) -> None:
         """Keep only the first rows."""
-        self.letters = self.letters.of_rows(np.arange(len(self.time_stamps)) < count)
+        self.letters = self.letters.before(count)
         self.batch = self.batch.slice(0, count)
         self.time_stamps = self.time_stamps[:count]
         if self._places is not None:
@@ -140,13 +140,25 @@ def with_places(rows: UsableRows) -> pa.RecordBatch:
     block, count = rows.block, len(rows.time_stamps)
     numbers = np.asarray(rows.numbers, np.int64)
     lines = pa.nulls(count, pa.int64())
-    if block.line_of is not None:
-        lines = pa.array([block.line_of(rows.place(row)) for row in range(count)], pa.int64())
-    paths = pa.array([block.path] * count, pa.string())
+    if block.line_of is not None and count:
+        lines = _lines_of(block.line_of, rows)
+    paths = pa.repeat(pa.scalar(block.path, pa.string()), count)
     batch = rows.batch
     for name, column in ((_PATH, paths), (_ROW, pa.array(numbers)), (_LINE, lines)):
         batch = batch.append_column(name, column)
     return batch
+
+
+def _lines_of(line_of: Callable[[int], int], rows: UsableRows) -> pa.Int64Array:
+    """Return the line of each row, of which there are some."""
+    count = len(rows.time_stamps)
+    first, last = rows.place(0), rows.place(count - 1)
+    line = line_of(first)
+    if line_of(last) - line == last - first:
+        # Each row takes at least one line, and so each takes one.
+        numbers = np.asarray(rows.numbers, np.int64)
+        return pa.array(numbers + (line - int(numbers[0])))
+    return pa.array([line_of(rows.place(row)) for row in range(count)], pa.int64())
 
 
 class SortedBlock(Block):

@@ -28,6 +28,9 @@ class Block(NamedTuple):
         is_tail: whether this is a last row that no line feed ends, of which more may be written.
         unreadable: the rows of which a cell cannot be read, by their indices in the batch, where
             the cell is null: the column and the reason.
+        text_of: maps the index of a row in the batch to its text in the file; None if rows are no
+            text.
+        header: the header of the file, if such rows have one.
     """
 
     batch: pa.RecordBatch
@@ -37,6 +40,8 @@ class Block(NamedTuple):
     absent: Mapping[str, str] = MappingProxyType({})
     is_tail: bool = False
     unreadable: Mapping[int, tuple[str, str]] = MappingProxyType({})
+    text_of: Callable[[int], bytes] | None = None
+    header: bytes = b""
 
     def parts(self, rows: int) -> Iterator[Block]:
         """Yield the rows in parts of at most so many rows; without rows, the block itself."""
@@ -49,6 +54,7 @@ class Block(NamedTuple):
                 first_row=self.first_row + first,
                 line_of=None if self.line_of is None else _behind(self.line_of, first),
                 unreadable=within(self.unreadable, first, rows),
+                text_of=None if self.text_of is None else _texts_behind(self.text_of, first),
             )
 
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
@@ -71,6 +77,10 @@ def within(
         for place, reason in unreadable.items()
         if first <= place < first + count
     }
+
+
+def _texts_behind(text_of: Callable[[int], bytes], first: int) -> Callable[[int], bytes]:
+    return lambda place: text_of(first + place)
 
 
 def _behind(line_of: Callable[[int], int], first: int) -> Callable[[int], int]:

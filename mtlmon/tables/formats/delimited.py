@@ -71,6 +71,8 @@ class DelimitedReader:
         self._dialect = dialect
         self._fits = fits
         self._types: dict[str, pa.DataType] = {}
+        # the header of the file, if it has one
+        self._head = b""
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file.
@@ -88,6 +90,7 @@ class DelimitedReader:
                     # only empty lines so far
                     continue
                 names = self._header(block.part(0, 1), file)
+                self._head = block.text_of(0)
                 block = block.behind(1)
             for read in self.read(block, file, names, row):
                 yield read
@@ -152,6 +155,8 @@ class DelimitedReader:
                     block.lines_from(first + done),
                     is_tail=block.is_tail,
                     unreadable=within(parsed.unreadable, done, batch.num_rows),
+                    text_of=block.texts_from(first + done),
+                    header=self._head,
                 )
                 done += batch.num_rows
 

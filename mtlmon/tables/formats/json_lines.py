@@ -143,7 +143,15 @@ class JsonLinesReader:
             done = first
             for batch in table.to_batches():
                 lines = block.lines_from(done)
-                yield Block(batch, file.name, row + done, lines, absent, block.is_tail)
+                yield Block(
+                    batch,
+                    file.name,
+                    row + done,
+                    lines,
+                    absent,
+                    block.is_tail,
+                    text_of=block.texts_from(done),
+                )
                 done += batch.num_rows
 
     def _absent_columns(self, block: TextBlock) -> dict[str, str]:

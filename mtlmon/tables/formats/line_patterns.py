@@ -208,15 +208,24 @@ class LineReader:
         ends = np.flatnonzero(text.text == ord("\n"))
         starts = np.array(text.starts)[places]
         numbers = text.first_line + np.searchsorted(ends, starts)
-        return _MatchedRows(sink.getvalue(), numbers, text.is_tail)
+        return _MatchedRows(sink.getvalue(), numbers, text.is_tail, text, places)
 
 
 class _MatchedRows(TextBlock):
-    """Rows of CSV, each with the number of the line that it comes from."""
+    """Rows of CSV, each with the line that it comes from, and its number."""
 
-    def __init__(self, buffer: pa.Buffer, numbers: NDArray[np.int64], is_tail: bool) -> None:
+    def __init__(
+        self,
+        buffer: pa.Buffer,
+        numbers: NDArray[np.int64],
+        is_tail: bool,
+        lines: TextBlock,
+        places: NDArray[np.intp],
+    ) -> None:
         super().__init__(buffer, 1, False, ",", '"', is_tail)
         self._numbers = numbers
+        self._lines = lines
+        self._places = places
 
     def line_of(self, row: int) -> int:
         return int(self._numbers[row])
@@ -224,7 +233,11 @@ class _MatchedRows(TextBlock):
     def part(self, first: int, last: int) -> TextBlock:
         starts = self.starts
         buffer = self.buffer.slice(starts[first], starts[last] - starts[first])
-        return _MatchedRows(buffer, self._numbers[first:last], self.is_tail)
+        places = self._places[first:last]
+        return _MatchedRows(buffer, self._numbers[first:last], self.is_tail, self._lines, places)
+
+    def text_of(self, row: int) -> bytes:
+        return self._lines.text_of(int(self._places[row]))
 
 
 def _lines(text: TextBlock) -> pa.Array:

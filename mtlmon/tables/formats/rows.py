@@ -82,6 +82,14 @@ class TextBlock:
         """`line_of` for rows counted from this row on."""
         return lambda place: self.line_of(row + place)
 
+    def text_of(self, row: int) -> bytes:
+        """The text of a row in the file, perhaps behind empty lines."""
+        return self.text[self.starts[row] : self.starts[row + 1]].tobytes()
+
+    def texts_from(self, row: int) -> Callable[[int], bytes]:
+        """`text_of` for rows counted from this row on."""
+        return lambda place: self.text_of(row + place)
+
     def head(self, size: int) -> TextBlock:
         """The first rows, of about this size; more if the first row is longer."""
         end = 0

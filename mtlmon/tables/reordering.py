@@ -1,0 +1,243 @@
+"""Put the rows of tables into the order of time, as far as they are not too late.
+
+The meaning is that of `mtlmon.text.native.LineOrder`, for rows instead of lines: a row below the
+*frontier*, the largest time-stamp so far less the time that rows wait, is refused; rows up to it
+are released in the order of their time-stamps, and those of one time-stamp in the order in which
+they came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError
+from mtlmon.syntax.bounds import UNITS
+from mtlmon.tables.columns.letters import Letters
+from mtlmon.tables.columns.usable import PLACE_COLUMNS, SortedBlock, UsableRows, with_places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.support.option_names import OptionNames
+    from mtlmon.syntax.durations import Duration
+    from mtlmon.tables.columns.times import Times
+
+__all__ = ["RowOrder"]
+
+
+class RowOrder:
+    """Takes usable rows, and yields them in the order of time.
+
+    Args:
+        wait: how far below the largest time-stamp so far a row may be, as a length of time or a
+            number of time units.
+        late: gets the rows that come too late, as text: lines as files have them, with the header
+            of CSV before the first one; rows of other formats as JSON lines, with the columns that
+            are read. None if they are only counted.
+        times: reads the times.
+        names: how messages write options.
+        atom_count: the number of atoms of letters.
+        columns: the columns that are needed once atoms have been read; None for all of them.
+        most_rows: how many rows to yield at once; None if there is no limit.
+
+    Attributes:
+        refused: the number of rows that came too late.
+        clock: the largest time-stamp of the rows that were yielded, or None before the first one.
+    """
+
+    def __init__(
+        self,
+        wait: int | Duration,
+        late: Callable[[bytes], None] | None,
+        times: Times,
+        names: OptionNames,
+        atom_count: int,
+        *,
+        columns: Sequence[str] | None,
+        most_rows: int | None,
+    ) -> None:
+        self._wait = wait
+        self._units = wait if isinstance(wait, int) else None
+        self._late = late
+        self._header = b""
+        self._times = times
+        self._names = names
+        self._atom_count = atom_count
+        self._columns = columns
+        self._most_rows = most_rows
+        self.refused = 0
+        self.clock: int | None = None
+        self._latest = 0
+        # in the order of time, each and together
+        self._waiting: deque[UsableRows] = deque()
+        # whether the last row, which may be incomplete, has come
+        self._is_tail = False
+
+    def ordered(
+        self, usable: Generator[UsableRows, None, None]
+    ) -> Generator[UsableRows, None, None]:
+        """Yield the rows in the order of time.
+
+        At the end of the log, and before an error, all rows are yielded. Those at the end are
+        marked as its tail, as rows may still be written that belong before them.
+
+        Raises:
+            MtlmonError: the unit of the time to wait does not fit, or columns change their types.
+        """
+        try:
+            with closing(usable):
+                for rows in usable:
+                    error, rows.error = rows.error, None
+                    self._add(rows)
+                    yield from self._released(self._latest - min(self._latest, self._time_to_wait))
+                    if error is not None:
+                        raise error
+        except MtlmonError:
+            yield from self._released(None)
+            raise
+        self._is_tail = True
+        yield from self._released(None)
+
+    @property
+    def _time_to_wait(self) -> int:
+        """The time to wait in time units; call this after rows have been read.
+
+        Raises:
+            MtlmonError: it is not a whole number of these, or they have no unit.
+        """
+        if self._units is None:
+            assert not isinstance(self._wait, int)
+            unit = self._times.known_unit
+            given = self._names.written("wait", str(self._wait))
+            if unit is None:
+                advice = self._names.written("time_unit", "s")
+                raise MtlmonError(
+                    f"{given} needs the unit of the time-stamps: add {advice}, for instance, or "
+                    "give a number of time units"
+                )
+            self._units, rest = divmod(self._wait.nanoseconds, UNITS[unit])
+            if rest:
+                raise MtlmonError(f"{given} is not a whole number of the time-stamps' unit, {unit}")
+        return self._units
+
+    # ---- rows that come --------------------------------------------------------------------
+
+    def _add(self, rows: UsableRows) -> None:
+        """Let rows wait, and refuse those that come too late."""
+        stamps = rows.time_stamps
+        if not len(stamps):
+            return
+        self._is_tail = self._is_tail or rows.block.is_tail
+        latest = np.maximum(np.maximum.accumulate(stamps), self._latest)
+        # differences of numbers from 0 on cannot overflow
+        is_late = latest - stamps > self._time_to_wait
+        self._latest = int(latest[-1])
+        if is_late.any():
+            self._refuse(rows, is_late)
+            rows.keep(~is_late)
+            stamps = rows.time_stamps
+            if not len(stamps):
+                return
+        least = int(stamps.min())
+        parts = []
+        if (stamps[1:] < stamps[:-1]).any():
+            parts.append(rows)
+        while self._waiting and self._waiting[-1].time_stamps[-1] > least:
+            parts = parts or [rows]
+            parts.append(self._waiting.pop())
+        if not parts:
+            self._waiting.append(rows)
+            return
+        parts.reverse()
+        earlier = parts[0]
+        before = int(np.searchsorted(earlier.time_stamps, least, "right"))
+        if earlier is not rows and before:
+            self._waiting.append(earlier.taken(before))
+        self._waiting.append(self._merged(parts))
+
+    def _refuse(self, rows: UsableRows, is_late: NDArray[np.bool_]) -> None:
+        """Count rows that come too late, and write them."""
+        places = np.flatnonzero(is_late).tolist()
+        self.refused += len(places)
+        if self._late is None:
+            return
+        block = rows.block
+        if block.text_of is None:
+            cells = rows.batch.take(pa.array(places)).to_pylist()
+            texts = [json.dumps(row, default=str, ensure_ascii=False).encode() for row in cells]
+        else:
+            texts = [block.text_of(rows.place(place)).strip(b"\r\n") for place in places]
+            if block.header and block.header != self._header:
+                self._header = block.header
+                texts.insert(0, block.header.strip(b"\r\n"))
+        self._late(b"".join(text + b"\n" for text in texts))
+
+    def _merged(self, parts: list[UsableRows]) -> UsableRows:
+        """Sort rows by time.
+
+        Raises:
+            MtlmonError: columns change their types.
+        """
+        stamps = np.concatenate([one.time_stamps for one in parts])
+        order = np.argsort(stamps, kind="stable")
+        words = np.concatenate(
+            [one.letters.words(len(one.time_stamps), self._atom_count) for one in parts]
+        )
+        tables = [pa.Table.from_batches([self._placed(one)]) for one in parts]
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise MtlmonError(
+                "columns change their types, but rows that wait need one type for each: "
+                f"{' '.join(str(error).split())}"
+            ) from None
+        (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
+        rows = UsableRows(SortedBlock(batch, parts[0].block.path, 1, None), stamps[order])
+        rows.letters = Letters(words[order], {})
+        return rows
+
+    def _placed(self, rows: UsableRows) -> pa.RecordBatch:
+        """Return the columns of rows that are needed, and where the rows come from."""
+        if isinstance(rows.block, SortedBlock):
+            return rows.batch
+        batch = with_places(rows)
+        if self._columns is not None:
+            batch = batch.select([*self._columns, *PLACE_COLUMNS])
+        for place, field in enumerate(batch.schema):
+            if pa.types.is_dictionary(field.type):
+                # The dictionaries of others differ.
+                decoded = batch.column(place).dictionary_decode()
+                batch = batch.set_column(place, field.name, decoded)
+        return batch
+
+    # ---- rows that go ----------------------------------------------------------------------
+
+    def _released(self, frontier: int | None) -> Iterator[UsableRows]:
+        """Yield the rows up to a time, or all rows."""
+        while self._waiting:
+            rows = self._waiting[0]
+            count = len(rows.time_stamps)
+            if frontier is not None and rows.time_stamps[-1] > frontier:
+                count = int(np.searchsorted(rows.time_stamps, frontier, "right"))
+            if self._most_rows is not None:
+                count = min(count, self._most_rows)
+            if not count:
+                return
+            if count < len(rows.time_stamps):
+                rows = rows.taken(count)
+            else:
+                self._waiting.popleft()
+            if self._is_tail != rows.block.is_tail:
+                rows.block = rows.block._replace(is_tail=self._is_tail)
+            self.clock = int(rows.time_stamps[-1])
+            yield rows
+            if rows.error is not None:
+                raise rows.error
