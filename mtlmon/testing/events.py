@@ -159,13 +159,19 @@ def numbered_events(
         at_once = EVENTS_AT_ONCE if isinstance(trace, Sequence) else 1
         events = read_valued_pairs(trace, conditions, keys, seen, times)
         if conditions is None:
-            return ((number, (stamp, letter)) for stamp, letter, _, number in events)
+            return _without_values(events)
         return conditions.events(events, at_once=at_once)
     found = events_of(trace, names, time=time, unit=unit, seen=seen, times=times)
     if conditions is None:
         return ((0, event) for event in found)
     valued = ((stamp, frozenset(letter), _NO_VALUES, 0) for stamp, letter in found)
     return conditions.events(valued, at_once=EVENTS_AT_ONCE)
+
+
+def _without_values(events: Iterator[ValuedEvent]) -> Iterator[NumberedPair]:
+    __tracebackhide__ = True
+    for stamp, letter, _, number in events:
+        yield number, (stamp, letter)
 
 
 def read_valued_pairs(

@@ -46,6 +46,7 @@ class Keys:
         Raises:
             EventTypeError: a value cannot be compared by a hash.
         """
+        __tracebackhide__ = True
         try:
             known = self._numbers.setdefault(values, len(self._keys))
         except TypeError:
@@ -69,18 +70,33 @@ class Keys:
         Raises:
             EventTypeError: a value is missing.
         """
+        __tracebackhide__ = True
         if not isinstance(event, Mapping):
             values = ", ".join(f"{name!r}: ..." for name in self.names)
             raise EventTypeError(
                 f"{event!r} has no key: write what holds and the key as a dictionary, as in "
-                f"{{'start': True, {values}}}"
+                f"{{'start': True, {values}}}; events of log_events have the fields that fields= "
+                "names"
             )
-        for name in self.names:
-            if event.get(name) is None:
-                guess = did_you_mean(name, [str(one) for one in event]) or "."
-                raise EventTypeError(f"the event has no {name!r}, which is the key{guess}")
+        self.require(event, "the event has no")
         rest = {name: value for name, value in event.items() if name not in self._dropped}
         return self.number(tuple(event[name] for name in self.names)), rest
+
+    def require(self, event: Mapping[Any, object], problem: str) -> None:
+        """Require that an event has a key.
+
+        Args:
+            event: the values of the event.
+            problem: the beginning of the message if a value is missing.
+
+        Raises:
+            EventTypeError: a value is missing.
+        """
+        __tracebackhide__ = True
+        for name in self.names:
+            if event.get(name) is None:
+                guess = did_you_mean(name, [str(one) for one in event])
+                raise EventTypeError(f"{problem} {name!r}, which is the key{guess}")
 
     def of_table(self, table: Any) -> list[int]:
         """Return the numbers of the keys of a table's rows.

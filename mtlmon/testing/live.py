@@ -9,7 +9,7 @@ from operator import index
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
-from mtlmon.errors import EventTypeError, MtlmonError, TimeStampError, ViolationError
+from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from mtlmon.testing.clocks import Clock
-    from mtlmon.testing.logs import LogRule
+    from mtlmon.testing.logs import Listening, LogRule
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
     from mtlmon.testing.recordings import AnyRecording, Found
     from mtlmon.testing.seen import Unknown
@@ -142,7 +142,7 @@ class LiveMonitor:
         self._violated: tuple[AnyRecording, tuple[int, int]] | None = None
         self._failure: Exception | None = None
         self._is_forgiven = False
-        self._on_close: list[Callable[[], None]] = []
+        self._listening: list[Listening] = []
         # Re-entrant, as a signal handler can bring an event in the middle of another one.
         self._door = RLock()
         # The largest time-stamp that was queued, and the last one that was monitored.
@@ -196,7 +196,8 @@ class LiveMonitor:
             MtlmonError: the monitor has no clock, or is closed.
         """
         __tracebackhide__ = True
-        self._put_event(dict.fromkeys(atoms, True) | values if values else atoms)
+        has_values = values or self._recordings.keys is not None
+        self._put_event(dict.fromkeys(atoms, True) | values if has_values else atoms)
         self._after_call()
 
     def notify(
@@ -215,12 +216,14 @@ class LiveMonitor:
         """
         if self._is_closed:
             return
+        wanted, keys = self._wanted, self._recordings.keys
         try:
-            wanted = self._wanted
+            if keys is not None:
+                keys.require(fields, f"{source or 'the event'} has no")
             values = {name: fields[name] for name in wanted if name in fields}
             self._put_event(dict.fromkeys(atoms, True) | values if wanted else atoms)
-        except (EventTypeError, TimeStampError) as error:
-            self.fail(type(error)(f"{source}: {error}") if source else error)
+        except MtlmonError as error:
+            self.fail(error)
         self._drain(wait=False)
 
     @property
@@ -270,12 +273,12 @@ class LiveMonitor:
             MtlmonError: the monitor has no clock.
         """
         __tracebackhide__ = True
-        from mtlmon.testing.logs import listening
+        from mtlmon.testing.logs import Listening
 
         self._require_clock()
         for rule in rules:
             self._seen.know(rule.can_give)
-        self._on_close.append(listening(self, rules, logger, level))
+        self._listening.append(Listening(self, rules, logger, level))
 
     # ---- verdicts ----------------------------------------------------------------------------
 
@@ -513,9 +516,8 @@ class LiveMonitor:
         return False
 
     def _shut(self) -> None:
-        for undo in reversed(self._on_close):
-            undo()
-        self._on_close.clear()
+        for one in reversed(self._listening):
+            one.stop()
         with self._door:
             self._is_closed = True
         self._drain(wait=True)
@@ -533,6 +535,9 @@ class LiveMonitor:
             left.finish(self._end_time)
             has_failed = has_failed or left.is_failure
         self._seen.finish(recordings.event_count, has_failed=has_failed, place=place)
+        if not has_failed:
+            for one in self._listening:
+                self._seen.note_dropped(one.dropped(), place)
         if still_open:
             self._failure = report.undecided(still_open)
         elif left is not None:

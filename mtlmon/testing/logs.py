@@ -6,18 +6,19 @@ import logging
 import re
 from operator import index
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from mtlmon.errors import MtlmonError
+from mtlmon.support.atom_names import listed
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing.times import TimeReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.testing.live import LiveMonitor
 
-__all__ = ["LogHandler", "LogRule", "listening", "log_events"]
+__all__ = ["Listening", "LogHandler", "LogRule", "log_events"]
 
 
 class LogRule:
@@ -138,11 +139,13 @@ class LogHandler(logging.Handler):
         super().__init__(level)
         self.monitor = monitor
         self.rules = tuple(rules)
+        # the rules that have had a record
+        self.matched: set[LogRule] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Turn the record into an event."""
         try:
-            atoms, fields = read_record(record, self.rules)
+            atoms, fields = read_record(record, self.rules, self.matched)
         except Exception as error:
             self.monitor.fail(error)
             return
@@ -151,11 +154,12 @@ class LogHandler(logging.Handler):
 
 
 def read_record(
-    record: logging.LogRecord, rules: Iterable[LogRule]
+    record: logging.LogRecord, rules: Iterable[LogRule], matched: set[LogRule] | None = None
 ) -> tuple[frozenset[str], dict[str, object]]:
     """Return the atoms that the record makes true, none if no rule matches, and its fields.
 
-    The named groups of the rules that match are among the fields.
+    The named groups of the rules that match are among the fields. These rules are added to
+    `matched`.
     """
     fields = dict(record.__dict__)
     atoms = []
@@ -164,15 +168,28 @@ def read_record(
         if found is not None:
             atoms.append(found[0])
             fields |= found[1]
+            if matched is not None:
+                matched.add(rule)
     return frozenset(atoms), fields
 
 
+@overload
+def log_events(
+    records: Iterable[logging.LogRecord], *rules: LogRule, unit: str = "ms"
+) -> list[tuple[int, frozenset[str]]]: ...
+@overload
+def log_events(
+    records: Iterable[logging.LogRecord],
+    *rules: LogRule,
+    unit: str = "ms",
+    fields: str | Sequence[str],
+) -> list[tuple[int, dict[str, object]]]: ...
 def log_events(
     records: Iterable[logging.LogRecord],
     *rules: LogRule,
     unit: str = "ms",
     fields: str | Sequence[str] = (),
-) -> list[tuple[int, frozenset[str] | dict[str, object]]]:
+) -> list[tuple[int, frozenset[str]]] | list[tuple[int, dict[str, object]]]:
     """Turn log records, such as pytest's `caplog.records`, into a trace for `assert_holds`.
 
     Args:
@@ -193,38 +210,79 @@ def log_events(
         raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
     names = (fields,) if isinstance(fields, str) else tuple(fields)
     times = TimeReader(unit)
-    events: list[tuple[int, frozenset[str] | dict[str, object]]] = []
+    found = []
     for record in records:
         atoms, values = read_record(record, rules)
         if atoms:
-            event: frozenset[str] | dict[str, object] = atoms
-            if names:
-                wanted = {name: values[name] for name in names if name in values}
-                event = dict.fromkeys(sorted(atoms), True) | wanted
-            events.append((index(times.read(record.created)), event))
-    return sorted(events, key=lambda event: event[0])
+            found.append((index(times.read(record.created)), atoms, values))
+    found.sort(key=lambda event: event[0])
+    if not names:
+        return [(time_stamp, atoms) for time_stamp, atoms, _ in found]
+    return [
+        (
+            time_stamp,
+            dict.fromkeys(sorted(atoms), True)
+            | {name: values[name] for name in names if name in values},
+        )
+        for time_stamp, atoms, values in found
+    ]
 
 
-def listening(
-    monitor: LiveMonitor,
-    rules: Sequence[LogRule],
-    logger: logging.Logger | str | None,
-    level: int | str | None,
-) -> Callable[[], None]:
-    """Attach a handler to a logger; return a function that removes it again."""
-    target = logger if isinstance(logger, logging.Logger) else logging.getLogger(logger)
-    handler = LogHandler(monitor, rules)
-    level_before = target.level
-    if level is not None:
-        target.setLevel(read_level(level))
-    target.addHandler(handler)
+class Listening:
+    """A handler that is attached to a logger.
 
-    def undo() -> None:
-        target.removeHandler(handler)
+    Args:
+        monitor: the monitor that gets the events.
+        rules: the rules that map records to atoms.
+        logger: the logger, or its name; None for the root logger.
+        level: the level that the logger is set to in the meantime, or None.
+    """
+
+    def __init__(
+        self,
+        monitor: LiveMonitor,
+        rules: Sequence[LogRule],
+        logger: logging.Logger | str | None,
+        level: int | str | None,
+    ) -> None:
+        if not isinstance(logger, logging.Logger):
+            logger = logging.getLogger(logger)
+        self._target = logger
+        self._handler = LogHandler(monitor, rules)
+        self._level_before = self._target.level
+        self._has_level = level is not None
         if level is not None:
-            target.setLevel(level_before)
+            self._target.setLevel(read_level(level))
+        self._least = self._target.getEffectiveLevel()
+        self._target.addHandler(self._handler)
 
-    return undo
+    def stop(self) -> None:
+        """Remove the handler, and set the level that the logger had before."""
+        self._target.removeHandler(self._handler)
+        if self._has_level:
+            self._target.setLevel(self._level_before)
+
+    def dropped(self) -> str:
+        """Say which rules had no record, perhaps because the logger drops records of low levels.
+
+        A program need not log everything that rules look for, so nothing is said if the level has
+        been chosen, or if the logger makes records of level INFO.
+        """
+        least = self._least
+        if self._has_level or least <= logging.INFO:
+            return ""
+        atoms = [
+            rule.atom
+            for rule in self._handler.rules
+            if rule.level < least and rule not in self._handler.matched
+        ]
+        if not atoms:
+            return ""
+        return (
+            f"no log record matched the rule for {listed(atoms)}, but the logger "
+            f"{self._target.name!r} only makes records from {logging.getLevelName(least)} on: pass "
+            "level='INFO' to listen, or the lowest level that the program needs"
+        )
 
 
 def read_level(level: int | str) -> int:

@@ -144,6 +144,15 @@ class SeenNames:
             place=place,
         )
 
+    def note_dropped(self, message: str, place: tuple[str, int] | None) -> None:
+        """Report that records of a log are not made, which could have had atoms; "" if they are.
+
+        The arguments and errors are those of `finish`.
+        """
+        __tracebackhide__ = True
+        if message:
+            self._say(message, is_error=self._unknown == "error", place=place)
+
     def names(self) -> list[str]:
         """Return the names seen, in order of first occurrence."""
         if self.more is not None:

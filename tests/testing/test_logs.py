@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from mtlmon import MtlmonError
-from mtlmon.errors import ViolationError
+from mtlmon.errors import TraceError, UnknownAtomWarning, ViolationError
 from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, log_events
+from mtlmon.testing.seen import Unknown
 
 
 @pytest.fixture
@@ -166,3 +167,28 @@ def test_units_of_recorded_logs(unit: str, expected: list[int]) -> None:
 def test_unknown_units_of_recorded_logs() -> None:
     with pytest.raises(MtlmonError, match="the unit is one of"):
         log_events([], LogRule("a"), unit="fortnight")
+
+
+def test_a_logger_that_drops_records() -> None:
+    rules = LogRule("start", message="starts"), LogRule("late", level="ERROR")
+    logger = logging.getLogger("shop.quiet")
+
+    def listen(unknown: Unknown = None, level: str | None = None) -> None:
+        with LiveMonitor("start IMPLIES TRUE", clock="monotonic", unknown=unknown) as monitor:
+            monitor.listen(*rules, logger=logger, level=level)
+            logger.info("job starts")
+
+    words = "no log record matched the rule for 'start', but the logger 'shop.quiet' only makes"
+    with pytest.warns(UnknownAtomWarning, match=words) as warned:
+        listen()
+    assert warned[0].filename == __file__
+    with pytest.raises(TraceError, match="from WARNING on: pass level='INFO'"):
+        listen("error")
+    listen("ignore")
+    listen(level="INFO")
+    listen(level="ERROR")
+    logger.setLevel("INFO")
+    try:
+        listen()
+    finally:
+        logger.setLevel("NOTSET")
