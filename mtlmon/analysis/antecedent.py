@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from mtlmon.errors import MtlmonError
 from mtlmon.syntax.operators import ALWAYS, FORALL, HISTORICALLY, IMPLIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Antecedent", "antecedent_of"]
+__all__ = ["Antecedent", "antecedent_of", "is_vacuity_wanted", "vacuous_text"]
+
+Vacuous = Literal["ignore", "warn", "error"]
+"""What to do about a policy that was never triggered."""
 
 _AROUND = (ALWAYS, HISTORICALLY, FORALL)
 
@@ -45,3 +49,39 @@ def antecedent_of(formula: Formula) -> Antecedent | None:
     if formula.operator is not IMPLIES:
         return None
     return Antecedent(formula.operands[0], is_own=around <= {FORALL.name})
+
+
+def vacuous_text(policy: str, left: Formula, events: int) -> str:
+    """Say that a policy was never triggered.
+
+    Args:
+        policy: the policy, as a formula or by name.
+        left: its left side.
+        events: the number of its time-points.
+    """
+    return (
+        f"{policy} was never triggered: {left} holds at none of the {events:,} time-points, so "
+        "nothing was checked"
+    )
+
+
+def is_vacuity_wanted(vacuous: Vacuous, *, has_variables: bool) -> bool:
+    """Whether to find out if policies were triggered.
+
+    Args:
+        vacuous: what to do if they were not.
+        has_variables: whether a policy has variables.
+
+    Raises:
+        MtlmonError: `vacuous` is unknown, or a policy has variables.
+    """
+    __tracebackhide__ = True
+    if vacuous not in ("ignore", "warn", "error"):
+        raise MtlmonError(f"vacuous is one of 'ignore', 'warn', 'error', not {vacuous!r}")
+    if vacuous == "ignore":
+        return False
+    if has_variables:
+        raise MtlmonError(
+            f"vacuous={vacuous!r} does not work yet for policies with variables: leave it out"
+        )
+    return True

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import pyarrow as pa
 
+from mtlmon.analysis.antecedent import antecedent_of, is_vacuity_wanted, vacuous_text
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.checking.shown import Messages, shown_names
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
 from mtlmon.policy import Policy, PolicyFile, parse_policies
 from mtlmon.support.extras import load_extra
 from mtlmon.support.html_tables import html_table
+from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.checking import PolicyCounts
     from mtlmon.explanation.trace import EndTime
     from mtlmon.policy.predicates.time_points import When
@@ -48,9 +52,16 @@ class TableCheck:
     log_check: LogCheck
     events: TableEvents
 
-    def __init__(self, check: LogCheck, events: TableEvents, end_time: EndTime) -> None:
+    def __init__(
+        self,
+        check: LogCheck,
+        events: TableEvents,
+        end_time: EndTime,
+        vacuous: Vacuous = "ignore",
+    ) -> None:
         self.log_check = check
         self.events = events
+        self._vacuous = vacuous
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, events.key_tables)
         rows = check.row_tracker
@@ -177,6 +188,22 @@ class TableCheck:
             # the verdicts that were decided by the events before the error
             yield from self._verdicts.batches(self.log_check.verdicts)
             raise
+        self._tell_of_triggers()
+
+    def _tell_of_triggers(self) -> None:
+        """Warn of policies that were never triggered, or raise an error."""
+        check = self.log_check
+        for policy, triggered, counts in zip(
+            check.policies, check.triggered, check.counts, strict=True
+        ):
+            antecedent = antecedent_of(policy.formula)
+            if triggered is None or triggered.times or antecedent is None:
+                continue
+            name = f"policy {policy.name}" if policy.name else str(policy.formula)
+            message = vacuous_text(name, antecedent.formula, counts.events)
+            if self._vacuous == "error":
+                raise VacuousError(message, formula=policy.formula)
+            warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
 
 
 def check_tables(
@@ -192,6 +219,7 @@ def check_tables(
     max_memory: SupportsIndex | str | None = None,
     time_points: Literal["row", "stamp"] = "row",
     rows: bool = False,
+    vacuous: Vacuous = "ignore",
     **options: Any,
 ) -> TableCheck:
     """Check policies on tables in one pass.
@@ -221,6 +249,9 @@ def check_tables(
             time-point comes from, and the number of its row there, from 1, without a header. For
             tables and data frames, `file` is null, and `row` is the index of the row, from 0. Both
             are null for ticks. Not for policies with variables.
+        vacuous: what to do at the end if a policy is an implication whose left side has held
+            nowhere, so that the tables say nothing about it: "warn" (`VacuousWarning`), "error"
+            (`VacuousError`, after all verdicts) or "ignore". Not for policies with variables.
         options: the options of `open_tables`, except for `predicates`, `policies` and those of
             partitions; they take precedence over what the policy file says. `key` is the key of the
             policies that name none themselves.
@@ -229,8 +260,8 @@ def check_tables(
         MtlmonError: the arguments are contradictory or unknown, or a formula is not valid.
         OSError: a file cannot be opened.
 
-    Iterating raises the errors of iterating over `open_tables`, LimitError and MemoryLimitError;
-    the verdicts of the rows before the error come first.
+    Iterating raises the errors of iterating over `open_tables`, LimitError, MemoryLimitError and
+    VacuousError; the verdicts of the rows before the error come first.
 
     >>> import pyarrow as pa
     >>> users, names = ["ann", "bob", "ann"], ["in", "in", "out"]
@@ -258,6 +289,12 @@ def check_tables(
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
     having = [one.is_first_order for one in file.policies]
+    counts_triggered = is_vacuity_wanted(vacuous, has_variables=any(having))
+    if counts_triggered and verdicts == "first":
+        raise MtlmonError(
+            f"vacuous={vacuous!r} needs all rows, but verdicts='first' stops at a violation: leave "
+            "one of them out"
+        )
     if rows and any(having):
         raise MtlmonError("rows=True does not work yet for policies with variables: leave it out")
     if any(having) and not all(having):
@@ -304,6 +341,7 @@ def check_tables(
         advance_every=advance_every,
         max_memory=max_memory,
         rows=rows,
+        counts_triggered=counts_triggered,
     )
     shown = shown_messages(check, file, verdicts)
     options.setdefault("memory", check.memory)
@@ -320,7 +358,7 @@ def check_tables(
         events.only_due_ticks()
     if rows:
         events.track_rows()
-    return TableCheck(check, events, end_time)
+    return TableCheck(check, events, end_time, vacuous)
 
 
 def log_check_of(

@@ -18,6 +18,7 @@ from mtlmon.verdicts.native import Resolution
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.errors import ViolationError
     from mtlmon.relational import Answer
     from mtlmon.syntax.formula import Formula
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mtlmon.testing.recordings import AnyRecording
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Asserted
-    from mtlmon.testing.vacuity import Vacuous
 
     _Found = tuple[AnyRecording, Verdict | Answer]
 

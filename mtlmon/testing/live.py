@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.logs import Listening, LogRule
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Asserted
     from mtlmon.testing.times import TimeStamp
-    from mtlmon.testing.vacuity import Vacuous
 
 __all__ = ["LiveMonitor"]
 
@@ -537,7 +537,7 @@ class LiveMonitor:
         self._seen.finish(recordings.event_count, has_failed=has_failed, place=place)
         if not has_failed:
             for one in self._listening:
-                self._seen.note_dropped(one.dropped(), place)
+                self._seen.note_dropped(one.dropped(self._seen.atoms), place)
         if still_open:
             self._failure = report.undecided(still_open)
         elif left is not None:

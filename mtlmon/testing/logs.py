@@ -262,24 +262,28 @@ class Listening:
         if self._has_level:
             self._target.setLevel(self._level_before)
 
-    def dropped(self) -> str:
-        """Say which rules had no record, perhaps because the logger drops records of low levels.
+    def dropped(self, atoms: Sequence[str]) -> str:
+        """Say that no record has had an atom, perhaps because the logger drops low levels.
 
-        A program need not log everything that rules look for, so nothing is said if the level has
-        been chosen, or if the logger makes records of level INFO.
+        A program need not log everything that rules look for, so nothing is said if there was any
+        such record, if a level has been chosen, or if the logger makes records of level INFO.
+
+        Args:
+            atoms: the atoms of the formula.
         """
         least = self._least
         if self._has_level or least <= logging.INFO:
             return ""
-        atoms = [
-            rule.atom
-            for rule in self._handler.rules
-            if rule.level < least and rule not in self._handler.matched
+        wanted = [
+            rule for rule in self._handler.rules if any(rule.can_give(name) for name in atoms)
         ]
-        if not atoms:
+        if not wanted or any(rule.level >= least for rule in wanted):
             return ""
+        if not self._handler.matched.isdisjoint(wanted):
+            return ""
+        names = listed([rule.atom for rule in wanted])
         return (
-            f"no log record matched the rule for {listed(atoms)}, but the logger "
+            f"no log record matched the rule for {names}, but the logger "
             f"{self._target.name!r} only makes records from {logging.getLevelName(least)} on: pass "
             "level='INFO' to listen, or the lowest level that the program needs"
         )

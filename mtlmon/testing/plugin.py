@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from types import FrameType
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.recording import AtEnd, EndTime, Mode
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Asserted
-    from mtlmon.testing.vacuity import Vacuous
 
 __all__ = ["MonitorFactory", "monitors_of"]
 

@@ -7,8 +7,6 @@ correct, as `error` in a trace without errors, so this is only a warning.
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon.errors import MtlmonError, TraceError, UnknownAtomWarning
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import did_you_mean
+from mtlmon.support.stack_levels import levels_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +28,6 @@ Unknown = Literal["warn", "error", "ignore"] | None
 _CHOICES = (None, "warn", "error", "ignore")
 # How many names are remembered, as a trace can have a new one in every event.
 _MOST_NAMES = 1000
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class SeenNames:
@@ -178,13 +176,3 @@ def _guess(absent: Sequence[str], known: Sequence[str]) -> str:
         if guess := did_you_mean(name, known):
             return guess if len(absent) == 1 else f"{guess[:-1]} for {name!r}?"
     return "."
-
-
-def levels_inside() -> int:
-    """The `stacklevel` with which the caller warns about the line that called the package."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-        level += 1
-    return level

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mtlmon._core import Monitor
-from mtlmon.analysis.antecedent import antecedent_of
-from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
+from mtlmon.analysis.antecedent import antecedent_of, is_vacuity_wanted, vacuous_text
+from mtlmon.errors import VacuousError, VacuousWarning
+from mtlmon.support.stack_levels import levels_inside
 from mtlmon.testing.report import misspelt
-from mtlmon.testing.seen import levels_inside
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.recording import EndTime
     from mtlmon.testing.recordings import Recordings
 
-    Vacuous = Literal["ignore", "warn", "error"]
-
-__all__ = ["LeftSide", "Vacuous", "left_side"]
+__all__ = ["LeftSide", "left_side"]
 
 
 class LeftSide:
@@ -78,10 +77,7 @@ class LeftSide:
             return None
         recordings = self.recordings
         formula = recordings.subject.formula
-        message = (
-            f"{formula} was never triggered: {self.formula} holds at none of the "
-            f"{recordings.event_count:,} time-points, so nothing was checked"
-        )
+        message = vacuous_text(str(formula), self.formula, recordings.event_count)
         if self.is_error:
             text = "\n\n".join([message, *misspelt(recordings.first)])
             return VacuousError(text, formula=formula)
@@ -99,14 +95,8 @@ def left_side(recordings: Recordings, vacuous: Vacuous) -> LeftSide | None:
         MtlmonError: `vacuous` is unknown, or the formula is a policy with variables.
     """
     __tracebackhide__ = True
-    if vacuous not in ("ignore", "warn", "error"):
-        raise MtlmonError(f"vacuous is one of 'ignore', 'warn', 'error', not {vacuous!r}")
-    if vacuous == "ignore":
+    if not is_vacuity_wanted(vacuous, has_variables=recordings.subject.has_variables):
         return None
-    if recordings.subject.has_variables:
-        raise MtlmonError(
-            f"vacuous={vacuous!r} does not work yet for policies with variables: leave it out"
-        )
     antecedent = antecedent_of(recordings.subject.formula)
     if antecedent is None:
         return None

@@ -170,13 +170,15 @@ def test_unknown_units_of_recorded_logs() -> None:
 
 
 def test_a_logger_that_drops_records() -> None:
-    rules = LogRule("start", message="starts"), LogRule("late", level="ERROR")
+    rules = LogRule("start", message="starts"), LogRule("other", level="ERROR")
     logger = logging.getLogger("shop.quiet")
+    formula = "start IMPLIES ONCE (start OR late)"
 
     def listen(unknown: Unknown = None, level: str | None = None) -> None:
-        with LiveMonitor("start IMPLIES TRUE", clock="monotonic", unknown=unknown) as monitor:
+        with LiveMonitor(formula, clock="monotonic", unknown=unknown) as monitor:
             monitor.listen(*rules, logger=logger, level=level)
             logger.info("job starts")
+            monitor.event("late")
 
     words = "no log record matched the rule for 'start', but the logger 'shop.quiet' only makes"
     with pytest.warns(UnknownAtomWarning, match=words) as warned:
