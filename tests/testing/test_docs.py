@@ -30,6 +30,12 @@ def test_the_files_in_the_page(pytester: pytest.Pytester) -> None:
     }
     for title, text in files.items():
         (pytester.path / title).write_text(text, encoding="utf-8")
+    # Hypothesis reads the package at its first draw, which takes too long on a busy machine.
+    pytester.makeconftest(
+        "from hypothesis import HealthCheck, settings\n"
+        "settings.register_profile('busy', suppress_health_check=[HealthCheck.too_slow])\n"
+        "settings.load_profile('busy')\n"
+    )
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *tests)
     # of a file with several tests, one fails
     parametrized = {title: 2 for title in tests if "parametrize(" in files[title]}
