@@ -149,26 +149,38 @@ class Outcome(NamedTuple):
         violations: for each policy, how often it is violated.
         undecided: how many verdicts are still open.
         matches: how often a `find` has found something; None if there is none.
+        first: the time-stamp and the row of the earliest violation, and this with its file; None if
+            it is not known.
     """
 
     violations: list[int]
     undecided: int
     matches: int | None = None
+    first: tuple[int, int, str] | None = None
 
     def joined(self, other: Outcome) -> Outcome:
         """Return the outcome for the policies of both."""
         matches = [one.matches for one in (self, other) if one.matches is not None]
+        firsts = [one.first for one in (self, other) if sum(one.violations)]
         return Outcome(
             self.violations + other.violations,
             self.undecided + other.undecided,
             sum(matches) if matches else None,
+            # if one of them is not known, neither is the earlier one
+            None if not firsts or None in firsts else min(one for one in firsts if one),
         )
 
 
 def outcome_of(check: LogCheck) -> Outcome:
     """Return the outcome for policies without variables."""
     counts = check.counts
-    return Outcome([one.false for one in counts], sum(one.undecided for one in counts))
+    tracker = check.row_tracker
+    found = None if tracker is None else tracker.first_violation
+    return Outcome(
+        [one.false for one in counts],
+        sum(one.undecided for one in counts),
+        first=None if found is None else (found[0], found[2], f"{found[1]}:{found[2]}"),
+    )
 
 
 def show_outcome(outcome: Outcome, event_count: int, options: Options) -> None:
@@ -186,6 +198,8 @@ def show_outcome(outcome: Outcome, event_count: int, options: Options) -> None:
     if total:
         whose = "" if len(counts) == 1 else f" of {violated:,} of {len(counts):,} policies"
         text = style(f"{style.violated} {plural(total, 'violation')}{whose} {events}", RED)
+        if outcome.first is not None and total > 1:
+            text += f", first at {escaped(outcome.first[2])}"
     elif counts:
         text = style(f"{style.holds} no violation {events}", GREEN)
     else:

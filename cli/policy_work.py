@@ -13,6 +13,7 @@ from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.errors import SnapshotError
+from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     import os
@@ -321,7 +322,13 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""
-        return policies_summary(self.check, self.source, seconds, self.assumptions)
+        text = policies_summary(self.check, self.source, seconds, self.assumptions)
+        tracker = self.check.row_tracker
+        first = None if tracker is None else tracker.first_violation
+        # the outcome for a person says so, too
+        if first is None or self.options.for_people:
+            return text
+        return f"{text}\n\nfirst violation at {visible(first[1] or '')}:{first[2]}"
 
     # ---- checkpoints -----------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from mtlmon.relational.running import HOLDS
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.arguments import Options
     from mtlmon.relational import Analysis
@@ -48,6 +50,8 @@ class PeopleAnswers:
         self.style = Style(options)
         self.whats = [one.policy.text or str(one.policy.written) for one in analysis.policies]
         self.counts = [0] * len(plan.named_policies)
+        # the time-point and time-stamp of the earliest violation, and its file and row
+        self.first: tuple[int, int, tuple[str | None, int] | None] | None = None
 
     def put(self, answers: AnswerBlock) -> None:
         """Write answers, and forget them."""
@@ -62,10 +66,23 @@ class PeopleAnswers:
                 name if place is None else f"{place[0]}:{place[1]}  {name}"
                 for name, place in zip(names, places, strict=True)
             ]
+            self.note_first(found, places)
         text = "".join(
             self.line(name, answer[0], answer[5]) for name, answer in zip(names, found, strict=True)
         )
         self.writer.write(memoryview(text.encode("utf-8", "backslashreplace")))
+
+    def note_first(
+        self,
+        found: Sequence[tuple[int, int, int, int, int, tuple[int, ...]]],
+        places: Sequence[tuple[str | None, int] | None],
+    ) -> None:
+        """Remember the earliest violation among answers, whose rows are given."""
+        for (policy, _, time_stamp, _, point, _), place in zip(found, places, strict=True):
+            if self.plan.named_policies[policy].is_find:
+                continue
+            if self.first is None or point < self.first[0]:
+                self.first = point, time_stamp, place
 
     def line(self, place: str, number: int, cells: tuple[int, ...]) -> str:
         """Return the line of an answer at a place: its row, if that is known, and its time."""
@@ -87,9 +104,14 @@ class PeopleAnswers:
     def outcome(self, run: RelationalRun) -> Outcome:
         """Return what came out of a run that has ended."""
         kinds = [one.is_find for one in self.plan.named_policies]
+        first = None
+        place = None if self.first is None else self.first[2]
+        if self.first is not None and place is not None:
+            first = self.first[1], place[1], f"{place[0]}:{place[1]}"
         pairs = list(zip(kinds, self.counts, strict=True))
         return Outcome(
             [count for is_find, count in pairs if not is_find],
             sum(run.point_count - one for one in run.answered_points),
             sum(count for is_find, count in pairs if is_find) if any(kinds) else None,
+            first,
         )

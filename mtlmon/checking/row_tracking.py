@@ -73,6 +73,8 @@ class RowTracker:
 
     Attributes:
         files: the names of the files so far; None for an object, such as a data frame.
+        first_violation: the time-stamp of the earliest violation that was taken out so far, with
+            its file and row; None if there is none, or it is no row.
     """
 
     def __init__(
@@ -91,6 +93,15 @@ class RowTracker:
         self._first: tuple[int, int, int, int] | None = None
         self._first_row: tuple[int, int] | None = None
         self._is_known = False
+        # the time-stamp of the earliest violation taken out, with the number of its file, and row
+        self._earliest: tuple[int, int, int] | None = None
+
+    @property
+    def first_violation(self) -> tuple[int, str | None, int] | None:
+        if self._earliest is None or self._earliest[2] < 0:
+            return None
+        time_stamp, file, row = self._earliest
+        return time_stamp, self.files[file], row
 
     @property
     def held_bytes(self) -> int:
@@ -157,7 +168,9 @@ class RowTracker:
         """Leave only the wanted verdicts in `verdicts`, and return their rows."""
         if self._verdicts != "first":
             files, rows = self._places.take(verdicts, self._verdicts)
-            return FoundRows(np.frombuffer(files, np.uint32), np.frombuffer(rows, np.int64))
+            found = FoundRows(np.frombuffer(files, np.uint32), np.frombuffer(rows, np.int64))
+            self._note_earliest(verdicts, found)
+            return found
         self._places.take(verdicts, "none")
         if not self._is_known:
             return FoundRows(np.empty(0, np.uint32), np.empty(0, np.int64))
@@ -166,7 +179,19 @@ class RowTracker:
         policy, stream, time_stamp, offset = self._first
         verdicts.add_false(time_stamp, offset, stream, policy)
         file, row = self._first_row or (2**32 - 1, -1)
+        self._earliest = time_stamp, file, row
         return FoundRows(np.array([file], np.uint32), np.array([row], np.int64))
+
+    def _note_earliest(self, verdicts: VerdictRows, found: FoundRows) -> None:
+        """Remember the earliest violation; at one time, that of the first row."""
+        violated = np.flatnonzero(np.frombuffer(verdicts.violations(), np.uint8))
+        if not len(violated):
+            return
+        stamps = np.frombuffer(verdicts.time_stamps(), np.uint64)[violated]
+        files, rows = found.files[violated], found.rows[violated]
+        first = np.lexsort((rows, files, stamps))[0]
+        one = int(stamps[first]), int(files[first]), int(rows[first])
+        self._earliest = one if self._earliest is None else min(self._earliest, one)
 
     def keep(self, partition: int, numbers: bytes) -> None:
         """Give the traces of a partition new numbers, as `KeyTable.keep` does."""
@@ -174,7 +199,8 @@ class RowTracker:
 
     def snapshot(self) -> bytes:
         """Return the remembered rows as bytes for `restore`."""
-        head = json.dumps([self.files, self._first, self._first_row]).encode()
+        known = [self.files, self._first, self._first_row, self._earliest]
+        head = json.dumps(known).encode()
         body = np.sort(np.frombuffer(self._places.snapshot(), _PLACE)).tobytes()
         sizes = b"".join(len(part).to_bytes(_SIZE_BYTES, "little") for part in (head, body))
         return sizes + head + body
@@ -191,7 +217,7 @@ class RowTracker:
         if end > len(snapshot):
             raise damaged()
         try:
-            files, first, row = json.loads(snapshot[start:middle])
+            files, first, row, earliest = json.loads(snapshot[start:middle])
             self._places.restore(snapshot[middle:end], len(self._partition_of), len(files))
         except ValueError:
             raise damaged() from None
@@ -199,4 +225,5 @@ class RowTracker:
             self._number_of(name)
         self._first = None if first is None else tuple(first)
         self._first_row = None if row is None else tuple(row)
+        self._earliest = None if earliest is None else tuple(earliest)
         return end

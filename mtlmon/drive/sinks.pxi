@@ -101,6 +101,15 @@ cdef class VerdictRows(Sink):
             values[k] = self.records[k].time_stamp
         return text
 
+    def violations(self):
+        """For each row whether it is a violation, as the bytes of an array of uint8."""
+        cdef bytes text = PyBytes_FromStringAndSize(NULL, self.count)
+        cdef char *values = <char *> text
+        cdef size_t k
+        for k in range(self.count):
+            values[k] = self.records[k].kind == VERDICT_FALSE
+        return text
+
     def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
         """Add a violation."""
         cdef VerdictRecord record

@@ -10,10 +10,13 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import Live, mtlmon
+from tests.cli.process import Ended, Live, mtlmon
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    Command = Callable[..., Ended]
 
 FORMULA = "p IMPLIES EVENTUALLY[0,5] q"
 LOG = "# a comment\n@1 p\n\n@1 p\nbad\n@1 q\n@7 p"
@@ -138,3 +141,22 @@ def test_a_log_that_is_followed_has_its_name(tmp_path: Path, format: str) -> Non
     options = ["--verdicts", "all", "--follow", str(log), "--format", format]
     with Live("--rows", *options, "-e", "p") as live:
         assert [live.read_line() for _ in range(2)] == [f"1:0 true\t{log}:1", f"2:0 false\t{log}:2"]
+
+
+def test_the_summary_tells_the_first_violation(command: Command, tmp_path: Path) -> None:
+    """Also if an earlier run has found it."""
+    log, state = tmp_path / "log.csv", tmp_path / "state"
+    log.write_text("ts,p,q\n1,true,false\n1,false,true\n2,true,true\n")
+    rules = tmp_path / "rules.mtl"
+    rules.write_text("policy a: NOT q\npolicy b: p IMPLIES EVENTUALLY[0,0] NEXT[0,0] q\n")
+    done = command("--rows", "--summary", rules, log)
+    assert done.errors.endswith(f"\n\nfirst violation at {log}:2\n")
+    rows = ["--rows", "--verdicts", "false", "--end-time", "inf"]
+    done = command(*rows, "--summary", rules, log)
+    assert done.errors.endswith(f"\n\nfirst violation at {log}:2\n")
+    assert "first violation" not in command("--summary", rules, log).errors
+    assert "first violation" not in command(*rows, "--summary", "-e", "p OR q", log).errors
+    kept = ["--checkpoint", state, "--resume", "-o", tmp_path / "verdicts", "--summary", "--rows"]
+    command(*kept, rules, log)
+    log.write_text(log.read_text() + "9,false,true\n")
+    assert command(*kept, rules, log).errors.endswith(f"\n\nfirst violation at {log}:2\n")

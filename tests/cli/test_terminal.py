@@ -117,7 +117,7 @@ SEEN = """\
 x  LOG:3  9:0  response  answered in time
 x  LOG:4  9:1  response  answered in time
 x  LOG:5  40:0  plain  NOT r
-x 3 violations of 2 of 2 policies in 6 events, 1 time-point undecided
+x 3 violations of 2 of 2 policies in 6 events, first at LOG:3, 1 time-point undecided
 """
 CODES = re.compile("\x1b\\[[0-9;]*m")
 
@@ -214,7 +214,7 @@ def test_violations_of_tables(tmp_path: Path) -> None:
     assert plain(shown).splitlines() == [
         f"x  {log}:2  2024-05-01T10:00:01Z  big  x is 6",
         f"x  {log}:2  2024-05-01T10:00:01Z  own  {SHOWN}  no big x",
-        "x 2 violations of 2 of 2 policies in 2 events",
+        f"x 2 violations of 2 of 2 policies in 2 events, first at {log}:2",
     ]
     assert is_harmless(CODES.sub("", shown))
 
@@ -264,7 +264,7 @@ def test_people_see_values(tmp_path: Path, slices: list[str]) -> None:
     status, shown = on_terminal(*arguments)
     assert (status, marked(shown).splitlines()) == (
         1,
-        [*VALUES_SEEN, "x 2 violations in 3 events, 1 match"],
+        [*VALUES_SEEN, "x 2 violations in 3 events, first at LOG:2, 1 match"],
     )
     assert is_harmless(CODES.sub("", shown))
     # programs get lines as ever
@@ -291,7 +291,7 @@ def test_people_see_policies_of_both_kinds(tmp_path: Path) -> None:
     assert marked(on_terminal(*arguments)[1]).splitlines() == [
         "x  LOG:2  1:0  quiet  NOT p",
         *VALUES_SEEN,
-        "x 3 violations of 2 of 2 policies in 3 events, 1 match",
+        "x 3 violations of 2 of 2 policies in 3 events, first at LOG:2, 1 match",
     ]
     assert "quiet\t1:1 true\n" in mtlmon(*arguments).output
     assert "quiet\t1:1 true\n" in on_terminal("--verdicts", "all", *arguments)[1]
@@ -324,7 +324,7 @@ def test_people_see_values_of_tables(tmp_path: Path, others: str) -> None:
     found = marked(shown).replace('"size < 4"', "size < 4").splitlines()
     assert sorted(found[:-1]) == sorted(wanted)
     count = f"{len(wanted)} violations" + (" of 2 of 2 policies" if others else "")
-    assert found[-1] == f"x {count} in 4 events"
+    assert found[-1] == f"x {count} in 4 events, first at {log}:2"
     if not others:
         # a time-stamp is not one row
         shown = marked(on_terminal("--time-points", "stamp", *arguments)[1])
@@ -363,3 +363,22 @@ def test_rows_of_lines_that_were_sorted(tmp_path: Path, extra: str) -> None:
         "x  LOG:5  5:0  v  x=3  NOT v(x)",
         "x  LOG:1  9:0  v  x=1  NOT v(x)",
     ]
+
+
+@pytest.mark.parametrize(
+    "policy", ["p IMPLIES EVENTUALLY[0,5] q", "p(x) IMPLIES EVENTUALLY[0,5] q(x)"]
+)
+def test_the_first_violation(tmp_path: Path, policy: str) -> None:
+    """It is the earliest one, also where another one is known before, and in both kinds."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "events.log"
+    p = "p(1)" if "(" in policy else "p"
+    rules.write_text(f"policy waits: {policy}\npolicy now: NOT r\n")
+    log.write_text(f"@1\n@2 r {p}\n@2 {p}\n@2 r\n@20\n")
+    shown = marked(mtlmon("--color", "always", str(rules), str(log)).output)
+    outcome = "x 4 violations of 2 of 2 policies in 5 events, first at LOG:2"
+    assert shown.splitlines()[-1].startswith(outcome)
+    log.write_text(f"@1\n@1 {p}\n@2 {p}\n@2 r\n@20\n")
+    shown = marked(mtlmon("--color", "always", str(rules), str(log)).output)
+    assert shown.splitlines()[0].startswith("x  LOG:4  2:1  now")
+    outcome = "x 3 violations of 2 of 2 policies in 5 events, first at LOG:2"
+    assert shown.splitlines()[-1].startswith(outcome)
