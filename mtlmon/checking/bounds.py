@@ -245,7 +245,9 @@ def _kept(
         if columns:
             restless += [_restless(one, columns, owners) for one in program.obstacles]
         for kernel, period in program.kernels:
-            owner = owners.get(id(kernel.node), ("atom", ""))
+            # offsets beside those that are written have operands that are
+            nodes = [kernel.node, *kernel.node.operands]
+            owner = next((owners[id(one)] for one in nodes if id(one) in owners), ("atom", ""))
             kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
             found.setdefault(owner, []).append(kept)
         if program.due_ticks is not None:

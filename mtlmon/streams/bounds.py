@@ -189,6 +189,9 @@ def kept_by(
     rows = load.traces * of_trace if most is None else most
     # all ticks of one time are in one batch
     batch = LARGEST_BATCH + load.traces if has_ticks else LARGEST_BATCH
+    if period > ROWS:
+        # with the last ticks that are left out
+        batch *= 2
     total = sum(one.most_bytes(load.traces, rows, of_trace, batch) for one in natives)
     if kernel.argument.name == "text":
         total += _text_bytes(load.traces + rows + batch)

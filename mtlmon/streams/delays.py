@@ -13,6 +13,7 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.motion import Motions
 from mtlmon.streams.recursion import MachineTask
+from mtlmon.streams.repeated_ticks import REPEATABLE
 from mtlmon.streams.self_changes import SelfChanges, Sources
 from mtlmon.streams.time_changes import TimeChanges
 
@@ -63,6 +64,9 @@ class Delays:
         self.machines: dict[int, list[MachineTask]] = {}
         self.stay = 0
         self.time_delays = {0}
+        # what reads ticks, and becomes something else if some are left out
+        self._of_last: list[tuple[Kernel, int]] = []
+        self._windows: list[KernelTask] = []
 
     def add(self, kernel: Kernel) -> None:
         """Add the delays of a window or offset over rows."""
@@ -91,35 +95,49 @@ class Delays:
         self.stay = max(self.stay, upper)
         return True
 
-    def add_task(
-        self, task: KernelTask, of_last: list[tuple[Kernel, int]], *, can_leave_out: bool
-    ) -> None:
-        """Add the delays of a window or offset at ticks, or over ticks; see `delays_of`.
-
-        Args:
-            task: the window or offset.
-            of_last: kernels that can become ones of `.at()`, with how far these look back; others
-                are added.
-            can_leave_out: as for `delays_of`.
-        """
+    def add_task(self, task: KernelTask, *, can_leave_out: bool) -> None:
+        """Add the delays of a window or offset at ticks, or over ticks; see `delays_of`."""
         (kernel,) = task.kernels
-        node = kernel.node
-        if task.argument_period == ROWS and node.operator is ops.WINDOW_INTEGRAL:
+        node, extent = kernel.node, kernel.extent
+        argument, period = task.argument_period, task.period
+        if argument == ROWS and node.operator is ops.WINDOW_INTEGRAL:
             if not self.add_integral(kernel):
                 self.obstacles.append(Obstacle(f"{node} goes back without limit", node))
             return
-        if task.argument_period == ROWS:
+        if argument == ROWS:
             self.add(kernel)
             return
+        is_repeatable = (
+            node.operator in REPEATABLE
+            and extent.lower <= argument
+            and argument > ROWS
+            and period > ROWS
+            and not period % argument
+        )
+        if is_repeatable and not can_leave_out:
+            if extent.upper >= 0:
+                self._windows.append(task)
+                self.shift(extent.upper // argument * argument)
+            if extent.lower:
+                self.shift(argument)
+            return
         has_gaps = can_leave_out or task.may_be_null
-        ago = _time_ago(kernel, task.argument_period, task.period, has_gaps=has_gaps)
+        ago = _time_ago(kernel, argument, period, has_gaps=has_gaps)
         if ago is None:
-            self.obstacles.append(Obstacle(f"{node} {_reason_of_ticks(kernel, has_gaps)}", node))
+            reason = _reason_of_ticks(kernel, has_gaps, is_repeatable)
+            self.obstacles.append(Obstacle(f"{node} {reason}", node))
             return
         if node.operator is ops.LAST:
-            of_last.append((kernel, ago))
-        if task.period != ROWS:
+            self._of_last.append((kernel, ago))
+        if period != ROWS:
             self.shift(ago)
+
+    def change_kernels(self) -> None:
+        """Let windows and offsets over ticks do without those that are left out."""
+        for kernel, ago in self._of_last:
+            kernel.look_back(ago)
+        for task in self._windows:
+            task.repeat_ticks()
 
     def shift(self, length: int) -> None:
         """Add delays that are longer by a length of time."""
@@ -187,7 +205,6 @@ def delays_of(
         can_leave_out: whether ticks may be left out, so that `.last(2)` may be any ticks ago.
     """
     found = Delays(motions)
-    of_last: list[tuple[Kernel, int]] = []
     parts_of = {
         (period, name): part
         for layer in layers
@@ -222,7 +239,7 @@ def delays_of(
                     found.obstacles += _of_machine(task)
                 found.machines.setdefault(period, []).append(task)
             else:
-                found.add_task(task, of_last, can_leave_out=can_leave_out)
+                found.add_task(task, can_leave_out=can_leave_out)
     for _, delays in of_instances.values():
         found.obstacles += delays.obstacles
     if of_instances and found.has_own_changes:
@@ -239,8 +256,7 @@ def delays_of(
         reason = f"rows make a difference after more than {_MOST_DELAYS} lengths of time"
         found.obstacles.append(Obstacle(reason))
     if not found.obstacles:
-        for kernel, ago in of_last:
-            kernel.look_back(ago)
+        found.change_kernels()
     return found
 
 
@@ -292,9 +308,11 @@ def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> 
     return ago if is_known else None
 
 
-def _reason_of_ticks(kernel: Kernel, has_gaps: bool) -> str:
+def _reason_of_ticks(kernel: Kernel, has_gaps: bool, is_repeatable: bool) -> str:
     """Say why it is not known how long before a result the ticks are that a kernel reads."""
     operator = kernel.node.operator
+    if is_repeatable:
+        return "looks at ticks of which some may be left out"
     if operator is ops.LAST and has_gaps and kernel.extent.distance > 1:
         return "passes over ticks that have no value"
     if operator in ops.OFFSETS.values():

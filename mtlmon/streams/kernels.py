@@ -113,6 +113,7 @@ class Kernel:
 
     Attributes:
         node: the node.
+        argument_kind: the kind of its argument.
         argument: the kind of the values that the native kernel takes.
         found_kind: the kind of the results of the native kernel.
         kind: the kind of the values, with the default among them.
@@ -134,6 +135,7 @@ class Kernel:
         self.node = node
         self.extent = extent
         is_quantile = node.operator in _QUANTILES
+        self.argument_kind = argument
         self.argument = kinds.FLOAT if is_quantile else cell_kind(argument)
         self._texts = texts
         self.found_kind = _found_kind(node.operator, argument)
@@ -153,6 +155,10 @@ class Kernel:
         """Let an offset take the last value a length of time ago; it must have had no row."""
         self.extent = Extent(length, -1)
         self.native = native.Fold("last", self.argument.name == "float", length)
+
+    def beside(self, last: Expression, argument: Kind) -> Kernel:
+        """Return a kernel of the last values of an argument, with the texts of this one."""
+        return Kernel(last, argument, argument, Extent(0, -1, 1), self._texts)
 
     @property
     def _compares_texts(self) -> bool:

@@ -11,6 +11,7 @@ from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams.repeated_ticks import RepeatedTicks
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
@@ -97,6 +98,13 @@ class KernelTask:
         self.reads = () if argument is None else (argument,)
         self._result = result
         self._argument = argument
+        self._repeated: RepeatedTicks | None = None
+
+    def repeat_ticks(self) -> None:
+        """Let ticks that are left out repeat the values of those before; see `RepeatedTicks`."""
+        (kernel,) = self.kernels
+        self._repeated = RepeatedTicks(kernel, self.argument_period)
+        self.kernels = self._repeated.kernels
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute the results, and add them to the columns.
@@ -104,6 +112,13 @@ class KernelTask:
         Raises:
             RowError: a sum of integers overflows.
         """
+        if self._repeated is not None:
+            assert self._argument is not None
+            found = self._repeated.run(columns[self.argument_period][self._argument], points)
+            if self.period != self.argument_period:
+                found = found.take(pa.array(points.common(self.argument_period, self.period)))
+            columns[self.period][self._result] = found
+            return
         (kernel,) = self.kernels
         rows = points.batch(self.period)
         values = columns[self.argument_period]

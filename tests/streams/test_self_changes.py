@@ -94,6 +94,10 @@ WANTED = [
     "n > 1 or m.last(or: 0.0) > 1.0",
     "m",
     "n.last()",
+    "max[0,9](n)",
+    "any[0,20](quiet)",
+    "distinct[0,13](gap > 3)",
+    "first[0,30](m)",
 ]
 
 
@@ -262,6 +266,7 @@ CELLS: dict[str, Any] = {"i": 1, "f": 1.0, "b": True, "s": "a"}
         ("x3 > 2", [10, 20, 30, 40]),
         ("ago > 2", [10, 20, 30, 40, 50]),
         ("held > 3", [10, 20, 30]),
+        ("any[0,40](q)", [10, *range(50, 110, 10)]),
     ],
 )
 def test_few_ticks_are_computed(text: str, due: list[int]) -> None:
