@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mtlmon.cli.arguments import Options
 from mtlmon.cli.failure import Failure, WriteFailure, reason, show
 from mtlmon.cli.option_groups import (
+    add_cell_options,
     add_column_options,
     add_end_option,
     add_error_option,
@@ -53,7 +54,16 @@ SECONDS = 30.0
 
 SHARED = (
     *("format", "pattern", "time", "time_unit", "time_format", "resolution", "event"),
-    *("event_separator", "keys", "unit", "sort", "end_time", "on_error", "null_values"),
+    *(
+        "event_separator",
+        "keys",
+        "unit",
+        "sort",
+        "end_time",
+        "on_error",
+        "null_values",
+        "delimiter",
+    ),
 )
 """The options that mean the same for the command."""
 
@@ -231,6 +241,7 @@ def make_parser() -> Parser:
         help="the format of the log (default: from its name, or else from its first line)",
     )
     add_pattern_option(parser)
+    add_cell_options(parser)
     add_column_options(parser)
     add_unit_options(parser)
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")

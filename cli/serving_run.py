@@ -249,7 +249,7 @@ def lines_of_rows(source: Source) -> dict[int, int]:
     _rewind()
     lines = {}
     line = 1
-    for number, text in raw_rows(file):
+    for number, text in raw_rows(file, source.dialect):
         lines[number] = line + len(text) - len(text.lstrip(b"\n\r"))
         line += max(1, text.count(b"\n"))
     return lines

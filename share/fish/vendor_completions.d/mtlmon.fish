@@ -113,6 +113,8 @@ complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l open -d 'open it in
 complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l export -r -F -d 'write a page that shows policy, log, verdicts and explanations without a server to FILE.html instead'
 complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l format -x -a 'text csv tsv jsonl xes' -d 'the format of the log'
 complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l pattern -x -d 'read lines of text: the named groups of this regular expression are the columns, as in '\''(?P<user>\S+) logged in'\'''
+complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l delimiter -x -d 'the character between the cells of CSV'
+complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l null-values -x -d 'cells of CSV and of patterns that mean that there is no value, as NA'
 complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l time -x -d 'the column of times'
 complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l time-unit -x -a 's ms us ns' -d 'the unit of numbers in it, which count from 1970'
 complete -c mtlmon -n '__fish_seen_subcommand_from serve' -l time-format -x -d 'iso, number, or a format of strptime as '\''%d/%b/%Y:%H:%M:%S %z'\'''
