@@ -12,17 +12,33 @@ from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.report import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from mtlmon.checking import LogCheck
+    from mtlmon.checking.explaining import Violation
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.findings import Findings
     from mtlmon.tables import TableEvents
 
-__all__ = ["check_context", "show_context"]
+    # the name of a file, and its rows with their numbers
+    FileRows = tuple[str, Iterable[tuple[int, bytes]]]
+
+__all__ = [
+    "check_context",
+    "rows_of_violations",
+    "show_context",
+    "show_rows",
+    "texts_of",
+    "texts_of_log",
+]
 
 
-def check_context(source: TextLog | TableEvents, options: Options) -> None:
+def check_context(source: TextLog | TableEvents | None, options: Options) -> None:
     """Fail early if rows around violations cannot be shown.
+
+    Args:
+        source: the log; None for a text log.
+        options: the options of the command line.
 
     Raises:
         Failure: a log is not a file whose rows are text.
@@ -31,7 +47,7 @@ def check_context(source: TextLog | TableEvents, options: Options) -> None:
         raise Failure(
             "--context reads the log again: name a file, as standard input cannot be reopened"
         )
-    if isinstance(source, TextLog):
+    if source is None or isinstance(source, TextLog):
         return
     from mtlmon.tables.formats.raw_rows import RAW_FORMATS
 
@@ -43,6 +59,18 @@ def check_context(source: TextLog | TableEvents, options: Options) -> None:
             )
 
 
+def rows_of_violations(
+    check: LogCheck, violations: Sequence[Violation], source: TextLog | TableEvents
+) -> ViolationRows:
+    """Read a log from its beginning, with its rows tracked, and find the rows of violations."""
+    rows = ViolationRows(check.partitions.of_policies, check.clocks, violations)
+    for batch in source:
+        if rows.is_complete:
+            break
+        rows.note(batch)
+    return rows
+
+
 def show_context(findings: Findings, source: TextLog | TableEvents, options: Options) -> None:
     """Write the rows of the first violations, and those around them, to standard error.
 
@@ -51,38 +79,56 @@ def show_context(findings: Findings, source: TextLog | TableEvents, options: Opt
         source: the log from its beginning, with its rows tracked.
         options: the options of the command line.
     """
-    check, chosen = findings.check, findings.chosen
-    rows = ViolationRows(check.partitions.of_policies, check.clocks, chosen)
-    for batch in source:
-        if rows.is_complete:
-            break
-        rows.note(batch)
+    chosen = findings.chosen
+    rows = rows_of_violations(findings.check, chosen, source)
+    ticks = sum(rows.of(violation) is None for violation in chosen)
+    show_rows(rows.places, texts_of(source), options, findings.total, ticks)
+
+
+def show_rows(
+    places: Iterable[tuple[str, int]],
+    files: Iterable[FileRows],
+    options: Options,
+    total: int,
+    ticks: int = 0,
+) -> None:
+    """Write rows and those around them to standard error.
+
+    Args:
+        places: the files and numbers of the rows.
+        files: the name of each file, and its rows.
+        options: the options of the command line.
+        total: how many violations there are.
+        ticks: how many of those that are shown have no row.
+    """
     wanted: dict[str, set[int]] = {}
-    for file, row in rows.places:
+    for file, row in places:
         wanted.setdefault(file, set()).add(row)
     is_first = True
-    for name, texts in texts_of(source):
+    for name, texts in files:
         if name not in wanted:
             continue
         before, after = options.context
         for line in context_lines(name, texts, wanted[name], before, after, is_first=is_first):
             say(f"{line}\n")
         is_first = False
-    ticks = sum(rows.of(violation) is None for violation in chosen)
     if ticks:
         note(f"{plural(ticks, 'violation')} at ticks, which are no rows")
-    if findings.total > options.explain_limit:
+    if total > options.explain_limit:
         shown = plural(options.explain_limit, "violation")
         note(f"the rows above are those of {shown}; there are more (--explain-limit)")
 
 
-def texts_of(
-    source: TextLog | TableEvents,
-) -> Iterator[tuple[str, Iterable[tuple[int, bytes]]]]:
+def texts_of_log(name: str) -> Iterator[FileRows]:
+    """Yield the name of a text log, and its lines with their numbers."""
+    with open(name, "rb") as lines:
+        yield name, enumerate(lines, 1)
+
+
+def texts_of(source: TextLog | TableEvents) -> Iterator[FileRows]:
     """Yield the name of each file, and its rows with their numbers."""
     if isinstance(source, TextLog):
-        with open(source.name, "rb") as lines:
-            yield source.name, enumerate(lines, 1)
+        yield from texts_of_log(source.name)
         return
     from mtlmon.tables.formats.raw_rows import raw_rows
 

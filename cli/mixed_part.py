@@ -75,8 +75,6 @@ class Part:
         self.ahead = RelationsAhead(engine.plan, by_stamp=options.time_points == "stamp")
         verdicts = options.verdicts
         options.verdicts = options.given_verdicts or "false"
-        if table is not None:
-            table.valuations = valuation_table(engine.plan, times, options.verdicts)
         own = None if table is None else cast("Output", output)
         self.check = Check(
             engine,
@@ -89,11 +87,15 @@ class Part:
             analysis=analysis,
         )
         self.run = self.check.run
+        if table is not None:
+            rows = self.check.point_rows if options.rows else None
+            table.valuations = valuation_table(engine.plan, times, options.verdicts, rows)
         options.verdicts = verdicts
         self.rows: RelationRows | None = None
 
     def feed(self, batch: TextBatch | EventBatch, position: int) -> list[int]:
         """Check a batch behind so many events; return after how many there are answers."""
+        self.check.note_rows(batch)
         if self.run.is_stopped:
             # time-points that have been read already
             self.run.engine.points.take()
@@ -115,6 +117,7 @@ class Part:
     def take(self, position: int | None) -> bytes:
         """Return the lines of the first events, or all."""
         self.check.taker.put(self.ahead.found(position))
+        self.check.forget_rows()
         return self.check.output.writer.take()
 
 
@@ -139,7 +142,7 @@ def mixed_output(
 
         return PeopleOutput(check, keys, times, options), None
     if options.output_format == "text" or options.verdicts == "none":
-        return TextOutput(names, keys), None
+        return TextOutput(names, keys, check.row_tracker), None
     is_parquet = options.output_format == "parquet"
     if is_parquet and options.output is None and is_terminal(sys.stdout):
         raise Failure("cannot write Parquet to a terminal: add -o FILE")
@@ -149,7 +152,8 @@ def mixed_output(
     from mtlmon.tables.verdicts import VerdictTable
 
     facts = PolicyFacts(check.policies)
-    table = JoinedTable(VerdictTable(names, keys, times, check.messages, facts=facts))
+    rows = check.row_tracker
+    table = JoinedTable(VerdictTable(names, keys, times, check.messages, rows, facts))
     if options.output_format == "jsonl":
         return JsonRowsOutput(table), table
     return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table

@@ -77,14 +77,14 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         bdd=options.bdd,
         verdicts=options.verdicts,
         resolve=options.resolve or options.for_people,
-        collect=options.report is not None or options.explain,
+        collect=options.needs_violations,
         advance_every=options.advance_every,
         max_memory=memory,
         threads=options.threads,
         has_whole=True,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(file.policies, options),
-        rows=options.for_people and not any(map(waits_for_later, file.policies)),
+        rows=options.rows or (options.for_people and not any(map(waits_for_later, file.policies))),
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -160,7 +160,7 @@ def check_mixed_text(
         events = RowEvents(rows, drops_points=True)
         shown = shown_in(check, file, options, is_for_explanations=True)
         _, streams = text_atoms(check, file, log.name, shown[0], None)
-        return TextLog(
+        source = TextLog(
             log.descriptor,
             log.name,
             atoms,
@@ -169,13 +169,16 @@ def check_mixed_text(
             events=events,
             order=text_order(options, is_again=True),
         )
+        if options.tracks_rows:
+            source.track_rows()
+        return source
 
     def reader_for(most: int) -> Reader:
         return text_reader(options, most, start)
 
     if check.repeats_ticks:
         source.only_due_ticks()
-    if check.row_tracker is not None:
+    if options.tracks_rows or options.for_people:
         source.track_rows()
     logs = statuses(source)
     findings = open_findings(check, source, logs, options, file)
@@ -201,7 +204,10 @@ def check_mixed_tables(
 
     def again() -> Source:
         rewind(start)
-        return open_source(check, file, options, is_for_explanations=True)
+        source = open_source(check, file, options, is_for_explanations=True)
+        if options.tracks_rows:
+            source.track_rows()
+        return source
 
     def reader_for(most: int) -> Reader:
         return table_reader(options, file, names, shown, memory, most, start)
@@ -220,7 +226,7 @@ def check_mixed_tables(
     ) as source:
         if check.repeats_ticks:
             source.only_due_ticks()
-        if check.row_tracker is not None:
+        if options.tracks_rows or options.for_people:
             source.track_rows()
         logs = statuses(source)
         findings = open_findings(check, source, logs, options, file)

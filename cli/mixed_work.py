@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from os import stat_result
 
+    from mtlmon.checking.explaining import Violation
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.findings import Findings
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.people import Outcome
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.relation_findings import RelationFindings
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.reasons import Violation as Violating
@@ -103,8 +105,6 @@ class MixedWork(PolicyWork, ABC):
 
     def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         part = self.known_part()
-        if part.check.point_rows is not None and batch.origins is not None:
-            part.check.point_rows.add(batch.origins)
         self.rest = self.steps_to_end(batch, part.feed(batch, self.check.position))
         # not `yield from`: what is left of the batch must outlive this generator, for `settle`
         for _ in self.rest:
@@ -197,6 +197,35 @@ class MixedWork(PolicyWork, ABC):
             return lines
         return f"{lines}\n\n{self.part.check.counts_table()}"
 
+    def found(self) -> tuple[Findings, RelationFindings]:
+        """Return the violations of each kind of policies, which are collected."""
+        others = self.known_part().check.findings
+        assert self.findings is not None
+        assert others is not None
+        return self.findings, others
+
+    def chosen(self) -> list[Violation | Violating]:
+        """Return the first violations, by time-stamp; those without variables come first."""
+        findings, others = self.found()
+        chosen: list[Violation | Violating] = [*findings.chosen, *others.chosen]
+        chosen.sort(key=lambda one: one.time_stamp)
+        return chosen[: self.options.explain_limit]
+
+    def show_context(self, again: Callable[[], Source]) -> None:
+        from mtlmon.checking.explaining import Violation
+        from mtlmon.cli.context import rows_of_violations, show_rows, texts_of
+
+        findings, others = self.found()
+        chosen = self.chosen()
+        own = [one for one in chosen if isinstance(one, Violation)]
+        of_others = [one for one in chosen if not isinstance(one, Violation)]
+        with closing(again()) as log:
+            rows = rows_of_violations(self.check, own, log)
+            places = rows.places | {others.rows[one.point] for one in of_others}
+            ticks = sum(rows.of(one) is None for one in own)
+            total = findings.total + others.total
+            show_rows(places, texts_of(log), self.options, total, ticks)
+
     def explain(self, again: Callable[[], Source]) -> None:
         """Explain the first violations, by time-stamp; those without variables come first."""
         from mtlmon.checking.explaining import Violation
@@ -204,13 +233,9 @@ class MixedWork(PolicyWork, ABC):
         from mtlmon.cli.relation_findings import RelationExplanations
 
         part = self.known_part()
-        findings, others = self.findings, part.check.findings
-        assert findings is not None
-        assert others is not None
+        findings, others = self.found()
         limit = self.options.explain_limit
-        chosen: list[Violation | Violating] = [*findings.chosen, *others.chosen]
-        chosen.sort(key=lambda one: one.time_stamp)
-        del chosen[limit:]
+        chosen = self.chosen()
         explanations = Explanations(self.options.explain_output)
         with closing(again()) as log:
             own = [one for one in chosen if isinstance(one, Violation)]
@@ -240,9 +265,7 @@ class MixedWork(PolicyWork, ABC):
         from mtlmon.reporting import ReportData
 
         part = self.known_part()
-        findings, others = self.findings, part.check.findings
-        assert findings is not None
-        assert others is not None
+        findings, others = self.found()
         run = findings.run(seconds, is_interrupted=is_interrupted)
         relations = RelationReport(
             part.check,

@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _RUN_PARTS = 3
-_PARTS = _RUN_PARTS + 1
-"""How many parts of a snapshot describe a check: its run and its findings."""
+_PARTS = _RUN_PARTS + 2
+"""How many parts of a snapshot describe a check: its run, its findings and its rows."""
 
 
 def snapshot_of(check: Check | None, source: bytes, options: Options) -> bytes:
@@ -43,7 +43,10 @@ def snapshot_of(check: Check | None, source: bytes, options: Options) -> bytes:
     settings = json.dumps([*kept, options.slices]).encode()
     findings = None if check is None or check.findings is None else check.findings.snapshot()
     run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
-    return joined_parts(RELATIONS, [settings, source, *run, json.dumps(findings).encode()])
+    rows = b""
+    if check is not None and check.point_rows is not None:
+        rows = check.point_rows.snapshot()
+    return joined_parts(RELATIONS, [settings, source, *run, json.dumps(findings).encode(), rows])
 
 
 def restored_source(snapshot: bytes, options: Options) -> tuple[bytes, list[bytes]]:
@@ -72,8 +75,10 @@ def restore_check(check: Check, state: Sequence[bytes]) -> None:
     Raises:
         SnapshotError: the snapshot is of other policies.
     """
-    *run, findings = state
+    *run, findings, rows = state
     check.run.restore(run)
+    if check.point_rows is not None:
+        check.point_rows.restore(rows)
     if check.findings is not None:
         check.findings.restore(json.loads(findings))
 
@@ -99,6 +104,7 @@ def _settings(options: Options) -> list[tuple[str, object]]:
         ("with another --verdicts", options.verdicts),
         ("with other --time-points", options.time_points),
         (f"with{'out' if options.explain else ''} --explain", options.explain),
+        (f"with{'out' if options.rows else ''} --rows", options.rows),
     ]
 
 

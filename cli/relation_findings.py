@@ -17,6 +17,7 @@ from mtlmon.relational.running import HOLDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.arguments import Options
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.reasons.evidence import Explanation, Reader
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.reporting.histogram import TimeHistogram
+    from mtlmon.tables import TableEvents
 
 __all__ = [
     "RelationExplanations",
@@ -43,8 +45,15 @@ def can_reread(logs: Mapping[str, os.stat_result]) -> bool:
     return all(stat.S_ISREG(status.st_mode) for status in logs.values())
 
 
-def check_explained(options: Options, logs: Mapping[str, os.stat_result]) -> None:
-    """Fail early if explanations or a report are asked for and not possible.
+def check_explained(
+    options: Options, logs: Mapping[str, os.stat_result], source: TableEvents | None = None
+) -> None:
+    """Fail early if explanations, a report or rows are asked for and not possible.
+
+    Args:
+        options: the options of the command line.
+        logs: the status of the log's files by name.
+        source: the tables; None for a text log.
 
     Raises:
         Failure: the log cannot be read again, or a file to write has another use.
@@ -58,13 +67,16 @@ def check_explained(options: Options, logs: Mapping[str, os.stat_result]) -> Non
         others = [*options.logs, *options.formula_files, options.output, options.explain_output]
         check_file(options.report, "the report", others, logs.values())
         check_place(options.report)
-    if not options.explain:
-        return
-    if not can_reread(logs):
+    if (options.explain or options.has_context) and not can_reread(logs):
         name = next(iter(logs)) if len(logs) == 1 else "the log"
+        what = "explain" if options.explain else "show what is around violations"
         raise Failure(
-            f"cannot explain: {name} cannot be read a second time; save the log to a file first"
+            f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
         )
+    if options.has_context:
+        from mtlmon.cli.context import check_context
+
+        check_context(source, options)
     if options.explain_output is not None:
         others = [*options.logs, *options.formula_files, options.output]
         check_file(options.explain_output, "the explanations", others, logs.values())
@@ -78,6 +90,7 @@ class RelationFindings:
         output: takes the answers.
         options: the options of the command line.
         counts_matches: whether the matches of finds are violations.
+        point_rows: the rows of time-points; None if they are not wanted.
 
     Attributes:
         are_violations: for each policy whether what it finds are violations.
@@ -87,8 +100,17 @@ class RelationFindings:
     """
 
     def __init__(
-        self, plan: Plan, output: AnswerOutput, options: Options, *, counts_matches: bool = False
+        self,
+        plan: Plan,
+        output: AnswerOutput,
+        options: Options,
+        *,
+        counts_matches: bool = False,
+        point_rows: PointRows | None = None,
     ) -> None:
+        self.point_rows = point_rows
+        # the file and row of each time-point with a violation that is kept
+        self.rows: dict[int, tuple[str, int]] = {}
         self.plan = plan
         self.are_violations = [counts_matches or not one.is_find for one in plan.named_policies]
         self.output = output
@@ -127,6 +149,8 @@ class RelationFindings:
                     for cell, one in zip(cells, kinds, strict=True)
                 )
                 self.first[policy].append(Violation(time_stamp, offset, policy, point, values))
+                if self.point_rows is not None and point not in self.rows:
+                    self.rows[point] = self.point_rows.name_of(point)
         if self.histograms:
             import numpy as np
 
@@ -159,17 +183,25 @@ class RelationFindings:
         )
 
     @property
+    def chosen_rows(self) -> list[tuple[str, int]]:
+        """The files and rows of the first violations, if rows are wanted."""
+        return [self.rows[one.point] for one in self.chosen]
+
+    @property
     def total(self) -> int:
         """The number of violations of all policies."""
         return sum(self.totals)
 
     def snapshot(self) -> list[object]:
         """Return what is kept, for `restore`."""
-        return [self.totals, self.first]
+        return [self.totals, self.first, [(point, *row) for point, row in self.rows.items()]]
 
-    def restore(self, snapshot: tuple[list[int], list[list[list[Any]]]]) -> None:
+    def restore(
+        self, snapshot: tuple[list[int], list[list[list[Any]]], list[tuple[int, str, int]]]
+    ) -> None:
         """Continue with what an earlier run has kept."""
-        self.totals, first = snapshot
+        self.totals, first, rows = snapshot
+        self.rows = {point: (file, row) for point, file, row in rows}
         self.first = [
             [
                 Violation(stamp, offset, policy, point, tuple(values))
@@ -201,6 +233,7 @@ class RelationExplanations:
         self.policies = findings.plan.named_policies
         self.analysis = analysis
         self.unit = options.resolution or options.unit
+        self.rows = findings.rows if options.rows else {}
         self.explainer = findings.explainer(file, analysis, read, options)
 
     def add(self, explanations: Explanations, violations: Sequence[Violation]) -> None:
@@ -221,7 +254,11 @@ class RelationExplanations:
             unit=self.unit,
         )
         title = None if policy.name is None else f"policy {policy.name}"
-        explanations.add_text(text, title, [policy.text] if policy.text else [])
+        details = [policy.text] if policy.text else []
+        row = self.rows.get(found.violation.point)
+        if row is not None:
+            details.append(f"at {row[0]}:{row[1]}")
+        explanations.add_text(text, title, details)
 
 
 def explain(

@@ -31,22 +31,22 @@ class PeopleAnswers:
         analysis: what is known of them.
         options: the options of the command line.
         times: the log's notation of times, or None if it has the time-stamps.
-
-    Attributes:
-        rows: the rows of time-points; None if time-points are not rows.
+        point_rows: the rows of time-points; None if they are not known.
     """
 
     def __init__(
-        self, plan: Plan, analysis: Analysis, options: Options, times: Times | None
+        self,
+        plan: Plan,
+        analysis: Analysis,
+        options: Options,
+        times: Times | None,
+        point_rows: PointRows | None,
     ) -> None:
         self.writer = ByteWriter()
         self.plan = plan
         self.times = times
-        self.rows: PointRows | None = None
-        if options.time_points == "row":
-            from mtlmon.checking.point_rows import PointRows
-
-            self.rows = PointRows()
+        # the first one of several rows would not be the one that a line is about
+        self.rows = point_rows if options.time_points == "row" else None
         self.style = Style(options)
         self.whats = [one.policy.text or str(one.policy.written) for one in analysis.policies]
         self.counts = [0] * len(plan.named_policies)
@@ -61,10 +61,9 @@ class PeopleAnswers:
         if found and self.times is not None and not self.times.is_plain:
             names = self.times.texts(stamps)
         if self.rows is not None:
-            places = [self.rows.of(one[4]) for one in found]
+            places = [self.rows.name_of(one[4]) for one in found]
             names = [
-                name if place is None else f"{place[0]}:{place[1]}  {name}"
-                for name, place in zip(names, places, strict=True)
+                f"{file}:{row}  {name}" for name, (file, row) in zip(names, places, strict=True)
             ]
             self.note_first(found, places)
         text = "".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon.cli.context import texts_of
 from mtlmon.cli.endings import note_skipped
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_verdicts, position_of_input
@@ -122,8 +123,7 @@ class TableWork(LogWork["EventBatch"]):
     def feed(self, batch: EventBatch) -> Iterator[None]:
         """Check the rows of a batch; yield now and then."""
         check, rows = self.started()
-        if check.point_rows is not None and batch.origins is not None:
-            check.point_rows.add(batch.origins)
+        check.note_rows(batch)
         rows.load(batch)
         yield from self.advance()
 
@@ -134,6 +134,7 @@ class TableWork(LogWork["EventBatch"]):
         while more and not self.is_stopped:
             more = rows.read(self.most_points)
             check.run.advance(keeps_texts=more)
+            check.forget_rows()
             yield
 
     def end(self, end_time: EndTime) -> Iterator[None]:
@@ -314,10 +315,12 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         work = TableWork(source, shown, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
         signals = Signals(verdicts, is_held=has_checkpoints)
-        if options.explain or options.report is not None:
+        if options.tracks_rows:
+            source.track_rows()
+        if options.needs_violations:
             from mtlmon.cli.relation_findings import check_explained
 
-            check_explained(options, logs)
+            check_explained(options, logs, source)
         if has_checkpoints:
             from mtlmon.checking.event_digest import EventDigest
             from mtlmon.cli.checkpointing import CheckpointingPump
@@ -360,7 +363,8 @@ def check_tables(file: PolicyFile, options: Options) -> int:
                 )
                 facts = source.rows, source.skipped
                 end = status, seconds, signals
-                tell_findings(work.check, file, analysis, read, options, logs, facts, end)
+                texts = texts_of(source)
+                tell_findings(work.check, file, analysis, read, options, logs, facts, end, texts)
 
         def summary(seconds: float) -> str:
             check, _ = work.started()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from mtlmon.cli.context import texts_of_log
 from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
 from mtlmon.cli.late_rows import text_order
@@ -40,11 +41,13 @@ from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from os import stat_result
 
     from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.sources import EventBatch
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.context import FileRows
     from mtlmon.cli.files import Writer
     from mtlmon.cli.relation_findings import RelationFindings
     from mtlmon.cli.relation_people import PeopleAnswers
@@ -116,9 +119,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "--fail-on-vacuous does not work yet for policies with variables: leave it out, or "
             "write the others in a file of their own"
         )
-    for name, is_given in {"--rows": options.rows, "--context": options.has_context}.items():
-        if is_given:
-            raise Failure(f"{name} does not work yet for policies with variables: leave it out")
     if options.idle is not None and options.checkpoint is not None:
         raise Failure(
             "--idle does not work with --checkpoint for policies with variables: leave one of them "
@@ -216,6 +216,12 @@ class Check:
         self.has_others = queue is not None
         self.key_count = key_count
         self.options = options
+        self.point_rows: PointRows | None = None
+        if options.tracks_rows or options.for_people:
+            from mtlmon.checking.point_rows import PointRows
+
+            self.point_rows = PointRows(by_stamp=options.time_points == "stamp")
+        self.queue = queue
         self.engine.skips_overflows = options.on_error == "skip"
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
@@ -224,17 +230,23 @@ class Check:
             from mtlmon.cli.relation_people import PeopleAnswers
 
             assert analysis is not None
-            output = self.people = PeopleAnswers(self.plan, analysis, options, times)
+            output = self.people = PeopleAnswers(
+                self.plan, analysis, options, times, self.point_rows
+            )
         if output is None:
             output = self.make_output(options, times)
         self.output = output
         self.findings: RelationFindings | None = None
         self.taker: AnswerOutput = self.output
-        if options.explain or options.report is not None:
+        if options.needs_violations:
             from mtlmon.cli.relation_findings import RelationFindings
 
             self.taker = self.findings = RelationFindings(
-                self.plan, self.output, options, counts_matches=options.negate
+                self.plan,
+                self.output,
+                options,
+                counts_matches=options.negate,
+                point_rows=self.point_rows,
             )
         self.run = RelationalRun(
             self.engine,
@@ -256,7 +268,13 @@ class Check:
         if options.output_format == "text" or verdicts == "none":
             keys = b"\t" * self.key_count
             labels = [(b"" if name is None else policy_label(name)) + keys for name in names]
-            return AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
+            lines = AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
+            if not options.rows or verdicts == "none":
+                return lines
+            from mtlmon.cli.row_lines import RowLines
+
+            assert self.point_rows is not None
+            return RowLines(lines, self.point_rows)
         is_parquet = options.output_format == "parquet"
         if is_parquet and options.output is None and is_terminal(sys.stdout):
             raise Failure("cannot write Parquet to a terminal: add -o FILE")
@@ -264,15 +282,24 @@ class Check:
         from mtlmon.tables.relation_check import valuation_table
         from mtlmon.tables.stream_values import JsonRowsOutput
 
-        rows = valuation_table(self.plan, times, options.verdicts)
+        tracked = self.point_rows if options.rows else None
+        rows = valuation_table(self.plan, times, options.verdicts, tracked)
         if options.output_format == "jsonl":
             return JsonRowsOutput(rows)
         return ParquetOutput(rows) if is_parquet else CsvOutput(rows)
 
-    @property
-    def point_rows(self) -> PointRows | None:
-        """What wants to know the rows of time-points, if anything does."""
-        return None if self.people is None else self.people.rows
+    def note_rows(self, batch: EventBatch) -> None:
+        """If rows are wanted, note those of a batch before its time-points are checked."""
+        if self.point_rows is not None:
+            self.point_rows.note(batch)
+            if not self.has_others:
+                # the others note what they keep of the same rows
+                self.run.memory.note("pending", self.point_rows.held_bytes)
+
+    def forget_rows(self) -> None:
+        """Forget the rows that no answer is about any more, once all answers have been taken."""
+        if self.point_rows is not None and not (self.queue is not None and len(self.queue)):
+            self.point_rows.forget(self.run.settled_points)
 
     def show_outcome(self, event_count: int) -> None:
         """Say at the end of a log of so many events what came out, if that is for a person."""
@@ -341,6 +368,7 @@ def tell_findings(
     logs: Mapping[str, stat_result],
     facts: tuple[int, int],
     end: tuple[int, float, Signals],
+    texts: Iterable[FileRows] = (),
 ) -> None:
     """Explain the violations of a check, and write the report, as the options ask for.
 
@@ -353,6 +381,7 @@ def tell_findings(
         logs: the status of the log's files by name.
         facts: how many rows or lines have been read, and how many of them could not be.
         end: the exit status, the seconds of the run, and the signals that can interrupt it.
+        texts: the rows of each file as text, for `--context`.
     """
     from mtlmon.cli.relation_findings import can_reread, explain
 
@@ -360,6 +389,10 @@ def tell_findings(
     status, seconds, signals = end
     if options.explain and status == VIOLATION:
         explain(check.findings, file, analysis, read, options)
+    if options.has_context and status == VIOLATION:
+        from mtlmon.cli.context import show_rows
+
+        show_rows(check.findings.chosen_rows, texts, options, check.findings.total)
     if options.report is not None:
         from mtlmon.cli.relation_report import RelationReport
 
@@ -377,7 +410,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
     log = open_log(options.log, order)
     if not isinstance(engine, RelationalEngine):
         # a reader of a pipe waits for answers, and a checkpoint for all of them
-        engine.is_ahead = log.is_regular and options.checkpoint is None
+        has_rows = options.tracks_rows or options.for_people
+        engine.is_ahead = log.is_regular and options.checkpoint is None and not has_rows
     start_of_input = position_of_input(options)
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = Check(engine, options, memory, analysis=analysis)
@@ -390,7 +424,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
     )
     if order is not None:
         rows.lines.order = order.lines
-    if options.explain or options.report is not None:
+    if options.needs_violations:
         from mtlmon.cli.relation_findings import check_explained
 
         check_explained(options, {log.name: log.status})
@@ -433,7 +467,9 @@ def check_text(file: PolicyFile, options: Options) -> int:
         read = text_reader(options, check.engine.point_count, start_of_input)
         logs = {log.name: log.status}
         facts = check.engine.point_count, rows.lines.skipped_count
-        tell_findings(check, file, analysis, read, options, logs, facts, (status, seconds, signals))
+        end = status, seconds, signals
+        texts = texts_of_log(log.name)
+        tell_findings(check, file, analysis, read, options, logs, facts, end, texts)
 
     def summary(seconds: float) -> str:
         counts = [("events", check.engine.point_count, "")]

@@ -89,11 +89,12 @@ class RowLoop:
         if self.check.point_rows is not None and isinstance(self.rows, RowScanner):
             scanner = self.rows.lines
             origins = line_origins(scanner.path, self.rows.last_lines, scanner.order)
-            self.check.point_rows.add(origins)
+            self.check.point_rows.add(None, origins)
         if self.assumptions is not None:
             for message in self.assumptions.note_times(self.check.engine.points.time_stamps()):
                 note(message)
         self.check.run.advance()
+        self.check.forget_rows()
         return more and not self.is_stopped
 
     def end(self, end_time: EndTime = None) -> None:

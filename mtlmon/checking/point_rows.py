@@ -1,75 +1,150 @@
-"""The rows of the time-points of a log, in few bytes."""
+"""The rows of time-points that are known by their numbers in the log."""
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
-from typing import TYPE_CHECKING
+import json
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mtlmon.checking.check_snapshots import damaged
+from mtlmon.checking.row_tracking import FoundRows
+
 if TYPE_CHECKING:
-    from mtlmon.checking.sources import Origins
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.sources import EventBatch, Origins
 
 __all__ = ["PointRows"]
 
-MOST_RUNS = 1 << 20
+_SIZE_BYTES = 8
+
+
+class _Chunk(NamedTuple):
+    """The rows of some time-points, which follow each other.
+
+    Attributes:
+        first: the number of the first one.
+        files: the index of the file of each.
+        rows: the number of its row in the file.
+    """
+
+    first: int
+    files: NDArray[np.uint32]
+    rows: NDArray[np.int64]
 
 
 class PointRows:
-    """Knows the rows of the time-points of a log, where each row is one.
+    """Keeps the files and rows of time-points for as long as there may be answers about them.
 
-    It remembers where rows do not follow each other, which is rare: at comments, for instance, and
-    at the beginnings of files. Where this is more than a million times, as in a sorted table, it
-    forgets all rows, and knows no others.
+    Args:
+        by_stamp: whether all rows of one time-stamp are one time-point, which then has the first of
+            these rows.
+
+    Attributes:
+        files: the names of the files so far; None for an object, such as a data frame.
     """
 
-    def __init__(self) -> None:
-        self._files: list[str | None] = []
+    def __init__(self, *, by_stamp: bool = False) -> None:
+        self.files: list[str | None] = []
         self._numbers: dict[str | None, int] = {}
+        self._by_stamp = by_stamp
+        self._last: int | None = None
         self._count = 0
-        self._is_full = False
-        # the runs: their first time-points, with the files and rows of these
-        self._firsts = array("q")
-        self._file_of = array("q")
-        self._rows = array("q")
+        self._chunks: deque[_Chunk] = deque()
 
-    def add(self, origins: Origins) -> None:
-        """Take the rows of the next time-points."""
-        rows = np.asarray(origins.rows, np.int64)
-        if self._is_full or not len(rows):
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the rows take."""
+        return sum(one.files.nbytes + one.rows.nbytes for one in self._chunks)
+
+    def add(self, time_stamps: NDArray[np.int64] | None, origins: Origins) -> None:
+        """Take the next rows of the log.
+
+        Args:
+            time_stamps: their time-stamps; None if each row is a time-point.
+            origins: where they come from.
+        """
+        if not len(origins.rows):
             return
-        numbers = np.array([self._number_of(name) for name in origins.files], np.int64)
+        named = np.array([self._number_of(name) for name in origins.files], np.uint32)
         if origins.file_of is None:
-            files = np.full(len(rows), numbers[0])
+            files = np.full(len(origins.rows), named[0], np.uint32)
         else:
-            files = numbers[origins.file_of]
-        file_before, row_before = -1, -1
-        if self._firsts:
-            file_before = self._file_of[-1]
-            row_before = self._rows[-1] + self._count - 1 - self._firsts[-1]
-        is_first = (np.diff(rows, prepend=row_before) != 1) | (
-            np.diff(files, prepend=file_before) != 0
-        )
-        firsts = np.flatnonzero(is_first)
-        self._firsts.extend((firsts + self._count).tolist())
-        self._file_of.extend(files[firsts].tolist())
-        self._rows.extend(rows[firsts].tolist())
-        self._count += len(rows)
-        if len(self._firsts) > MOST_RUNS:
-            self._is_full = True
-            self._firsts, self._file_of, self._rows = array("q"), array("q"), array("q")
+            files = named[origins.file_of]
+        rows = np.array(origins.rows, np.int64)
+        if self._by_stamp:
+            assert time_stamps is not None
+            before = time_stamps[0] - 1 if self._last is None else self._last
+            is_first = np.diff(time_stamps, prepend=np.int64(before)) != 0
+            files, rows = files[is_first], rows[is_first]
+            self._last = int(time_stamps[-1])
+        if len(rows):
+            self._chunks.append(_Chunk(self._count, files, rows))
+            self._count += len(rows)
+
+    def note(self, batch: EventBatch) -> None:
+        """Take the rows of a batch, which tells where they come from."""
+        if len(batch.time_stamps):
+            assert batch.origins is not None
+            self.add(np.asarray(batch.time_stamps, np.int64), batch.origins)
 
     def _number_of(self, name: str | None) -> int:
         """The number of a file."""
-        number = self._numbers.setdefault(name, len(self._files))
-        if number == len(self._files):
-            self._files.append(name)
+        number = self._numbers.setdefault(name, len(self.files))
+        if number == len(self.files):
+            self.files.append(name)
         return number
 
-    def of(self, point: int) -> tuple[str | None, int] | None:
-        """Return the file and row of a time-point, if they are known."""
-        run = bisect_right(self._firsts, point) - 1
-        if run < 0 or point >= self._count:
-            return None
-        return self._files[self._file_of[run]], self._rows[run] + point - self._firsts[run]
+    def of(self, points: NDArray[np.uint64]) -> FoundRows:
+        """Return the rows of time-points, by their numbers; they must not be forgotten."""
+        files = np.empty(len(points), np.uint32)
+        rows = np.empty(len(points), np.int64)
+        numbers = points.astype(np.int64)
+        firsts = np.array([one.first for one in self._chunks], np.int64)
+        places = np.searchsorted(firsts, numbers, "right") - 1
+        for place in np.unique(places).tolist():
+            chunk, is_own = self._chunks[place], places == place
+            own = numbers[is_own] - chunk.first
+            files[is_own], rows[is_own] = chunk.files[own], chunk.rows[own]
+        return FoundRows(files, rows)
+
+    def name_of(self, point: int) -> tuple[str, int]:
+        """Return the name of the file, or "", and the row of a time-point."""
+        found = self.of(np.array([point], np.uint64))
+        return self.files[found.files[0]] or "", int(found.rows[0])
+
+    def forget(self, count: int) -> None:
+        """Declare that nobody asks about the first `count` time-points of the log any more."""
+        while self._chunks and self._chunks[0].first + len(self._chunks[0].rows) <= count:
+            self._chunks.popleft()
+
+    def snapshot(self) -> bytes:
+        """Return what is kept as bytes for `restore`."""
+        first = self._chunks[0].first if self._chunks else self._count
+        head = json.dumps([self.files, self._last, self._count, first]).encode()
+        files = b"".join(one.files.tobytes() for one in self._chunks)
+        rows = b"".join(one.rows.tobytes() for one in self._chunks)
+        return len(head).to_bytes(_SIZE_BYTES, "little") + head + rows + files
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot; this object must be new.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot.
+        """
+        start = _SIZE_BYTES + int.from_bytes(snapshot[:_SIZE_BYTES], "little")
+        try:
+            names, self._last, self._count, first = json.loads(snapshot[_SIZE_BYTES:start])
+            kept = self._count - first
+            rows = np.frombuffer(snapshot, np.int64, kept, start)
+            files = np.frombuffer(snapshot, np.uint32, kept, start + rows.nbytes)
+        except ValueError:
+            raise damaged() from None
+        if len(snapshot) != start + rows.nbytes + files.nbytes or (files >= len(names)).any():
+            raise damaged()
+        for name in names:
+            self._number_of(name)
+        if kept:
+            self._chunks.append(_Chunk(first, files, rows))

@@ -229,6 +229,11 @@ class RelationalRun:
             points.append(self.first_point)
         return min(points, default=None)
 
+    @property
+    def settled_points(self) -> int:
+        """How many of the first time-points no answer is about that is not handed over yet."""
+        return 0 if self.first_point is not None else min(self.engine.answered_points, default=0)
+
     def snapshot(self) -> list[bytes]:
         """Return the state for `restore`; all time-points and answers have been taken."""
         first = b"" if self._first is None else self._first.snapshot()

@@ -248,7 +248,8 @@ def check_tables(
         rows: whether batches have columns `file` and `row`: the name of the file that the
             time-point comes from, and the number of its row there, from 1, without a header. For
             tables and data frames, `file` is null, and `row` is the index of the row, from 0. Both
-            are null for ticks. Not for policies with variables.
+            are null for ticks. With `time_points="stamp"`, answers of policies with variables have
+            the first row of the time-stamp.
         vacuous: what to do at the end if a policy is an implication whose left side has held
             nowhere, so that the tables say nothing about it: "warn" (`VacuousWarning`), "error"
             (`VacuousError`, after all verdicts) or "ignore". Not for policies with variables.
@@ -295,8 +296,6 @@ def check_tables(
             f"vacuous={vacuous!r} needs all rows, but verdicts='first' stops at a violation: leave "
             "one of them out"
         )
-    if rows and any(having):
-        raise MtlmonError("rows=True does not work yet for policies with variables: leave it out")
     if any(having) and not all(having):
         from mtlmon.tables.mixed_check import check_mixed
 
@@ -311,6 +310,7 @@ def check_tables(
             advance_every=advance_every,
             max_memory=max_memory,
             time_points=time_points,
+            has_rows=rows,
             options=options,
         )
     if any(having):
@@ -325,6 +325,7 @@ def check_tables(
             end_time=end_time,
             max_memory=max_memory,
             time_points=time_points,
+            has_rows=rows,
             options=options,
         )
     if time_points != "row":

@@ -46,6 +46,10 @@ class FirstOfBoth:
         Args:
             run: the policies with variables, of which the first violation is wanted.
         """
+        tracker = self._check.row_tracker
+        if tracker is not None and not self._check.is_stopped:
+            # forget the rows of verdicts that nobody takes
+            tracker.found(self._check.verdicts)
         if not self.is_known:
             if self._is_without_variables(run):
                 self.is_known = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
@@ -83,8 +84,11 @@ class MixedCheck(TableCheck):
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, tuple(events.key_tables))
         facts = PolicyFacts(check.policies)
-        verdict_table = VerdictTable(names, keys, events.times, check.messages, facts=facts)
+        verdict_table = VerdictTable(
+            names, keys, events.times, check.messages, check.row_tracker, facts
+        )
         self._table = JoinedTable(verdict_table)
+        self._point_rows = None if check.row_tracker is None else PointRows(by_stamp=by_stamp)
         self._started: tuple[RelationalRun, RelationRows, RelationsAhead] | None = None
         self._first: FirstOfBoth | None = None
         if verdicts == "first":
@@ -117,7 +121,9 @@ class MixedCheck(TableCheck):
         if self._started is None:
             made = plan(self._file, valid_analysis(self._file, self.events.schema))
             wanted: Wanted = self._wanted or "false"
-            self._table.valuations = valuation_table(made, self.events.times, wanted)
+            self._table.valuations = valuation_table(
+                made, self.events.times, wanted, self._point_rows
+            )
             ahead = RelationsAhead(made, by_stamp=self._by_stamp)
             engine = RelationalEngine(made, made.texts)
             memory = self.log_check.memory
@@ -138,11 +144,15 @@ class MixedCheck(TableCheck):
             for batch in self.events:
                 run, rows, ahead = self._start()
                 known: list[int] = []
+                if self._point_rows is not None:
+                    self._point_rows.note(batch)
                 if not run.is_stopped:
                     known = ahead.feed(run, rows, batch, check.position)
                 if not check.is_stopped:
                     for _ in check.feed(batch, self.events, known):
                         yield from self._taken(check.position)
+                if self._point_rows is not None and not len(ahead.queue):
+                    self._point_rows.forget(run.settled_points)
                 if self._first is not None and self._first.look(run):
                     yield from self._taken()
                     return
@@ -192,6 +202,7 @@ def check_mixed(
     advance_every: int | None,
     max_memory: SupportsIndex | str | None,
     time_points: Literal["row", "stamp"],
+    has_rows: bool,
     options: dict[str, Any],
 ) -> MixedCheck:
     """Check the policies of a file, some of which have variables; the arguments as `check_tables`.
@@ -221,6 +232,7 @@ def check_mixed(
         advance_every=advance_every,
         max_memory=MemoryLimit(None if max_memory is None else memory_size(max_memory)),
         has_whole=True,
+        rows=has_rows,
     )
     columns = check.partitions.columns
     shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in columns]
@@ -238,5 +250,7 @@ def check_mixed(
         shown=shown_of_partitions,
         **options,
     )
+    if has_rows:
+        events.track_rows()
     by_stamp = time_points == "stamp"
     return MixedCheck(file, check, events, shown, end_time, verdicts, by_stamp=by_stamp)

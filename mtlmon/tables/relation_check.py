@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from mtlmon.checking.counts import PolicyCounts
+from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
@@ -112,13 +113,16 @@ def counts_of(run: RelationalRun) -> dict[str | None, PolicyCounts]:
     return counts
 
 
-def valuation_table(made: Plan, times: Times | None, wanted: Wanted) -> ValuationTable:
+def valuation_table(
+    made: Plan, times: Times | None, wanted: Wanted, point_rows: PointRows | None = None
+) -> ValuationTable:
     """Return what makes batches of the answers about the policies of a plan.
 
     Args:
         made: the plan.
         times: the log's notation of times, or None if it has the time-stamps.
         wanted: which answers are wanted.
+        point_rows: the rows of time-points, if the batches tell them.
     """
     return ValuationTable(
         [one.name for one in made.named_policies],
@@ -130,6 +134,7 @@ def valuation_table(made: Plan, times: Times | None, wanted: Wanted) -> Valuatio
         times,
         has_true=wanted in {"all", "boolean"},
         facts=PolicyFacts(made.named_policies),
+        point_rows=point_rows,
     )
 
 
@@ -144,6 +149,7 @@ class RelationCheck(TableCheck):
         verdicts: which answers are wanted.
         memory: the memory limit.
         by_stamp: whether all rows of one time-stamp are one time-point.
+        has_rows: whether the batches tell the rows of time-points.
     """
 
     def __init__(
@@ -156,8 +162,10 @@ class RelationCheck(TableCheck):
         verdicts: Wanted,
         memory: MemoryLimit,
         by_stamp: bool,
+        has_rows: bool = False,
     ) -> None:
         self.events = events
+        self._point_rows = PointRows(by_stamp=by_stamp) if has_rows else None
         self._file = file
         self._shown = shown
         self._verdicts_wanted: Wanted = verdicts
@@ -196,7 +204,9 @@ class RelationCheck(TableCheck):
         """Make the engine, once rows have shown the types of the columns."""
         if self._run is None or self._rows is None:
             made = plan(self._file, valid_analysis(self._file, self.events.schema))
-            self._valuations = valuation_table(made, self._times, self._verdicts_wanted)
+            self._valuations = valuation_table(
+                made, self._times, self._verdicts_wanted, self._point_rows
+            )
             if self._verdicts_wanted != "none":
                 self._found.rows = self._valuations
             self._run = RelationalRun(
@@ -217,9 +227,14 @@ class RelationCheck(TableCheck):
     def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
         try:
             for batch in self.events:
-                _, rows = self._start()
+                run, rows = self._start()
+                if self._point_rows is not None:
+                    self._point_rows.note(batch)
+                    self._memory.note("pending", self._point_rows.held_bytes)
                 rows.load(batch)
                 yield from self._advance()
+                if self._point_rows is not None:
+                    self._point_rows.forget(run.settled_points)
                 if self._is_stopped:
                     return
             run, rows = self._start()
@@ -265,6 +280,7 @@ def check_relations(
     end_time: EndTime,
     max_memory: SupportsIndex | str | None,
     time_points: Literal["row", "stamp"],
+    has_rows: bool,
     options: dict[str, Any],
 ) -> RelationCheck:
     """Check the policies with variables of a file; the arguments are those of `check_tables`.
@@ -290,6 +306,8 @@ def check_relations(
     memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
     options.setdefault("memory", memory)
     events, shown = relation_events(tables, file, names, options)
+    if has_rows:
+        events.track_rows()
     return RelationCheck(
         file,
         events,
@@ -298,4 +316,5 @@ def check_relations(
         verdicts=verdicts or "false",
         memory=memory,
         by_stamp=time_points == "stamp",
+        has_rows=has_rows,
     )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.checking.outputs import FIXED, unique_columns
+from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECLARED
 from mtlmon.relational.output.native import answer_arrays
 from mtlmon.support.atom_names import listed
-from mtlmon.tables.verdicts import key_texts
+from mtlmon.tables.verdicts import ROW_FIELDS, key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.policy_facts import PolicyFacts
+    from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.tables.columns.times import Times
 
@@ -58,6 +60,8 @@ class ValuationTable:
         times: the log's notation of times, or None if it has the time-stamps.
         has_true: whether time-points without violations have a row.
         facts: what the file says of the policies, which becomes columns; None for no such columns.
+        point_rows: the rows of time-points, which become columns `file` and `row` behind those of
+            variables; None for no such columns.
 
     Raises:
         MtlmonError: variables of one name have two types.
@@ -72,19 +76,22 @@ class ValuationTable:
         *,
         has_true: bool = False,
         facts: PolicyFacts | None = None,
+        point_rows: PointRows | None = None,
     ) -> None:
         self._names = pa.array(names, pa.string())
         self._texts = texts
         self._times = times
         self._has_true = has_true
         self._kinds = _kinds_of(names, variables)
-        columns = unique_columns(list(self._kinds), FIXED, "var_")
+        self._point_rows = point_rows
+        fixed = FIXED if point_rows is None else (*FIXED, *ROW_COLUMNS)
+        columns = unique_columns(list(self._kinds), fixed, "var_")
         self._columns = dict(zip(self._kinds, columns, strict=True))
         # for each policy and variable, the place of its value among those of an answer
         self._places = [{name: place for place, (name, _) in enumerate(own)} for own in variables]
         self.fact_columns: dict[str, str] = {}
         if facts is not None:
-            self.fact_columns = facts.columns([*FIXED, *columns])
+            self.fact_columns = facts.columns([*fixed, *columns])
             self._severities = pa.array(facts.severities, pa.string())
             self._fact_texts = pa.array(facts.texts, pa.string())
 
@@ -108,12 +115,14 @@ class ValuationTable:
                     pa.field(self._columns[name], _TYPES[kind])
                     for name, kind in self._kinds.items()
                 ),
+                *([] if self._point_rows is None else ROW_FIELDS),
                 *(pa.field(name, pa.string()) for name in self.fact_columns.values()),
             ]
         )
 
     def batches(self, answers: AnswerBlock) -> Iterator[pa.RecordBatch]:
         """The answers, which are removed from the block."""
+        points = np.frombuffer(b"" if self._point_rows is None else answers.points(), np.uint64)
         parts = answer_arrays(answers)
         dtypes = (np.uint32, np.uint8, np.int64, np.uint64, np.uint64, np.int64)
         *columns, values = map(np.frombuffer, parts, dtypes)
@@ -121,9 +130,13 @@ class ValuationTable:
             is_wanted = columns[1] != _HOLDS
             if not is_wanted.all():
                 columns = [column[is_wanted] for column in columns]
+                points = points if self._point_rows is None else points[is_wanted]
         for first in range(0, len(columns[0]), _BATCH_ROWS):
             part = [column[first : first + _BATCH_ROWS] for column in columns]
-            yield self._batch(part[0], part[1], part[2], part[3], part[4], values)
+            rows = None
+            if self._point_rows is not None:
+                rows = self._point_rows.of(points[first : first + _BATCH_ROWS])
+            yield self._batch(part[0], part[1], part[2], part[3], part[4], values, rows)
 
     def _batch(
         self,
@@ -133,6 +146,7 @@ class ValuationTable:
         offsets: NDArray[np.uint64],
         starts: NDArray[np.uint64],
         values: NDArray[np.int64],
+        found_rows: FoundRows | None,
     ) -> pa.RecordBatch:
         columns = [self._names.take(pa.array(policies)), pa.array(time_stamps)]
         if self._times is not None and self.has_time_texts:
@@ -151,6 +165,10 @@ class ValuationTable:
                     cells[rows] = values[starts[rows] + np.uint64(places[name])]
                     is_null[rows] = False
             columns.append(self._cells(cells, is_null, self._kinds[name]))
+        if found_rows is not None:
+            assert self._point_rows is not None
+            names = pa.array(self._point_rows.files, pa.string())
+            columns += [names.take(pa.array(found_rows.files)), pa.array(found_rows.rows)]
         if "severity" in self.fact_columns:
             columns.append(self._severities.take(pa.array(policies)))
         if "text" in self.fact_columns:

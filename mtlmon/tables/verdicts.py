@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["VerdictTable", "key_texts"]
+__all__ = ["ROW_FIELDS", "VerdictTable", "key_texts"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
-_ROW_FIELDS = [
+ROW_FIELDS = [
     pa.field(name, kind) for name, kind in zip(ROW_COLUMNS, (pa.string(), pa.int64()), strict=True)
 ]
 
@@ -111,7 +111,7 @@ class VerdictTable:
                 pa.field("verdict", pa.bool_()),
                 pa.field("reference", pa.string()),
                 *([] if self._messages is None else [pa.field("message", pa.string())]),
-                *([] if self._row_tracker is None else _ROW_FIELDS),
+                *([] if self._row_tracker is None else ROW_FIELDS),
                 *(pa.field(name, pa.string()) for name in self.fact_columns.values()),
             ]
         )

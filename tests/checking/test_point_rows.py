@@ -7,40 +7,59 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.checking import point_rows
 from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.sources import Origins
+from mtlmon.errors import SnapshotError
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(1, 4) | st.integers(1, 50)), min_size=1, max_size=8
+    st.tuples(st.integers(0, 1), st.integers(1, 50), st.integers(0, 1)), min_size=1, max_size=8
 )
 
 
-@given(st.lists(st.tuples(ROWS, st.booleans()), max_size=6))
-def test_any_batches(batches: list[tuple[list[tuple[int, int]], bool]]) -> None:
-    rows, expected = PointRows(), []
-    for given_rows, is_reversed in batches:
+@given(st.lists(st.tuples(ROWS, st.booleans(), st.integers(0, 5)), max_size=6), st.booleans())
+def test_any_batches(
+    batches: list[tuple[list[tuple[int, int, int]], bool, int]], by_stamp: bool
+) -> None:
+    """A later run may go on, and what nobody asks about any more may be forgotten."""
+    rows = PointRows(by_stamp=by_stamp)
+    expected: list[tuple[str, int]] = []
+    clock, last, forgotten = 0, -1, 0
+    for given_rows, is_reversed, forgets in batches:
         names = ["b", "a"] if is_reversed else ["a", "b"]
-        files, numbers = zip(*given_rows, strict=True)
-        rows.add(Origins(names, np.array(files, np.uint32), np.array(numbers, np.int64)))
-        expected += [(names[file], number) for file, number in given_rows]
-    assert [rows.of(point) for point in range(len(expected))] == expected
-    assert rows.of(len(expected)) is rows.of(-1) is None
+        stamps = []
+        for file, number, step in given_rows:
+            clock += step
+            stamps.append(clock)
+            if not by_stamp or clock != last:
+                expected.append((names[file], number))
+            last = clock
+        files, numbers, _ = zip(*given_rows, strict=True)
+        origins = Origins(names, np.array(files, np.uint32), np.array(numbers, np.int64))
+        rows.add(np.array(stamps, np.int64), origins)
+        forgotten = min(forgotten + forgets, len(expected))
+        rows.forget(forgotten)
+        other = PointRows(by_stamp=by_stamp)
+        other.restore(rows.snapshot())
+        rows = other
+        points = range(forgotten, len(expected))
+        assert [rows.name_of(point) for point in points] == expected[forgotten:]
+    found = rows.of(np.arange(forgotten, len(expected), dtype=np.uint64))
+    assert found.rows.tolist() == [number for _, number in expected[forgotten:]]
 
 
-def test_rows_that_follow_each_other_take_no_room() -> None:
+def test_rows_are_kept_as_long_as_they_are_asked_for() -> None:
     rows = PointRows()
-    for first in range(0, 1000, 100):
-        rows.add(Origins(["a"], None, np.arange(first, first + 100)))
-    assert rows.of(999) == ("a", 999)
-    assert len(rows._firsts) == 1
+    for first in range(0, 30, 10):
+        numbers = np.arange(first, first + 10)
+        rows.add(None, Origins(["a", "b"], np.array([0, 1] * 5, np.uint8), 100 + numbers))
+    rows.forget(17)
+    assert rows.held_bytes == 20 * 12
+    assert [rows.name_of(point) for point in (17, 20)] == [("b", 117), ("a", 120)]
 
 
-def test_too_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_rows, "MOST_RUNS", 10)
+def test_what_is_no_snapshot() -> None:
     rows = PointRows()
-    rows.add(Origins(["a"], None, np.arange(0, 20, 2)))
-    assert rows.of(9) == ("a", 18)
-    rows.add(Origins(["a"], None, np.array([30])))
-    rows.add(Origins(["a"], None, np.array([31])))
-    assert [rows.of(point) for point in range(12)] == [None] * 12
+    rows.add(None, Origins(["a"], None, np.arange(3)))
+    for bad in b"", rows.snapshot()[:-1], rows.snapshot() + b"x":
+        with pytest.raises(SnapshotError):
+            PointRows().restore(bad)

@@ -5,7 +5,10 @@ The engine fills blocks, and sinks make lines or tables of them. Answers come in
 time-points for each policy, those of a time-point in the order of their values.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -82,6 +85,16 @@ cdef class AnswerBlock:
                  cells)
             )
         self.clear()
+        return found
+
+    def points(self):
+        """Return the number of each answer's time-point in the log, as bytes of uint64."""
+        cdef size_t k
+        cdef uint64_t *numbers
+        found = PyBytes_FromStringAndSize(NULL, self.count * sizeof(uint64_t))
+        numbers = <uint64_t *> PyBytes_AS_STRING(found)
+        for k in range(self.count):
+            numbers[k] = self.answers[k].point
         return found
 
     def add(self, policy, kind, time_stamp, offset, point, cells=()):

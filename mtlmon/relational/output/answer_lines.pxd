@@ -34,4 +34,6 @@ cdef class AnswerLines:
     cdef uint32_t policy_count
     cdef list kept
 
-    cdef int put_lines(self, AnswerBlock answers) except -1 nogil
+    cdef int put_line(
+        self, AnswerBlock answers, size_t number, const uint8_t *ending, size_t ending_length
+    ) except -1 nogil

@@ -91,78 +91,94 @@ cdef class AnswerLines:
                 free(self.policies[policy].variables)
         free(self.policies)
 
-    def put(self, AnswerBlock answers not None):
-        """Write answers, and forget them."""
+    def put(self, AnswerBlock answers not None, list endings=None):
+        """Write answers, and forget them.
+
+        endings: for each answer, the bytes at the end of its line; None for no such bytes.
+        """
         cdef uint32_t policy
+        cdef size_t k
+        cdef bytes ending
         if answers.policy_count != self.policy_count:
             raise ValueError("answers of other policies")
         for policy in range(self.policy_count):
             if answers.widths[policy] != self.policies[policy].width:
                 raise ValueError(f"policy {policy} has another number of variables")
+        if endings is not None and <size_t> len(endings) != answers.count:
+            raise ValueError("expected an ending for each answer")
         if self.filter != FILTER_NONE:
-            with nogil:
-                self.put_lines(answers)
+            if endings is None:
+                with nogil:
+                    for k in range(answers.count):
+                        self.put_line(answers, k, NULL, 0)
+            else:
+                for k in range(answers.count):
+                    ending = endings[k]
+                    self.put_line(
+                        answers, k, <const uint8_t *> PyBytes_AS_STRING(ending),
+                        <size_t> len(ending)
+                    )
         answers.clear()
 
     def close(self):
         """Do nothing: lines need no end."""
 
-    cdef int put_lines(self, AnswerBlock answers) except -1 nogil:
-        cdef const Answer *answer
-        cdef const ReportedPolicy *policy
+    cdef int put_line(
+        self, AnswerBlock answers, size_t number, const uint8_t *ending, size_t ending_length
+    ) except -1 nogil:
+        """Write an answer, if it is wanted, and the bytes at the end of its line."""
+        cdef const Answer *answer = &answers.answers[number]
+        cdef const ReportedPolicy *policy = &self.policies[answer.policy]
         cdef const NamedVariable *variable
-        cdef const int64_t *cells
-        cdef size_t k, room
+        cdef const int64_t *cells = answers.values + answer.start
+        cdef size_t room = policy.room + ending_length
         cdef uint32_t i
         cdef uint8_t *place
         cdef Text text
-        for k in range(answers.count):
-            answer = &answers.answers[k]
-            if answer.kind == HOLDS and self.filter > FILTER_BOOLEAN:
-                continue
-            policy = &self.policies[answer.policy]
-            cells = answers.values + answer.start
-            room = policy.room
-            if answer.kind != HOLDS:
-                for i in range(policy.width):
-                    if policy.variables[i].kind == OF_TEXT:
-                        room += 2 * self.texts.text_of(<size_t> cells[i]).length + 2
-            if not self.writer.reserve(room // LINE_ROOM + 1):
-                with gil:
-                    raise MemoryError("mtlmon: out of memory")
-            place = self.writer.data + self.writer.size
-            memcpy(place, policy.label, policy.label_length)
-            place = put_natural(place + policy.label_length, <uint64_t> answer.time_stamp)
-            place[0] = c':'
-            place = put_natural(place + 1, answer.offset)
-            if answer.kind == HOLDS:
-                place = put_word(place, " true", 5)
-            elif answer.kind == MATCHES:
-                place = put_word(place, " match", 6)
-            else:
-                place = put_word(place, " false", 6)
-            if answer.kind != HOLDS and policy.width:
-                for i in range(policy.width):
-                    variable = &policy.variables[i]
-                    place = put_word(place, <const char *> variable.name, variable.length)
-                    if variable.kind == OF_TEXT:
-                        text = self.texts.text_of(<size_t> cells[i])
-                        place = put_text(place, text.place, text.length)
-                    elif variable.kind == OF_INTEGER:
-                        place = put_integer(place, cells[i])
-                    elif variable.kind == OF_FLOAT:
-                        place = put_float(place, cells[i])
-                    elif variable.kind == OF_BOOLEAN:
-                        if cells[i]:
-                            place = put_word(place, "true", 4)
-                        else:
-                            place = put_word(place, "false", 5)
+        if answer.kind == HOLDS and self.filter > FILTER_BOOLEAN:
+            return 0
+        if answer.kind != HOLDS:
+            for i in range(policy.width):
+                if policy.variables[i].kind == OF_TEXT:
+                    room += 2 * self.texts.text_of(<size_t> cells[i]).length + 2
+        if not self.writer.reserve(room // LINE_ROOM + 1):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        place = self.writer.data + self.writer.size
+        memcpy(place, policy.label, policy.label_length)
+        place = put_natural(place + policy.label_length, <uint64_t> answer.time_stamp)
+        place[0] = c':'
+        place = put_natural(place + 1, answer.offset)
+        if answer.kind == HOLDS:
+            place = put_word(place, " true", 5)
+        elif answer.kind == MATCHES:
+            place = put_word(place, " match", 6)
+        else:
+            place = put_word(place, " false", 6)
+        if answer.kind != HOLDS and policy.width:
+            for i in range(policy.width):
+                variable = &policy.variables[i]
+                place = put_word(place, <const char *> variable.name, variable.length)
+                if variable.kind == OF_TEXT:
+                    text = self.texts.text_of(<size_t> cells[i])
+                    place = put_text(place, text.place, text.length)
+                elif variable.kind == OF_INTEGER:
+                    place = put_integer(place, cells[i])
+                elif variable.kind == OF_FLOAT:
+                    place = put_float(place, cells[i])
+                elif variable.kind == OF_BOOLEAN:
+                    if cells[i]:
+                        place = put_word(place, "true", 4)
                     else:
-                        place = put_time(place, cells[i])
-                place[0] = c')'
-                place += 1
-            place[0] = c'\n'
-            self.writer.size = <size_t> (place + 1 - self.writer.data)
+                        place = put_word(place, "false", 5)
+                else:
+                    place = put_time(place, cells[i])
+            place[0] = c')'
+            place += 1
+        if ending_length:
+            place = put_word(place, <const char *> ending, ending_length)
+        place[0] = c'\n'
+        self.writer.size = <size_t> (place + 1 - self.writer.data)
         return 0
 
 
