@@ -211,7 +211,7 @@ class Options(argparse.Namespace):
     @property
     def tracks_rows(self) -> bool:
         """Whether the log that is read again tells its rows."""
-        return self.rows or self.has_context
+        return self.rows or self.has_context or self.report is not None
 
     @property
     def reorders(self) -> bool:

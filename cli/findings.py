@@ -27,11 +27,11 @@ from mtlmon.support.extras import load_extra
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking import LogCheck, PolicyCounts, TextLog
     from mtlmon.checking.counts import Triggered
-    from mtlmon.checking.shown import Details
+    from mtlmon.checking.shown import Details, Shown
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
@@ -201,12 +201,22 @@ class Findings:
         return ", ".join(parts) or None
 
     def explained(
-        self, violations: list[Violation], source: TextLog | TableEvents
+        self,
+        violations: list[Violation],
+        source: TextLog | TableEvents,
+        noted: Sequence[Violation] = (),
     ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
-        """Yield each violation with its proof, or with the error that says why there is none."""
+        """Yield each violation with its proof, or with the error that says why there is none.
+
+        Args:
+            violations: the violations to explain.
+            source: the log, from its beginning.
+            noted: others of which only rows and values are wanted.
+        """
         from mtlmon.policy import PolicyFile
 
-        if isinstance(self.file, PolicyFile) and violations:
+        all_of_them = [*violations, *noted]
+        if isinstance(self.file, PolicyFile) and all_of_them:
             from mtlmon.checking.shown import Details
 
             self.details = Details(
@@ -214,13 +224,14 @@ class Findings:
                 self.check.policies,
                 self.check.partitions.of_policies,
                 self.check.clocks,
-                violations,
+                all_of_them,
+                has_columns=self.options.report is not None,
             )
-        if self.options.rows:
+        if source.tracks_rows:
             from mtlmon.checking.violation_rows import ViolationRows
 
             partitions = self.check.partitions.of_policies
-            self.rows = ViolationRows(partitions, self.check.clocks, violations)
+            self.rows = ViolationRows(partitions, self.check.clocks, all_of_them)
         return explain_violations(
             self.check.policies,
             self.check.atoms,
@@ -232,11 +243,12 @@ class Findings:
             self.check.clocks,
             self.details,
             self.rows,
+            noted,
         )
 
     def details_of(self, violation: Violation) -> list[str]:
         """Return the row, the message and the values of a violation that is explained."""
-        row = None if self.rows is None else self.rows.of(violation)
+        row = None if self.rows is None or not self.options.rows else self.rows.of(violation)
         details = [] if self.details is None else self.details.of(violation)
         return details if row is None else [f"at {row[0]}:{row[1]}", *details]
 
@@ -348,16 +360,42 @@ class Findings:
 
     def explain_in_report(self, source: TextLog | TableEvents) -> None:
         """Add explanations of the first violations of each policy to the report."""
-        violations = [
-            Violation(policy, key or 0, time_stamp, offset)
+        listed = [
+            [
+                Violation(policy, key or 0, time_stamp, offset)
+                for time_stamp, offset, key in collector.first_violations()
+            ]
             for policy, collector in enumerate(self.collectors)
-            for time_stamp, offset, key in collector.first_violations(self.options.explain_limit)
         ]
-        for violation, proof in self.explained(violations, source):
-            policy, number, time_stamp, offset = violation
-            key = number if self.keys.has_keys(policy) else None
-            details = self.details_of(violation)
-            self.collectors[policy].explain(time_stamp, offset, key, proof, details)
+        limit = self.options.explain_limit
+        explained = [one for own in listed for one in own[:limit]]
+        noted = [one for own in listed for one in own[limit:]]
+        for violation, proof in self.explained(explained, source, noted):
+            collector, point = self.place_of(violation)
+            collector.explain(*point, proof)
+        for violation in (*explained, *noted):
+            collector, point = self.place_of(violation)
+            shown = None if self.details is None else self.details.shown(violation)
+            row = None if self.rows is None else self.rows.of(violation)
+            collector.describe(
+                *point,
+                row=None if row is None else f"{row[0]}:{row[1]}",
+                message=None if shown is None else shown.message,
+                values=() if shown is None else values_of(shown),
+            )
+
+    def place_of(self, violation: Violation) -> tuple[Collector, tuple[int, int, int | None]]:
+        """Return the collector of a violation, and its time-stamp, offset and key there."""
+        policy, number, time_stamp, offset = violation
+        key = number if self.keys.has_keys(policy) else None
+        return self.collectors[policy], (time_stamp, offset, key)
+
+
+def values_of(shown: Shown) -> list[tuple[str, str]]:
+    """Return what a report says of the values at a violation, each as a name and a text."""
+    values = list(shown.columns)
+    values += [(name, f"{text} ({rows})" if rows else text) for name, text, rows in shown.values]
+    return values if shown.last_row is None else [*values, ("last row", shown.last_row)]
 
 
 def with_triggered(

@@ -318,6 +318,7 @@ def shown_in(
         partitions.of_policies,
         check.clocks,
         has_values=is_for_explanations,
+        has_columns=options.report is not None,
     )
     # the whole log may be a partition without policies
     return [*shown, *({} for _ in partitions.columns[len(shown) :])]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PHONE", "SMALL_PHONE", "WIDE", "Scheme", "Visit", "chromium"]
 
-WIDE, PHONE, SMALL_PHONE = 1100, 420, 320
+WIDE, PHONE, SMALL_PHONE = 1280, 390, 320
 
 Scheme = Literal["light", "dark"]
 

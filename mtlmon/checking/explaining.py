@@ -58,6 +58,7 @@ def explain_violations(
     clocks: Sequence[Clock | None] | None = None,
     details: Details | None = None,
     rows: ViolationRows | None = None,
+    noted: Iterable[Violation] = (),
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -72,6 +73,7 @@ def explain_violations(
         clocks: for each policy its time-points, as `LogCheck.clocks`; None if all are on all rows.
         details: takes the values at the violations, if they are wanted.
         rows: finds the rows of the violations, if they are wanted; the source tracks rows then.
+        noted: violations that are not explained, but of which `details` and `rows` are wanted.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
@@ -91,6 +93,10 @@ def explain_violations(
         own_atoms = atoms if clock is None else at_ticks.get(clock, atoms)
         parts = TraceParts(policies[policy].formula, names, own_atoms)
         traces.setdefault((partition, clock, number), []).append((policy, parts))
+    for violation in noted:
+        partition = 0 if partition_of is None else partition_of[violation.policy]
+        clock = None if clocks is None else clocks[violation.policy]
+        traces.setdefault((partition, clock, violation.number), [])
     wanted: dict[tuple[int, Clock | None], list[int]] = {}
     for partition, clock, number in traces:
         wanted.setdefault((partition, clock), []).append(number)
@@ -142,6 +148,8 @@ def explain_violations(
         if count:
             last = int(batch.time_stamps[count - 1])
         is_done = all(one.is_done for some in traces.values() for _, one in some)
+        is_done = is_done and (details is None or details.is_complete)
+        is_done = is_done and (rows is None or rows.is_complete)
         if is_done or (count and not event_count):
             break
         for some in traces.values():

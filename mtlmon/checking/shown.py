@@ -18,7 +18,7 @@ from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.streams.kernels import extent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     ValuesAt = Mapping[str, object]
 
-__all__ = ["Details", "Messages", "ValueRows", "shown_names"]
+__all__ = ["Details", "Messages", "Shown", "ValueRows", "shown_names"]
 
 _ROWS_SHOWN = 5
 
@@ -58,17 +58,37 @@ class Item(NamedTuple):
         label: what it is called.
         name: its name in `PolicyFile.shown`.
         window: the rows that it comes from, or None.
+        is_column: whether it is the value of a column.
     """
 
     label: str
     name: str
     window: Window | None
+    is_column: bool = False
 
 
-def items_of(file: PolicyFile, policy: Policy) -> list[Item]:
-    """Return the streams and windows in the conditions of a policy.
+class Shown(NamedTuple):
+    """What is shown with a violation.
 
-    Where it is not on all rows, nothing is known of the rows that a window looks at.
+    Attributes:
+        message: the message of a trigger, or None.
+        columns: the names of columns and their values.
+        values: what streams and windows are called, their values, and the rows in a window, as in
+            "rows 2, 5", or an empty text.
+        last_row: for a tick, the last row before it, in words; else None.
+    """
+
+    message: str | None
+    columns: list[tuple[str, str]]
+    values: list[tuple[str, str, str]]
+    last_row: str | None
+
+
+def items_of(file: PolicyFile, policy: Policy, *, has_columns: bool = False) -> list[Item]:
+    """Return the streams and windows in the conditions of a policy, and columns, if wanted.
+
+    The time is none of these columns, as every violation has it. Where the policy is not on all
+    rows, nothing is known of the rows that a window looks at.
     """
     found: dict[str, Item] = {}
     seen: set[tuple[object, str]] = set()
@@ -81,6 +101,9 @@ def items_of(file: PolicyFile, policy: Policy) -> list[Item]:
             if label not in found:
                 window = None if policy.clock is not None else _window_of(file, node)
                 found[label] = Item(label, file.show(node), window)
+        elif node.operator in ops.COLUMNS:
+            if has_columns and node.name != file.environment.time and str(node) not in found:
+                found[str(node)] = Item(node.name, file.show(node), None, is_column=True)
         elif node.operator in {ops.ATOM, ops.LET}:
             if (node.operator, node.name) in seen:
                 continue
@@ -132,6 +155,7 @@ def shown_names(
     clocks: Sequence[Clock | None],
     *,
     has_values: bool,
+    has_columns: bool = False,
 ) -> list[dict[When, list[str]]]:
     """Return the names in `PolicyFile.shown` that messages and values need.
 
@@ -141,6 +165,7 @@ def shown_names(
         partition_of: for each policy, the number of its partition.
         clocks: for each policy its time-points, as `LogCheck.clocks`.
         has_values: whether the values of streams and windows are shown, too.
+        has_columns: whether those of columns are shown with them.
 
     Returns:
         For each partition the names of what is needed: at rows under `ROWS`, and at ticks under
@@ -154,7 +179,8 @@ def shown_names(
         own = names[partition].setdefault(period, {})
         if policy.message is not None:
             own |= dict.fromkeys(policy.message[1])
-        for item in items_of(file, policy) if has_values else ():
+        items = items_of(file, policy, has_columns=has_columns) if has_values else ()
+        for item in items:
             own[item.name] = None
             if item.window is not None and item.window.argument is not None:
                 own[item.window.argument] = None
@@ -302,6 +328,7 @@ class Details:
         partition_of: for each policy, the number of its partition.
         clocks: for each policy its time-points, as `LogCheck.clocks`.
         violations: policy, number of the trace, time-stamp and offset of each violation.
+        has_columns: whether the values of columns are wanted, too.
     """
 
     def __init__(
@@ -311,16 +338,20 @@ class Details:
         partition_of: Sequence[int],
         clocks: Sequence[Clock | None],
         violations: Iterable[tuple[int, int, int, int]],
+        *,
+        has_columns: bool = False,
     ) -> None:
         self._policies = policies
         self._wanted: dict[
             tuple[int, Clock | None, int, int, int], list[tuple[int, int, int, int]]
         ] = {}
-        self._items = [items_of(file, policy) for policy in policies]
-        self._found: dict[tuple[int, int, int, int], list[str]] = {}
-        for policy, number, time_stamp, offset in violations:
+        self._items = [items_of(file, policy, has_columns=has_columns) for policy in policies]
+        self._found: dict[tuple[int, int, int, int], Shown] = {}
+        self._count = 0
+        for policy, number, time_stamp, offset in dict.fromkeys(violations):
             key = partition_of[policy], clocks[policy], number, time_stamp, offset
             self._wanted.setdefault(key, []).append((policy, number, time_stamp, offset))
+            self._count += 1
         self._windows: list[dict[Window, None]] = [{} for _ in range(1 + max(partition_of))]
         for policy_number, items in enumerate(self._items):
             for item in items:
@@ -332,8 +363,24 @@ class Details:
         self._rows: dict[tuple[int, int, Window], deque[tuple[int, int]]] = {}
 
     def of(self, violation: tuple[int, int, int, int]) -> list[str]:
-        """Return the message and the values of a violation, as lines."""
-        return self._found.get(violation, [])
+        """Return the message and the values of streams and windows at a violation, as lines."""
+        found = self._found.get(violation)
+        if found is None:
+            return []
+        lines = [] if found.message is None else [found.message]
+        lines += [
+            f"{label} was {text}{f': {rows}' if rows else ''}" for label, text, rows in found.values
+        ]
+        return lines if found.last_row is None else [*lines, f"the last row was {found.last_row}"]
+
+    def shown(self, violation: tuple[int, int, int, int]) -> Shown | None:
+        """Return what is known of a violation; None if it has not been reached."""
+        return self._found.get(violation)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all violations have been reached."""
+        return len(self._found) == self._count
 
     def note(
         self,
@@ -371,28 +418,34 @@ class Details:
             if is_in and row is not None:
                 rows.append((time_stamp, row))
         for violation in self._wanted.get((partition, clock, number, time_stamp, offset), ()):
-            self._found[violation] = list(self._lines(violation, partition, values))
-            if last_row is not None:
-                which = "" if last_row.number is None else f"row {last_row.number}, "
-                self._found[violation].append(f"the last row was {which}at {last_row.time_stamp}")
+            self._found[violation] = self._shown(violation, partition, values, last_row)
 
-    def _lines(
-        self, violation: tuple[int, int, int, int], partition: int, values: ValuesAt
-    ) -> Iterator[str]:
+    def _shown(
+        self,
+        violation: tuple[int, int, int, int],
+        partition: int,
+        values: ValuesAt,
+        last_row: LastRow | None,
+    ) -> Shown:
         policy, number, now, _ = violation
-        message = message_of(self._policies[policy].message, values)
-        if message is not None:
-            yield message
+        columns, others = [], []
         for item in self._items[policy]:
             if item.name not in values:
+                continue
+            text = value_text(values[item.name])
+            if item.is_column:
+                columns.append((item.label, text))
                 continue
             rows: list[int] = []
             if item.window is not None:
                 known = self._rows[partition, number, item.window]
                 rows = [row for time, row in known if now - time >= item.window.lower]
-            words = ""
-            if rows:
-                numbers = ", ".join(map(str, rows[:_ROWS_SHOWN]))
-                more = ", ..." if len(rows) > _ROWS_SHOWN else ""
-                words = f": row{'' if len(rows) == 1 else 's'} {numbers}{more}"
-            yield f"{item.label} was {value_text(values[item.name])}{words}"
+            numbers = ", ".join(map(str, rows[:_ROWS_SHOWN]))
+            more = ", ..." if len(rows) > _ROWS_SHOWN else ""
+            words = f"row{'' if len(rows) == 1 else 's'} {numbers}{more}" if rows else ""
+            others.append((item.label, text, words))
+        last = None
+        if last_row is not None:
+            which = "" if last_row.number is None else f"row {last_row.number}, "
+            last = f"{which}at {last_row.time_stamp}"
+        return Shown(message_of(self._policies[policy].message, values), columns, others, last)

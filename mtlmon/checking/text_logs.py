@@ -241,7 +241,7 @@ class TextLog(BatchReader[TextBatch]):
         self.wait: Callable[[int], None] | None = None
         self.note_block: Callable[[memoryview], None] | None = None
         self.marks_end = False
-        self._tracks_rows = False
+        self.tracks_rows = False
         self._unordered: memoryview | None = None
         self._clock: int | None = None
         self.passed = 0
@@ -260,7 +260,7 @@ class TextLog(BatchReader[TextBatch]):
     def track_rows(self) -> None:
         """From the first batch on, tell the lines of events."""
         self._events.number_lines()
-        self._tracks_rows = True
+        self.tracks_rows = True
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return None: the only trace is never forgotten."""
@@ -407,7 +407,7 @@ class TextLog(BatchReader[TextBatch]):
             if not times:
                 return
             batch = TextBatch(times, masks, self._atoms)
-            if self._tracks_rows:
+            if self.tracks_rows:
                 batch.origins = self._origins()
             self._clock = batch.time_stamps[-1]
             if self._streams is None:

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from mtlmon.explanation.outline import outline
-from mtlmon.explanation.svg import to_svg
+from mtlmon.explanation.svg import NARROW_STYLE, to_svg
 from mtlmon.explanation.words import entry_words, formula_text, verdict_text
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
             '<head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             "<title>mtlmon: why</title>",
-            f"<style>{_STYLE}</style></head>",
+            f"<style>{_STYLE}\n{NARROW_STYLE}</style></head>",
             "<body><main><h1>Why</h1>",
             *sections,
             *(f"<p>{escape(note)}</p>" for note in notes),

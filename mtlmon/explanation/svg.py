@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["STYLE", "to_svg"]
+__all__ = ["NARROW_STYLE", "STYLE", "to_svg"]
 
 _COLUMNS = 24
 _ROWS = 24
@@ -34,6 +34,7 @@ _CHARACTER = 7.3
 _ROW_HEIGHT = 34
 _HEADER_HEIGHT = 48
 _GAP = 26
+_MARGIN = 8
 _RADIUS = 9
 
 STYLE = """\
@@ -47,6 +48,11 @@ STYLE = """\
 .mtlmon .true{fill:var(--true)}.mtlmon .false{fill:var(--ground);stroke:var(--false);stroke-width:2}
 .mtlmon .tick{stroke:var(--ground);stroke-width:2;fill:none}
 .mtlmon .cross{stroke:var(--false);stroke-width:2}"""
+
+NARROW_STYLE = """\
+@media (max-width:40rem){.picture .mtlmon .labels text{transform:translateY(-8px);font-size:11px}
+.picture .mtlmon .heads{transform:none}.picture .mtlmon .marks{transform:translateY(7px)}}"""
+"""What lets pages with pictures show the marks below the labels, where the screen is narrow."""
 
 
 def to_svg(proof: Proof, name: str = "proof") -> str:
@@ -69,10 +75,12 @@ class _Picture:
         self.table = grid(proof, self.entries, _COLUMNS, _ROWS)
         self.labels = [formula_text(f, _LABEL_CHARACTERS) for f in self.table.formulas]
         self.names = [point_text(proof.trace, position) for position in self.table.positions]
-        self.left = 24 + _CHARACTER * max(map(len, self.labels))
+        left = 24 + _CHARACTER * max(map(len, self.labels))
         step = max(48, _CHARACTER * max(map(len, self.names)) + 16)
         self.x_of: dict[int | None, float] = {}
-        x = self.left - step / 2
+        # places in the columns; the columns as a whole are beside the labels
+        self.shift = left - _MARGIN
+        x = _MARGIN - step / 2
         self.gaps: list[float] = []
         for position, gap in zip(self.table.positions, self.table.gaps(), strict=True):
             x += step
@@ -80,7 +88,7 @@ class _Picture:
                 self.gaps.append(x + _GAP / 2 - step / 2)
                 x += _GAP
             self.x_of[position] = x
-        self.width = x + step / 2
+        self.width = self.shift + x + step / 2
         self.height = _HEADER_HEIGHT + _ROW_HEIGHT * len(self.labels) + 8
 
     def y(self, row: int) -> float:
@@ -97,10 +105,18 @@ class _Picture:
         yield f'<desc id="{self.name}-text">{escape(self.description())}</desc>'
         yield f"<style>{STYLE}</style>"
         yield f'<rect width="{self.width:.0f}" height="{self.height:.0f}" class="ground"/>'
-        yield from self.windows()
-        yield from self.heads()
-        yield from self.links()
-        yield from self.marks()
+        # pages move these groups on narrow screens: `NARROW_STYLE`
+        yield from self.rules()
+        for name, lines in (
+            ("heads", self.heads()),
+            ("marks", (*self.windows(), *self.links(), *self.marks())),
+        ):
+            yield f'<g class="{name}" transform="translate({self.shift:.1f} 0)">'
+            yield from lines
+            yield "</g>"
+        yield '<g class="labels">'
+        yield from self.row_labels()
+        yield "</g>"
         yield "</svg>"
 
     def description(self) -> str:
@@ -124,10 +140,15 @@ class _Picture:
             yield f'<text x="{x:.1f}" y="36" text-anchor="middle" class="faint">{how_far}</text>'
         for x in self.gaps:
             yield f'<text x="{x:.1f}" y="18" text-anchor="middle" class="faint">…</text>'
-        for row, label in enumerate(self.labels):
+
+    def rules(self) -> Iterator[str]:
+        for row in range(len(self.labels)):
             top = _HEADER_HEIGHT + _ROW_HEIGHT * row
             yield f'<line class="rule" x1="0" x2="{self.width:.0f}" y1="{top}" y2="{top}"/>'
-            yield f'<text x="8" y="{self.y(row) + 4:.1f}">{escape(label)}</text>'
+
+    def row_labels(self) -> Iterator[str]:
+        for row, label in enumerate(self.labels):
+            yield f'<text x="{_MARGIN}" y="{self.y(row) + 4:.1f}">{escape(label)}</text>'
 
     def windows(self) -> Iterator[str]:
         """Draw the extent of each run as a background in the row of its formula."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,14 @@ _Integer = TypeVar("_Integer", np.int64, np.uint64)
 
 _Point: TypeAlias = "tuple[int, int, int]"
 """Time-stamp, number of the key, and offset; time-points are shown in this order."""
+
+
+class _Description(NamedTuple):
+    """What is known of a violation; the names are those of `Violation`."""
+
+    row: str | None = None
+    message: str | None = None
+    values: tuple[tuple[str, str], ...] = ()
 
 
 class Collector:
@@ -102,6 +110,7 @@ class Collector:
         self._violations = _FirstPoints(violations)
         self._undecided = _FirstPoints(undecided)
         self._explanations: dict[_Point, Explanation] = {}
+        self._described: dict[_Point, _Description] = {}
         self._first: int | None = None
         self._last: int | None = None
 
@@ -213,8 +222,8 @@ class Collector:
         self._first = first if self._first is None else min(first, self._first)
         self._last = last if self._last is None else max(last, self._last)
 
-    def first_violations(self, limit: int) -> list[tuple[int, int, int | None]]:
-        """Return at most `limit` of the first violations.
+    def first_violations(self, limit: int | None = None) -> list[tuple[int, int, int | None]]:
+        """Return at most `limit` of the first violations; by default all that the report lists.
 
         Returns:
             For each the time-stamp, the offset and the number of the key, or None without keys.
@@ -244,6 +253,29 @@ class Collector:
         number = _NO_KEY if key is None else key
         name = f"policy-{self.number}-why-{time_stamp}-{offset}-{number}"
         self._explanations[time_stamp, number, offset] = explanation_of(proof, name, details)
+
+    def describe(
+        self,
+        time_stamp: int,
+        offset: int,
+        key: int | None,
+        *,
+        row: str | None = None,
+        message: str | None = None,
+        values: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Tell what is known of one of the first violations.
+
+        Args:
+            time_stamp: the time-stamp of the time-point.
+            offset: its number within the time-stamp.
+            key: the number of its trace, if there are several.
+            row: the file and the row that it is about, as in `access.jsonl:1207`.
+            message: what the policy's message says of it.
+            values: values that the policy reads at the time-point, each as a name and a text.
+        """
+        number = _NO_KEY if key is None else key
+        self._described[time_stamp, number, offset] = _Description(row, message, tuple(values))
 
     def report(
         self,
@@ -280,6 +312,7 @@ class Collector:
                     point[2],
                     None if point[1] == _NO_KEY else name_of(point[1]),
                     self._explanations.get(point),
+                    **self._described.get(point, _Description())._asdict(),
                 )
                 for point, _ in self._violations.points()
             ),

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from mtlmon.explanation.svg import NARROW_STYLE
 from mtlmon.reporting.chart import Bar, Chart
 from mtlmon.reporting.clock import Clock, counts_from_1970
 from mtlmon.support.extras import load_extra
@@ -58,7 +59,7 @@ def render(data: ReportData) -> str:
             policies=[
                 _Section(policy, number, clock) for number, policy in enumerate(data.policies, 1)
             ],
-            style=markup(_asset(_STYLE)),
+            style=markup(f"{_asset(_STYLE)}{NARROW_STYLE}"),
             script=markup(script),
             script_digest=digest,
         )

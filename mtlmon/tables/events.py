@@ -226,6 +226,11 @@ class TableEvents(BatchReader[EventBatch]):
         """From the first batch on, tell the origins of events; call this before the first batch."""
         self._origins = RowOrigins(self.sources)
 
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether batches tell the origins of events."""
+        return self._origins is not None
+
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each trace, 0 if streams remember its rows; None if there are none."""
         return None if self._streams is None else self._streams.settled(partition, count)

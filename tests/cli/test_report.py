@@ -19,6 +19,9 @@ LOG = (
     "@52 request\n@52 request\n"
 )
 
+POINTS = [("20:0", 2), ("40:0", 6), ("40:1", 7)]
+"""The violations, with their lines."""
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
@@ -48,7 +51,8 @@ def test_what_is_written_stays_and_a_report_is_added(
     assert "The policy is violated: 3 violations." in text
     assert "✗ false 3 30.00 % ✓ true 5 50.00 % … undecided 2 20.00 %" in text
     assert "from 18 to 52. The highest bar shows 2 violations: 40." in text
-    assert re.search(r"20:0 ✗ 20:0 .* 40:0 ✗ 40:0 .* 40:1 ✗ 40:1 ", text)
+    found = [rf"{point} row {log}:{line} ✗ {point} " for point, line in POINTS]
+    assert re.search(".* ".join(found), text)
     assert "52:0 57" in text
     assert f"Mode {mode}" in text
 
@@ -95,6 +99,50 @@ def test_several_policy_files(log: Path, tmp_path: Path) -> None:
     text = words(report)
     assert f"one:x ✗ violated NOT a file {one} Definitions let a = request " in text
     assert f"two:x ✗ violated NOT a file {two} Definitions let a = tick " in text
+
+
+def test_rows_and_values_of_all_listed_violations(tmp_path: Path) -> None:
+    report, log, policies = (tmp_path / name for name in ("report.html", "log.csv", "cars.mtl"))
+    policies.write_text(
+        "key car\nstream mean = avg[0,9](speed)\natom fast = mean > limit\n"
+        "policy slow: NOT fast OR ONCE[0,3] rain = 1\n"
+        'trigger hot on rows where rain = 0: speed > 190 message "{car} at {speed}"\n'
+        "policy ticks on every 10: any[0,9](speed < 150)\n",
+        encoding="utf-8",
+    )
+    rows = [(time, "ab"[time % 2], 101 + time, 100, int(time == 40)) for time in range(100)]
+    lines = ["ts,car,speed,limit,rain", *(",".join(map(str, row)) for row in rows)]
+    log.write_text("\n".join(lines), encoding="utf-8")
+    arguments = ("--verdicts", "none", "--explain-limit", "2", str(policies), str(log))
+    assert run("--report", str(report), *arguments).status == 1
+    text = words(report)
+    # explained, not explained, and what has to be unfolded
+    for time, car, _, _, rain in rows:
+        if rain or (41 <= time <= 43 and car == "a"):
+            continue
+        window = [number for number in range(max(0, time - 9), time + 1) if rows[number][1] == car]
+        mean = sum(rows[number][2] for number in window) / len(window)
+        numbers = ", ".join(str(number + 1) for number in window)
+        some = "rows" if len(window) > 1 else "row"
+        assert (
+            f" {time}:0 key {car} row {log}:{time + 1} "
+            f"limit 100 rain 0 mean {mean} ({some} {numbers}) "
+        ) in text
+    assert f" 99:0 key b row {log}:100 b at 200 speed 200 " in text
+    assert " 60:0 key a any[0,9](speed < 150) false last row row 61, at 60 " in text
+
+
+def test_rows_beside_policies_with_variables(log: Path, tmp_path: Path) -> None:
+    report, policies = tmp_path / "report.html", tmp_path / "both.mtl"
+    policies.write_text(
+        "policy plain: NOT request\npolicy rows: publish(u) IMPLIES ONCE approve(u)\n",
+        encoding="utf-8",
+    )
+    log.write_text(f"# a comment\n{LOG}@60 publish(ann)\n", encoding="utf-8")
+    assert run("--report", str(report), "--verdicts", "none", str(policies), str(log)).status == 1
+    text = words(report)
+    for point, line in [*POINTS, ("52:0", 9), ("52:1", 10)]:
+        assert f" {point} row {log}:{line + 1} ✗ {point} NOT request" in text
 
 
 def test_an_interrupted_run(tmp_path: Path) -> None:

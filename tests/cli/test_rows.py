@@ -125,7 +125,7 @@ def test_explanations_and_reports_name_the_rows(tmp_path: Path, is_sorted: bool)
     assert len(expected) > 50
     explained = [line[3:] for line in done.errors.splitlines() if line.startswith("at ")]
     assert sorted(explained) == expected
-    assert all(f"at {place}<" in page.read_text() for place in expected)
+    assert all(f">{place}</bdi>" in page.read_text() for place in expected)
 
 
 @pytest.mark.parametrize("format", ["text", "csv"])

@@ -170,8 +170,8 @@ def test_reports_have_messages_and_values(log: tuple[str, str], tmp_path: Path) 
     page = tmp_path / "report.html"
     mtlmon("--report", str(page), "--verdicts", "none", *log)
     text = page.read_text()
-    assert "<p>a: 3 failures, 3.0 s</p>" in text
-    assert "<p>fails was 3: rows 1, 3, 4</p>" in text
+    assert '<p class="message">a: 3 failures, 3.0 s</p>' in text
+    assert "<dt>fails</dt><dd>3 (rows 1, 3, 4)</dd>" in text
 
 
 def test_only_the_rows_of_the_window_are_listed(tmp_path: Path) -> None:

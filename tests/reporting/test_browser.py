@@ -107,6 +107,56 @@ def test_the_timeline_is_read_by_keys_and_by_mouse(browser: Browser, report: str
         )
 
 
+@pytest.mark.parametrize("width", [WIDE, PHONE, SMALL_PHONE])
+def test_marks_of_explanations_are_seen(browser: Browser, report: str, width: int) -> None:
+    with Visit(browser, report, width=width) as visit:
+        picture = visit.page.locator("#policy-1 .picture").first
+        frame = picture.bounding_box()
+        first = picture.locator(".marks :is(circle, rect.false)").first.bounding_box()
+        label = picture.locator(".labels text").first.bounding_box()
+        assert frame is not None
+        assert first is not None
+        assert label is not None
+        assert frame["x"] <= first["x"] < first["x"] + first["width"] <= frame["x"] + frame["width"]
+        # beside the labels, or below them
+        is_beside = first["x"] > label["x"] + label["width"]
+        assert is_beside == (width == WIDE)
+        assert is_beside or first["y"] >= label["y"] + label["height"] / 2
+
+
+def test_bars_and_rows_of_the_timeline_lead_to_violations(browser: Browser, report: str) -> None:
+    with Visit(browser, report) as visit:
+        page = visit.page
+        figure = page.locator("#policy-1 figure")
+        more = page.locator("#policy-1 details.more")
+        assert not more.evaluate("one => one.open")
+        bars = figure.locator("svg a")
+        # only violations that are listed can be shown
+        assert 0 < bars.count() < figure.locator(".bar").count()
+        target = (bars.last.get_attribute("href") or "")[1:]
+        bars.last.locator(".bar").click()
+        assert page.url.endswith(f"#{target}")
+        assert more.evaluate("one => one.open")
+        assert page.locator(f"#{target}").is_visible()
+        # by keys: from a bar to its first violation, whose explanation unfolds
+        figure.get_by_label("Look at a step").focus()
+        page.keyboard.press("Home")
+        link = figure.get_by_role("link", name="See the first of them")
+        while not link.is_visible():
+            page.keyboard.press("ArrowRight")
+        link.focus()
+        page.keyboard.press("Enter")
+        assert page.url.endswith("#policy-1-violation-1")
+        assert page.locator("#policy-1-violation-1 svg").is_visible()
+        assert visit.complaints == []
+
+
+def test_a_link_to_a_violation_unfolds_it(browser: Browser, report: str) -> None:
+    with Visit(browser, f"{report}#policy-1-violation-3") as visit:
+        assert visit.page.locator("#policy-1-violation-3 svg").is_visible()
+        assert not visit.page.locator("#policy-1-violation-2 svg").is_visible()
+
+
 def test_without_scripts_all_is_there(browser: Browser, report: str) -> None:
     with Visit(browser, report, scripts=False) as visit:
         page = visit.page

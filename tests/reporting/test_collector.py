@@ -66,6 +66,18 @@ def plain(found: list[Point], keyed: bool, violations: int, keys: int) -> Policy
     )
 
 
+def test_violations_are_described() -> None:
+    collector = Collector("p", violations=2)
+    collector.add_violations([1, 2, 2, 3], [0, 0, 0, 0], keys=[0, 0, 1, 0])
+    assert collector.first_violations() == [(1, 0, 0), (2, 0, 0)]
+    collector.describe(2, 0, 0, row="log:7", message="so", values=[("x", "1")])
+    # not listed
+    collector.describe(2, 0, 1, row="log:8")
+    first, second = collector.report().violations
+    assert (first.row, first.message, first.values) == (None, None, ())
+    assert (second.row, second.message, second.values) == ("log:7", "so", (("x", "1"),))
+
+
 @given(points, st.booleans(), st.integers(1, 5), st.integers(1, 5), st.data())
 def test_against_lists(
     found: list[Point], keyed: bool, violations: int, keys: int, data: st.DataObject
