@@ -17,7 +17,7 @@ from mtlmon.cli.command import run
 from mtlmon.cli.endings import is_violated, note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
-from mtlmon.cli.policies import open_source, prepare_messages, waits_for_later
+from mtlmon.cli.policies import assumption_watch, open_source, prepare_messages, waits_for_later
 from mtlmon.cli.relations import has_variables
 from mtlmon.cli.report import absent_atoms
 from mtlmon.engine.native import MemoryLimit
@@ -45,6 +45,8 @@ KEPT = 10_000
 
 # More events than a log can have.
 _ALL_EVENTS = 1 << 62
+# Where the first row of a table begins.
+_BEGIN_BYTES = 1 << 16
 # members of a verdict in JSON that are no values of variables
 _FIXED = {
     *("policy", "time", "time_text", "offset", "verdict", "reference", "message"),
@@ -159,7 +161,13 @@ class Checking:
         return None
 
     def _read(self, check: LogCheck, source: Source) -> None:
-        for _ in check.run(source, self.options.end_time):
+        watch = assumption_watch(self.file, source, self.options)
+        for batch in source:
+            for message in () if watch is None else watch.note(batch, source):
+                note(message)
+            for _ in check.feed(batch, source):
+                self._take(check, source)
+        for _ in check.end(source, self.options.end_time):
             self._take(check, source)
 
     def _take(self, check: LogCheck, source: Source) -> None:
@@ -248,9 +256,11 @@ def lines_of_rows(source: Source) -> dict[int, int]:
         return {}
     _rewind()
     lines = {}
-    line = 1
+    # Empty lines belong to the row before them; those at the beginning are left out.
+    begin = os.pread(STANDARD_INPUT, _BEGIN_BYTES, 0)
+    line = 1 + begin[: len(begin) - len(begin.lstrip(b"\r\n"))].count(b"\n")
     for number, text in raw_rows(file, source.dialect):
-        lines[number] = line + len(text) - len(text.lstrip(b"\n\r"))
+        lines[number] = line
         line += max(1, text.count(b"\n"))
     return lines
 

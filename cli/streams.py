@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.text_logs import TextBatch
-    from mtlmon.cli.plotting import PlotOutput
+    from mtlmon.cli.plotting import StreamCollector
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 
-    StreamOutput = PlotOutput | JsonRowsOutput[Values] | CsvOutput[Values] | ParquetOutput[Values]
+    StreamOutput = (
+        StreamCollector | JsonRowsOutput[Values] | CsvOutput[Values] | ParquetOutput[Values]
+    )
 
 __all__ = ["write_streams"]
 

@@ -112,6 +112,20 @@ def test_verdicts_with_keys_are_those_of_the_command(tmp_path: Path) -> None:
     assert result.has_dates
 
 
+@pytest.mark.parametrize("before", ["", "\n", "\n\r\n"])
+@pytest.mark.parametrize("between", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("name", ["l.csv", "l.jsonl"])
+def test_lines_of_rows(name: str, before: str, between: str) -> None:
+    head, rows = "ts,x,y\n", ['1,2,"a\nb"', "2,9,c", '3,1,"\n"', "4,8,d"]
+    if name == "l.jsonl":
+        head, rows = "", [json.dumps({"ts": k, "x": x}) for k, x in enumerate([2, 9, 1, 8])]
+    log = before + head + "".join(f"{between}{row}\n" for row in rows)
+    result = found("x > 5", log, "p.mtl", name)
+    assert result.problems == []
+    found_lines = [one.line for one in result.policies[0].verdicts]
+    assert found_lines == [log[: log.index(row)].count("\n") + 1 for row in rows]
+
+
 def test_values_of_streams_are_those_of_the_command(tmp_path: Path) -> None:
     policy, log = tmp_path / "charged.mtl", tmp_path / "charges.csv"
     policy.write_text(CHARGED)
@@ -232,6 +246,12 @@ def test_a_trigger_has_its_message() -> None:
 def test_remarks_say_which_atom_is_nowhere() -> None:
     result = found("request IMPLIES ONCE answer", "@1 request\n@2 answr")
     assert any("answer" in remark for remark in result.remarks)
+
+
+def test_remarks_say_which_assumption_is_broken() -> None:
+    result = found("unit s\nassume rate <= 2/s\npolicy a: p", "@1 p\n@1 p\n@1 p\n@9 p")
+    assert any("rate" in remark for remark in result.remarks)
+    assert len(result.policies[0].verdicts) == 4
 
 
 def test_an_unexpected_error_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
