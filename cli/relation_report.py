@@ -166,6 +166,7 @@ class RelationReport:
                 one.offset,
                 explanation=texts.get(one),
                 valuation=findings.valuation(one),
+                row=":".join(map(str, findings.rows[one.point])) if findings.rows else None,
             )
             for one in findings.first[number]
         )

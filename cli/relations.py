@@ -217,7 +217,9 @@ class Check:
         self.key_count = key_count
         self.options = options
         self.point_rows: PointRows | None = None
-        if options.tracks_rows or options.for_people:
+        # lines of MonPoly's logs are no time-points
+        has_rows = options.signature is None
+        if has_rows and (options.tracks_rows or options.for_people):
             from mtlmon.checking.point_rows import PointRows
 
             self.point_rows = PointRows(by_stamp=options.time_points == "stamp")

@@ -366,7 +366,9 @@ def test_reports_have_valuations(command: Command, published: tuple[Path, Path])
         assert done.status == 1
         text = html.unescape(re.sub(r"<[^>]*>", " ", page.read_text()))
         words = " ".join(text.split())
-        assert 'u = bob, f = "f 2" ✓ publish(u, f) └─ 20:1 publish(bob, "f 2") ✗ ONCE' in words
+        row = EVENTS.splitlines().index(next(one for one in EVENTS.splitlines() if '"f 2"' in one))
+        shown = f'u = bob, f = "f 2" row {log}:{row + 1} '
+        assert f'{shown}✓ publish(u, f) └─ 20:1 publish(bob, "f 2") ✗ ONCE' in words
         assert "✗ false 1 20.00 %" in words
         assert "✓ true 4 80.00 %" in words
         assert "violating valuations 1" in words

@@ -143,6 +143,7 @@ def test_rows_beside_policies_with_variables(log: Path, tmp_path: Path) -> None:
     text = words(report)
     for point, line in [*POINTS, ("52:0", 9), ("52:1", 10)]:
         assert f" {point} row {log}:{line + 1} ✗ {point} NOT request" in text
+    assert f" 60:0 u = ann row {log}:12 ✓ publish(u) " in text
 
 
 def test_an_interrupted_run(tmp_path: Path) -> None:
