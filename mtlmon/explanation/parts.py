@@ -53,8 +53,8 @@ class TraceParts:
             offset: its offset within its time-stamp; None for all events if they are consecutive.
 
         Yields:
-            Time-points, and a trace with all events that they depend on. The trace is valid until
-            the next event.
+            Time-points, and a trace with all events that they depend on. Later events may be added
+            to the trace, which changes nothing else of it.
         """
         if not self._waiting:
             return
@@ -115,10 +115,11 @@ class _Kept:
         count = bisect_left(self.time_stamps, time_stamp) - 1
         if count > 0:
             first = self.trace(None).name(count)
-            del self.time_stamps[:count]
-            del self.letters[:count]
+            # traces that have been given away keep the lists of before
+            self.time_stamps = self.time_stamps[count:]
+            self.letters = self.letters[count:]
             if self.offsets is not None:
-                del self.offsets[:count]
+                self.offsets = self.offsets[count:]
             self.first_offset = first[1]
             self.is_cut = True
 

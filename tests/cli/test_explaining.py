@@ -52,6 +52,16 @@ def test_explanations_do_not_depend_on_what_is_written(log: Path, verdicts: str)
     assert (done.status, done.errors) == (1, explanations())
 
 
+def test_logs_that_are_read_in_parts(log: Path) -> None:
+    """Explanations are about the events that they were found for, also once others are read."""
+    # the last line comes alone
+    log.write_text(LOG.rstrip(), encoding="utf-8")
+    assert run("--explain", "-e", FORMULA, str(log)).errors == explanations()
+    past = "NOT request"
+    expected = "".join(f"{explain(past, EVENTS, point)}\n\n" for point in VIOLATIONS)
+    assert run("--explain", "-e", past, str(log)).errors == expected
+
+
 def test_only_the_first_violation(log: Path) -> None:
     done = run("--explain", "--verdicts", "first", "-e", FORMULA, str(log))
     assert (done.status, done.output) == (1, "20:0 false\n")
