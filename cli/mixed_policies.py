@@ -96,16 +96,11 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
 
 def check_mixed_options(options: Options) -> None:
     """Raise Failure if an option does not work for files with policies of both kinds."""
-    given = {
-        "--verdicts first": options.given_verdicts == "first",
-        "--time-points stamp": options.time_points == "stamp",
-    }
-    for name, is_given in given.items():
-        if is_given and options.checkpoint is not None:
-            raise Failure(
-                f"--checkpoint does not work yet with {name} for a file with policies with "
-                "variables and without: write them in two files"
-            )
+    if options.checkpoint is not None and options.given_verdicts == "first":
+        raise Failure(
+            "--checkpoint does not work yet with --verdicts first for a file with policies with "
+            "variables and without: write them in two files"
+        )
 
 
 def check_mixed_text(

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     # returns what reads the log again, up to a number of time-points
     ReaderFor = Callable[[int], Reader]
 
+_SIZE_BYTES = 8
+
 __all__ = ["MixedTableWork", "MixedTextWork", "MixedWork"]
 
 
@@ -479,7 +481,8 @@ class MixedTableWork(MixedWork):
     def source_state(self) -> bytes:
         assert self.part is not None
         assert self.part.rows is not None
-        return self.part.rows.snapshot()
+        kept = self.part.rows.snapshot()
+        return len(kept).to_bytes(_SIZE_BYTES, "little") + kept + self.part.rows.held_rows()
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         # the plan needs the types of columns, which are known once rows have been read
@@ -493,4 +496,7 @@ class MixedTableWork(MixedWork):
             part = self.known_part()
             assert part.rows is not None
             restore_check(part.check, run)
-            part.rows.restore(source)
+            end = _SIZE_BYTES + int.from_bytes(source[:_SIZE_BYTES], "little")
+            part.rows.restore(source[_SIZE_BYTES:end])
+            part.rows.restore_held(source[end:])
+            part.ahead.restore(part.rows, self.check.position, part.run.point_count)

@@ -97,6 +97,7 @@ class _Piece(NamedTuple):
     left_out: NDArray[np.uint32]
 
 
+_SIZE_BYTES = 8
 _NO_ROWS = np.zeros(0, np.uint32)
 _NOTHING = _Piece(np.zeros(0, np.int64), [], _NO_ROWS)
 
@@ -167,6 +168,42 @@ class RelationRows:
         self._left_out_before = int(left_out)
         schema = pa.ipc.read_schema(pa.py_buffer(kinds))
         self._kinds = dict(zip(schema.names, schema.types, strict=True))
+
+    @property
+    def held_stamp(self) -> int | None:
+        """The last time-stamp, if more of its rows may come before they are a time-point."""
+        return int(self._held[0].time_stamps[0]) if self._held else None
+
+    def held_rows(self) -> bytes:
+        """Return the rows of the last time-stamp as bytes for `restore_held`, if they are held."""
+        if not self._held:
+            return b""
+        piece = _joined(self._held)
+        tables = [[pa.array(piece.time_stamps)], [pa.array(piece.left_out)]]
+        tables += [[pa.array(rows), *columns] for rows, columns in piece.atoms]
+        parts = []
+        for columns in tables:
+            batch = pa.RecordBatch.from_arrays(columns, [str(k) for k in range(len(columns))])
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            parts.append(sink.getvalue().to_pybytes())
+        sizes = [len(part).to_bytes(_SIZE_BYTES, "little") for part in parts]
+        return b"".join(one for pair in zip(sizes, parts, strict=True) for one in pair)
+
+    def restore_held(self, snapshot: bytes) -> None:
+        """Continue with rows of the last time-stamp; the next rows are those behind them."""
+        tables = []
+        while snapshot:
+            end = _SIZE_BYTES + int.from_bytes(snapshot[:_SIZE_BYTES], "little")
+            with pa.ipc.open_stream(snapshot[_SIZE_BYTES:end]) as reader:
+                tables.append(reader.read_next_batch().columns)
+            snapshot = snapshot[end:]
+        if tables:
+            (stamps,), (left_out,), *atoms = tables
+            own = [(np.array(rows, np.uint32), list(columns)) for rows, *columns in atoms]
+            held = _Piece(np.array(stamps, np.int64), own, np.array(left_out, np.uint32))
+            self._held = [held]
 
     def load(self, batch: EventBatch) -> None:
         """Take the rows of a batch, after all time-points before have been read.

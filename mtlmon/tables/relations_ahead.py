@@ -96,6 +96,17 @@ class RelationsAhead:
             known = [self._stamps.end_of(count) for count in known]
         return [count - position for count in known]
 
+    def restore(self, rows: RelationRows, row_count: int, point_count: int) -> None:
+        """Continue behind some rows of a log, all of whose answers have been taken.
+
+        Args:
+            rows: makes time-points of batches; it has been restored.
+            row_count: the number of rows.
+            point_count: the number of time-points that are complete.
+        """
+        if self._stamps is not None:
+            self._stamps = _Stamps(row_count, point_count, rows.held_stamp)
+
     def complete(self, run: RelationalRun, rows: RelationRows | None) -> None:
         """Check what is there of the last time-stamp: no more rows of it come."""
         if rows is not None and self._stamps is not None:
@@ -120,15 +131,17 @@ class RelationsAhead:
 class _Stamps:
     """Counts the complete time-stamps of a log.
 
-    Attributes:
+    Args:
         row_count: how many rows the log has so far.
+        complete: how many of its time-stamps are complete.
+        last: the time-stamp behind these, of which there are rows; None if there are none.
     """
 
-    def __init__(self) -> None:
-        self.row_count = 0
-        self._last: int | None = None
+    def __init__(self, row_count: int = 0, complete: int = 0, last: int | None = None) -> None:
+        self.row_count = row_count
+        self._last = last
         # how many time-stamps are complete, and for those behind them the rows that it takes
-        self._complete = 0
+        self._complete = complete
         self._ends: deque[int] = deque()
 
     def add(self, stamps: NDArray[np.int64]) -> None:

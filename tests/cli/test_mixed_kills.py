@@ -75,6 +75,7 @@ trigger much per user: amount > 98 message "{amount} of {user}"
 TABLE_RUNS: dict[str, tuple[str, list[str]]] = {
     "csv": ("csv", ["--output-format", "csv", "--resolve"]),
     "jsonl": ("jsonl", ["--output-format", "jsonl", "--end-time", "last"]),
+    "stamps": ("csv", ["--time-points", "stamp", "--verdicts", "all"]),
     "parquet": ("parquet", ["--verdicts", "false", "--explain", "--explain-limit", "5"]),
 }
 

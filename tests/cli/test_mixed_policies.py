@@ -150,14 +150,28 @@ def test_rows_of_a_time_stamp_are_there_once_a_later_one_comes(
     assert all(one.strip() in text for one in found)
 
 
-def test_rows_of_a_time_stamp_are_not_cut_by_checkpoints(command: Command, tmp_path: Path) -> None:
-    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
-    rules.write_text("\n".join([*TABLE_ATOMS, *MIXED, ""]))
-    log.write_text("ts,kind,x,ask,reply,noise\n")
-    kept = ["--checkpoint", tmp_path / "kept", "-o", tmp_path / "out"]
-    done = command("--time-points", "stamp", *kept, rules, log)
-    assert done.status == 2
-    assert "--checkpoint does not work yet with --time-points stamp for a file with" in done.errors
+@pytest.mark.parametrize("every", [2, 5])
+def test_rows_of_a_time_stamp_may_be_cut_by_checkpoints(tmp_path: Path, every: int) -> None:
+    """They are one time-point all the same, and keep their first row."""
+    lines = table_lines(17, 16)
+    # a row without a value is left out once
+    lines[5:5] = [f"{lines[5].partition(',')[0]},p,,true,true,true"]
+    given = ["--time-points", "stamp", "--verdicts", "all", "--rows"]
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    told = ""
+    for count in range(1, len(lines) + 1, every):
+        own: list[str | Path] = [*given, "-o", out, "--checkpoint", kept, "--resume"]
+        log = tmp_path / "log.csv"
+        log.write_text("\n".join([*lines[: count if count + every <= len(lines) else None], ""]))
+        rules = tmp_path / "rules.mtl"
+        rules.write_text("\n".join([*TABLE_ATOMS, "policy few: count[0,4]() < 3", *MIXED, ""]))
+        done = process(*own, rules, log)
+        assert done.status in (0, 1), done.errors
+        told = done.errors
+    done = process(*given, rules, log)
+    assert out.read_text() == done.output
+    assert "left out 1 row of atoms" in done.errors
+    assert "left out 1 row of atoms" in told
 
 
 AT_TICKS = [
