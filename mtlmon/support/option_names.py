@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["COMMAND", "PYTHON", "SPARK", "SQL", "OptionNames"]
+__all__ = ["ASSERTION", "COMMAND", "PYTHON", "SPARK", "SQL", "OptionNames"]
 
 
 class OptionNames:
@@ -65,3 +65,26 @@ SPARK = OptionNames(
     False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "format"))
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
+
+ASSERTION = OptionNames(
+    False,
+    {
+        "resolution": "unit",
+        **dict.fromkeys(
+            (
+                "delimiter",
+                "event",
+                "event_separator",
+                "format",
+                "null_values",
+                "on_error",
+                "pattern",
+                "sort",
+                "sort_memory",
+                "time_format",
+                "time_unit",
+            )
+        ),
+    },
+)
+"""Keyword arguments of assertions in tests, which take the rest from policy files."""

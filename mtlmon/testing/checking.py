@@ -11,6 +11,7 @@ from mtlmon.testing.events import events_of, has_columns, numbered_events
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording
 from mtlmon.testing.recordings import Recordings
 from mtlmon.testing.subject import read_subject
+from mtlmon.testing.table_files import Places, file_events, is_table_file
 from mtlmon.testing.times import TimeReader
 from mtlmon.testing.vacuity import left_side
 from mtlmon.verdicts.native import Resolution
@@ -155,7 +156,8 @@ def check(
             - a table: a data frame (pandas, polars, Arrow), a structured array or a dictionary of
               columns. It has a column of time-stamps, a Boolean column for each atom of the
               formula, and the columns of its conditions;
-            - the path of a log in the format of the command.
+            - the path of a text log; or of a table (CSV, TSV, JSON lines, Parquet, Arrow, XES),
+              which is read as the command does, with the declarations of the policy.
 
             A time-stamp is an integer; or, if there is a unit, a datetime, counted from 1970, a
             timedelta, or a float, which counts seconds.
@@ -318,7 +320,7 @@ class _Run:
         if atoms is not None:
             first.seen.require(atoms, "atoms= does not name", "It names")
         if has_columns(trace):
-            first.rows = "row"
+            first.place = "row {}".format
         unit, times = self.unit, self.times
         if not isinstance(first, Recording):
             from mtlmon.testing.relations import read_events
@@ -328,6 +330,20 @@ class _Run:
             )
             return
         conditions = recordings.conditions
+        if is_table_file(trace, recordings.subject):
+            first.place = places = Places(first.pairs.maxlen)
+            yield from self._one_by_one(
+                file_events(
+                    trace,
+                    recordings.subject,
+                    conditions,
+                    recordings.keys,
+                    time=time,
+                    seen=first.seen,
+                    places=places,
+                )
+            )
+            return
         names = first.monitor.atoms if conditions is None else conditions.atoms
         if atoms is not None:
             names = tuple(atoms)

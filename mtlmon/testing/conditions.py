@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from mtlmon.errors import MtlmonError, RowError, TraceError
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.policy_file import DEFAULT_TIME
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.printer import column_text, constant_text
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.testing.events import is_truth
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.recording import NumberedPair
     from mtlmon.testing.seen import SeenNames
@@ -44,6 +47,7 @@ class Conditions:
         formula: the formula of the policy, whose atoms are conditions and names of the trace.
         atoms: the atoms that events must say.
         columns: the values that events must have, besides the time.
+        shown_names: the names in `PolicyFile.shown` of what reports show of events.
         keep: of how many events to keep the values; None means all.
 
     Raises:
@@ -70,14 +74,15 @@ class Conditions:
         self._computed = tuple(name for name in policy.formula.atoms if name in file.atoms)
         environment = Environment(time=self._time_name, unit=file.unit, zone=file.zone or UTC)
         inner = needs_of(file, self._computed).log_atoms
-        # the streams and windows that the conditions read, under the names that rows have them by
-        self._items = {item.label: item.name for item in items_of(file, policy)}
+        # what is shown of events, the values in conditions and the streams and windows that they
+        # read: the names in `PolicyFile.shown` by the labels
+        columns = {
+            column_text(name): file.show(Expression(ops.COLUMN, (), name)) for name in self.columns
+        }
+        self._labels = columns | {item.label: item.name for item in items_of(file, policy)}
+        self.shown_names: dict[When, list[str]] = {ROWS: list(self._labels.values())}
         self._streams = StreamAtoms(
-            file,
-            [{ROWS: self._computed}],
-            inner,
-            environment,
-            shown=[{ROWS: list(self._items.values())}],
+            file, [{ROWS: self._computed}], inner, environment, shown=[self.shown_names]
         )
         if self._streams.has_ticks:
             raise MtlmonError("streams at ticks need a whole log: check_tables has them")
@@ -176,17 +181,14 @@ class Conditions:
         """
         for first, count, columns in self._kept:
             if first <= number < first + count:
-                labels = {column_text(name): name for name in self.columns} | self._items
-                values = [(label, columns.get(name)) for label, name in labels.items()]
                 return [
-                    f"{label}={_shown(column[number - first].as_py())}"
-                    for label, column in values
-                    if column is not None
+                    f"{label}={_shown(columns[name][number - first].as_py())}"
+                    for label, name in self._labels.items()
                 ]
         return []
 
-    def _keep(self, count: int, columns: Mapping[str, pa.Array]) -> None:
-        """Keep the values of the next events, and forget those of old ones."""
+    def keep_values(self, count: int, columns: Mapping[str, pa.Array]) -> None:
+        """Keep the values of the next events, by `shown_names`, and forget those of old ones."""
         if columns:
             self._kept.append((self._count, count, columns))
         self._count += count
@@ -249,7 +251,7 @@ class Conditions:
         except MtlmonError as error:
             raise error.with_traceback(None) from None
         (found,), (shown,) = computed.atoms, computed.shown
-        self._keep(len(times), {**columns, **shown})
+        self.keep_values(len(times), shown)
         columns_found = [(name, found[name].to_pylist()) for name in self._computed]
         return [
             letter.union([name for name, values in columns_found if values[number]])

@@ -14,7 +14,7 @@ from mtlmon.syntax.printer import atom_text
 from mtlmon.testing.seen import SeenNames
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mtlmon._core import Verdict
     from mtlmon.syntax.formula import Formula
@@ -75,7 +75,7 @@ class Events(ABC):
         unit: the unit of the time-stamps, for reports.
         key: the values of the key whose events these are, by the columns; {} without a key.
         numbers: the numbers of the last events in the whole trace, from 0, if there is a key.
-        rows: the name of the table whose rows the events are, "row" for a data frame; or None.
+        place: tells where the event with a number comes from, if that is a table; or None.
         pairs: the last events (time_stamp, atoms), in order.
         seen: the names that events have had.
         end_time: what is known about the time after the last event, as for `Monitor.finish`.
@@ -108,7 +108,7 @@ class Events(ABC):
         self.seen = seen
         self.key: Mapping[str, object] = {}
         self.numbers: deque[int] | None = None
-        self.rows: str | None = None
+        self.place: Callable[[int], str | None] | None = None
         self.pairs: deque[Pair] = deque(maxlen=keep)
         self.end_time: EndTime = None
         self.undecided: list[tuple[int, int]] = []
@@ -235,7 +235,7 @@ class Recording(Events):
             self.subject, self.conditions, mode=self.mode, at_end=self.at_end, keep=keep
         )
         found.seen = self.seen
-        found.rows = self.rows
+        found.place = self.place
         found.key = key
         found.numbers = deque(maxlen=keep)
         return found

@@ -89,7 +89,7 @@ class Recordings:
 
             self.first = RelationalRecording(subject, at_end=at_end, keep=keep, unknown=unknown)
             return
-        if subject.file is not None:
+        if subject.file is not None and subject.has_conditions:
             from mtlmon.testing.conditions import Conditions
 
             self.conditions = Conditions(subject.file)

@@ -13,7 +13,9 @@ from mtlmon.relational.atoms import named_rows, require_rows_of_tables, used_ato
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.input.native import RowScanner
 from mtlmon.relational.native import PointBlock
+from mtlmon.support.option_names import ASSERTION
 from mtlmon.testing.events import BLOCK_BYTES
+from mtlmon.testing.table_files import Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +79,14 @@ def _scanned(file: FileIO, rows: RowScanner, points: _Points) -> Iterator[tuple[
 def table_events(
     recording: RelationalRecording, table: Any, *, time: str | None, unit: str | None
 ) -> Iterator[tuple[int, Database]]:
-    """Return the time-points of a table: its rows, which conditions say are rows of atoms."""
+    """Return the time-points of a table: its rows, which conditions say are rows of atoms.
+
+    Args:
+        recording: the recording of the policy; it is told the places of the rows of a file.
+        table: the table, or its path.
+        time: the name of the column of time-stamps.
+        unit: the unit to which dates and times are rounded down.
+    """
     __tracebackhide__ = True
     from mtlmon.tables.relation_check import relation_events
     from mtlmon.tables.relations import RelationRows, table_atoms
@@ -86,10 +95,17 @@ def table_events(
     file, monitor = recording.file, recording.monitor
     names = used_atoms(file)
     require_rows_of_tables(file, names)
-    options: dict[str, Any] = {"time": time_column(table, time or file.time)}
+    is_file = isinstance(table, (str, os.PathLike))
+    time = time or file.time
+    options: dict[str, Any] = {"option_names": ASSERTION}
+    options["time"] = time if is_file else time_column(table, time)
     if recording.unit or unit:
         options["resolution"] = recording.unit or unit
     events, shown = relation_events(_arrow(table), file, names, options)
+    places = Places(recording.pairs.maxlen)
+    if is_file:
+        events.track_rows()
+        recording.place = places
     # the columns are known, whatever rows there are
     recording.seen.missing.clear()
     with events:
@@ -102,6 +118,8 @@ def table_events(
                 atoms = table_atoms(monitor.plan, shown)
                 rows = RelationRows(atoms, points.block, points.texts)
             rows.load(batch)
+            if batch.origins is not None:
+                places.add(len(batch), batch.origins)
             more = True
             while more:
                 more = rows.read()
@@ -109,9 +127,11 @@ def table_events(
 
 
 def _arrow(table: Any) -> Any:
-    """The table in a form that Arrow reads."""
+    """The table in a form that Arrow reads, or its path."""
     import pyarrow as pa
 
+    if isinstance(table, (str, os.PathLike)):
+        return os.fspath(table)
     if isinstance(table, Mapping):
         try:
             return pa.table(dict(table))

@@ -75,6 +75,7 @@ class RelationalRecording(Events):
             raise error.with_traceback(None) from None
         seen = SeenNames(used_atoms(file), unknown)
         super().__init__(subject, seen, at_end=at_end, keep=keep)
+        self.subject = subject
         self.file = file
         self.body = parts_of(policy)[0]
         self.answers: list[Answer] = []
@@ -288,12 +289,14 @@ def read_events(
     """
     __tracebackhide__ = True
     from mtlmon.testing.events import has_columns
+    from mtlmon.testing.table_files import is_table_file
 
-    if isinstance(trace, (str, os.PathLike)):
+    is_file = is_table_file(trace, recording.subject)
+    if isinstance(trace, (str, os.PathLike)) and not is_file:
         from mtlmon.testing.relation_sources import log_events
 
         return log_events(recording, trace)
-    if has_columns(trace):
+    if is_file or has_columns(trace):
         from mtlmon.testing.relation_sources import table_events
 
         return table_events(recording, trace, time=time, unit=unit)

@@ -94,10 +94,11 @@ def _key(recording: Events) -> list[str]:
 
 def _row(recording: Events, time_point: TimePoint) -> list[str]:
     """Where an event comes from, as a line, if that is a table."""
-    if recording.rows is None:
+    if recording.place is None:
         return []
-    place = _place(events := recording.recent(), time_point)
-    return [] if place is None else [f"in {recording.rows} {events[place].number}"]
+    number = _place(events := recording.recent(), time_point)
+    row = None if number is None else recording.place(events[number].number)
+    return [] if row is None else [f"in {row}"]
 
 
 def _values(lines: Sequence[str]) -> list[str]:

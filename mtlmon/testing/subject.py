@@ -24,8 +24,7 @@ class Subject(NamedTuple):
 
     Attributes:
         formula: the formula.
-        file: the file of its policy, if it has conditions or variables; None for a formula of
-            atoms only.
+        file: the policy file that it is from, or None.
         unit: the unit of the time-stamps, or None.
         key: the columns whose values divide the events into traces; () if it has none.
         time: the name of a table's column of time-stamps that the file declares, or None.
@@ -40,6 +39,11 @@ class Subject(NamedTuple):
     time: str | None = None
     zone: str | None = None
     title: str = ""
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether atoms of the formula are conditions on values."""
+        return self.file is not None and not set(self.file.atoms).isdisjoint(self.formula.atoms)
 
     @property
     def has_variables(self) -> bool:
@@ -116,13 +120,12 @@ def subject_of(
     key: tuple[str, ...] = ()
     if not formula.is_first_order:
         key = (file.key or ()) if policy.key is None else policy.key
-    has_conditions = bool(set(file.atoms) & set(formula.atoms))
     title = policy.name or ""
     if policy.text:
         title = f"{title}: {policy.text}" if title else policy.text
     return Subject(
         formula,
-        file if has_conditions or formula.is_first_order else None,
+        file,
         file.unit or unit or default_unit,
         key,
         file.time,
