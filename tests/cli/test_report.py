@@ -130,6 +130,17 @@ def test_rows_and_values_of_all_listed_violations(tmp_path: Path) -> None:
         ) in text
     assert f" 99:0 key b row {log}:100 b at 200 speed 200 " in text
     assert " 60:0 key a any[0,9](speed < 150) false last row row 61, at 60 " in text
+    # explanations change nothing else
+    listed = r'<li id="(policy-\d-violation-\d+)">.*?<bdi class="key">([^<]*:\d+)</bdi>'
+    pages = []
+    for limit in "1", "100":
+        run("--report", str(report), *arguments[:3], limit, *arguments[4:])
+        page = report.read_text(encoding="utf-8")
+        pages.append(
+            (re.findall(listed, page), re.findall("<dl class=.values.>.*?</dl>", page, re.S))
+        )
+    assert pages[0] == pages[1]
+    assert len(pages[0][1]) == 116
 
 
 def test_rows_beside_policies_with_variables(log: Path, tmp_path: Path) -> None:
@@ -210,6 +221,18 @@ def test_many_violations_over_several_blocks(tmp_path: Path) -> None:
     assert "6,000 violations" in text
     assert "✓ true 54,000" in text
     assert "from 0 to 19999." in text
+
+
+def test_a_late_violation_that_is_not_explained_has_its_row(tmp_path: Path) -> None:
+    """The log is read again further than explanations need."""
+    report, log = tmp_path / "report.html", tmp_path / "events.log"
+    lines = [f"@{number} {'p' if number in (3, 99_999) else ''}\n" for number in range(100_000)]
+    log.write_text("".join(lines), encoding="utf-8")
+    options = ("--report", str(report), "--explain-limit", "1", "--verdicts", "none")
+    assert run(*options, "-e", "NOT p", str(log)).status == 1
+    text = words(report)
+    assert f" 3:0 row {log}:4 ✗ 3:0 NOT p" in text
+    assert f" 99999:0 row {log}:100000 " in text
 
 
 def test_skipped_lines(tmp_path: Path) -> None:
