@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, TypeVar
 
+    from mtlmon.cli.explaining import Explanations
     from mtlmon.syntax.durations import Duration
 
     Space = TypeVar("Space", bound=argparse.Namespace)
@@ -140,6 +141,8 @@ class Options(argparse.Namespace):
     explain: bool
     explain_output: str | None
     explain_limit: int
+    # takes explanations; None if they go where `explain_output` says
+    explanations: Explanations | None = None
     explain_formula: bool
     fail_on_vacuous: bool
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None

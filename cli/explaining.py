@@ -15,9 +15,10 @@ from mtlmon.syntax.report import visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["Explanations", "check_file"]
+__all__ = ["Explanations", "check_file", "explanations_for"]
 
 WIDTH = 100
 """The width of lines in a file; a terminal has its own width."""
@@ -147,6 +148,11 @@ class Explanations:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteFailure(f"cannot write {self.path}: {reason}") from None
+
+
+def explanations_for(options: Options) -> Explanations:
+    """Return what takes the explanations of a run."""
+    return options.explanations or Explanations(options.explain_output)
 
 
 def terminal_width() -> int:

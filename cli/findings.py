@@ -17,7 +17,7 @@ import numpy as np
 from mtlmon.checking import TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.cli.endings import is_violated
-from mtlmon.cli.explaining import Explanations, check_file
+from mtlmon.cli.explaining import check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
 from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.shown import Details, Shown
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.explaining import Explanations
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
     from mtlmon.syntax.formula import Formula
@@ -171,7 +172,7 @@ class Findings:
         Args:
             source: the log, from its beginning.
         """
-        explanations = Explanations(self.options.explain_output)
+        explanations = explanations_for(self.options)
         chosen = self.chosen
         found = dict(self.explained(chosen, source))
         for violation in chosen:

@@ -231,14 +231,14 @@ class MixedWork(PolicyWork, ABC):
     def explain(self, again: Callable[[], Source]) -> None:
         """Explain the first violations, by time-stamp; those without variables come first."""
         from mtlmon.checking.explaining import Violation
-        from mtlmon.cli.explaining import Explanations
+        from mtlmon.cli.explaining import explanations_for
         from mtlmon.cli.relation_findings import RelationExplanations
 
         part = self.known_part()
         findings, others = self.found()
         limit = self.options.explain_limit
         chosen = self.chosen()
-        explanations = Explanations(self.options.explain_output)
+        explanations = explanations_for(self.options)
         with closing(again()) as log:
             own = [one for one in chosen if isinstance(one, Violation)]
             proofs = dict(findings.explained(own, log))

@@ -8,7 +8,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.cli.explaining import Explanations, check_file
+from mtlmon.cli.explaining import check_file, explanations_for
 from mtlmon.cli.failure import Failure
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.explaining import Explanations
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
@@ -277,7 +278,7 @@ def explain(
         read: reads the log once more.
         options: the options of the command line.
     """
-    explanations = Explanations(options.explain_output)
+    explanations = explanations_for(options)
     found = RelationExplanations(findings, file, analysis, read, options)
     found.add(explanations, findings.chosen)
     explanations.finish(findings.total, options.explain_limit)

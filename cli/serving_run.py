@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
 from mtlmon.checking.shown import Details
-from mtlmon.cli.command import run
 from mtlmon.cli.endings import is_violated, note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
 
-__all__ = ["explained_by", "found_by", "unnamed_file"]
+__all__ = ["KEPT", "explained_by", "found_by", "unnamed_file"]
 
 KEPT = 10_000
 """The violations of a policy that are drawn, and as many of its other verdicts."""
@@ -47,11 +45,6 @@ KEPT = 10_000
 _ALL_EVENTS = 1 << 62
 # Where the first row of a table begins.
 _BEGIN_BYTES = 1 << 16
-# members of a verdict in JSON that are no values of variables
-_FIXED = {
-    *("policy", "time", "time_text", "offset", "verdict", "reference", "message"),
-    *("severity", "text"),
-}
 
 
 def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, Exception | None]:
@@ -65,8 +58,11 @@ def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, E
     Returns:
         What was found, and the error that has ended the run, if any.
     """
+    reasons: list[tuple[str, str]] = []
     if has_variables(file):
-        policies, events, error = found_relations(file, text, options)
+        from mtlmon.cli.serving_relations import found_relations
+
+        policies, reasons, events, error = found_relations(file, text, options)
         unit, has_dates = options.unit, False
     else:
         checking = Checking(file, options)
@@ -81,7 +77,7 @@ def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, E
             events = max(events, count)
         except (Failure, MtlmonError) as failure:
             error = failure
-    return Findings(policies, streams, unit, has_dates, events), error
+    return Findings(policies, streams, unit, has_dates, events, reasons=reasons), error
 
 
 def checked(file: PolicyFile, options: Options) -> LogCheck:
@@ -341,62 +337,6 @@ def explained_by(
             text = [policy.text] if policy.text else []
             yield violation, proof, ", ".join(parts), [*text, *details.of(violation)]
     check.close()
-
-
-def found_relations(
-    file: PolicyFile, text: str, options: Options
-) -> tuple[list[PolicyFindings], int, Exception | None]:
-    """Run policies of which some have variables, as the command does, and read its verdicts."""
-    options.formula, options.formula_files = text, []
-    options.explain, options.explain_limit, options.resolve = True, 10, False
-    if all(policy.is_first_order for policy in file.policies):
-        options.keys = []
-    options.given_format = options.output_format = "jsonl"
-    error: Exception | None = None
-    with unnamed_file() as output:
-        before = os.dup(1)
-        os.dup2(output.fileno(), 1)
-        try:
-            run(options)
-        except (Failure, MtlmonError) as failure:
-            error = failure
-        finally:
-            os.dup2(before, 1)
-            os.close(before)
-        output.seek(0)
-        rows: list[dict[str, Any]] = [json.loads(line) for line in output]
-    found = [
-        _relation_findings(file, number, written.text, rows)
-        for number, written in enumerate(written_policies(file, options.constants))
-    ]
-    return found, len({(row["time"], row["offset"]) for row in rows}), error
-
-
-def _relation_findings(
-    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]]
-) -> PolicyFindings:
-    policy = file.policies[number]
-    own = [row for row in rows if row["policy"] == policy.name]
-    verdicts = []
-    for row in own[: 2 * KEPT]:
-        values = {name: value for name, value in row.items() if name not in _FIXED}
-        text = ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
-        verdicts.append(
-            Verdict(number, 0, row["time"], row["offset"], row["verdict"], None, "", text)
-        )
-    false = sum(row["verdict"] is False for row in own)
-    return PolicyFindings(
-        policy.name,
-        written,
-        policy.text,
-        policy.severity,
-        verdicts,
-        len(own) - false,
-        false,
-        0,
-        false > 0 and not policy.is_find,
-        has_explanations=False,
-    )
 
 
 def unnamed_file() -> BinaryIO:

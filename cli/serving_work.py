@@ -189,8 +189,8 @@ def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
         except Exception as error:
             problems.append(fault(error))
         notes.flush()
-    remarks, reasons = split_notes(content.getvalue().decode())
-    return replace(findings, problems=problems, remarks=remarks, reasons=reasons)
+    remarks = notes_in(content.getvalue().decode())
+    return replace(findings, problems=problems, remarks=remarks)
 
 
 def policies_of(text: str, options: Options) -> tuple[PolicyFile | None, Sequence[FormulaError]]:
@@ -289,15 +289,10 @@ def fault(error: Exception) -> Problem:
     return Problem(f"internal fault, please report it: {type(error).__name__}: {words}")
 
 
-def split_notes(text: str) -> tuple[list[str], str]:
-    """Return the notes of the command, and explanations that are text."""
-    remarks, others = [], []
-    for line in text.splitlines():
-        if line.startswith("mtlmon: "):
-            remarks.append(line.removeprefix("mtlmon: "))
-        else:
-            others.append(line)
-    return remarks, "\n".join(others).strip("\n")
+def notes_in(text: str) -> list[str]:
+    """Return the notes that the command has written."""
+    lines = text.splitlines()
+    return [line.removeprefix("mtlmon: ") for line in lines if line.startswith("mtlmon: ")]
 
 
 if __name__ == "__main__":

@@ -121,7 +121,8 @@ class Findings:
         events: how many events were read.
         problems: why there are no verdicts, or not all.
         remarks: sentences about the run.
-        reasons: explanations that are text, of policies with variables.
+        reasons: for policies with variables, the first violations, each as a line and its
+            explanation as HTML.
     """
 
     policies: Sequence[PolicyFindings] = ()
@@ -131,7 +132,7 @@ class Findings:
     events: int = 0
     problems: Sequence[Problem] = ()
     remarks: Sequence[str] = ()
-    reasons: str = ""
+    reasons: Sequence[tuple[str, str]] = ()
 
     @property
     def violated_lines(self) -> list[int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.reporting.clock import Clock
     from mtlmon.serving.findings import Findings, PolicyFindings, Problem, Verdict
 
-__all__ = ["explanation_of", "outcome_of", "plot_of", "problems_of", "result_of"]
+__all__ = ["explanation_of", "outcome_of", "plot_of", "problems_of", "reasons_of", "result_of"]
 
 LISTED = 100
 """The verdicts of a policy that are listed: the violations, and as many of the others."""
@@ -99,6 +99,17 @@ def plot_of(findings: Findings, width: int) -> str:
     return f"{region}{picture}</div>{''.join(_legend(findings))}"
 
 
+def reasons_of(text: str, details: Sequence[str]) -> str:
+    """Return an explanation that is text.
+
+    Args:
+        text: the explanation.
+        details: lines about the time-point.
+    """
+    lines = "".join(f"<p>{escape(visible(line))}</p>" for line in details)
+    return f'{lines}<pre class="reasons">{_lines(text)}</pre>'
+
+
 def _parts(findings: Findings, reasons: Mapping[str, str] | None) -> Iterator[str]:
     for remark in findings.remarks:
         yield f'<p class="remark">{escape(visible(remark))}</p>'
@@ -107,7 +118,9 @@ def _parts(findings: Findings, reasons: Mapping[str, str] | None) -> Iterator[st
         yield from _policy(policy, clock, reasons)
     if findings.reasons:
         yield "<section><h3>Why</h3>"
-        yield f'<pre class="reasons">{_lines(findings.reasons)}</pre></section>'
+        for words, reason in findings.reasons:
+            yield f"<details><summary>{escape(visible(words))}</summary>{reason}</details>"
+        yield "</section>"
 
 
 def _legend(findings: Findings) -> Iterator[str]:

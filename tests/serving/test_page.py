@@ -20,6 +20,7 @@ from mtlmon.serving import (
     problems_of,
     result_of,
 )
+from mtlmon.serving.fragments import reasons_of
 from mtlmon.serving.plot import plot
 
 EVIL = '<img src=x onerror=alert(1)>"&\x1b'
@@ -102,7 +103,7 @@ def test_nothing_is_markup() -> None:
     verdict = Verdict(0, 0, 1, 0, False, 1, EVIL, EVIL)
     policy = PolicyFindings(EVIL, EVIL, EVIL, EVIL, [verdict], 0, 1, 0, True)
     streams = StreamFindings([0], [EVIL], [stream(1, name=EVIL, labels=(EVIL,))])
-    one = Findings([policy], streams, remarks=[EVIL], reasons=EVIL)
+    one = Findings([policy], streams, remarks=[EVIL], reasons=[(EVIL, reasons_of(EVIL, [EVIL]))])
     problem = Problem(EVIL, "policy", 1, 1, EVIL)
     page = exported_page(one, result_of(one, {verdict.name: "why"}), (EVIL, EVIL), (EVIL, EVIL))
     for text in page, problems_of([problem]), plot(one, 500), result_of(one):

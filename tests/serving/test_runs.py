@@ -231,8 +231,32 @@ def test_variables() -> None:
     ]
     assert own.is_violated
     assert not own.has_explanations
-    assert "no approve(b)" in result.reasons
+    assert [words for words, _ in result.reasons] == [
+        f"policy approved · 20:0 violates {own.formula} · u = {u}, f = {f}"
+        for u, f in (("ann", "a"), ("bob", "b"))
+    ]
+    assert "no approve(b)" in result.reasons[1][1]
+    assert result.violated_lines == [3]
     assert 'data-why="' not in asked("run", policy, log, width=500)["result"]
+
+
+def test_policies_of_both_kinds_on_a_table() -> None:
+    policy = """\
+atom publish(user, file) = what = "publish"
+atom approve(file) = what = "approve"
+policy approved: publish(u, f) IMPLIES ONCE[0,10] approve(f)
+policy plain: what = "x" IMPLIES ONCE[0,1] what = "publish"
+"""
+    log = "ts,what,user,file\n1,approve,,a\n5,publish,ann,a\n20,publish,bob,b\n29,x,bob,<b>\n"
+    result = found(policy, log, "p.mtl", "l.csv")
+    assert result.problems == []
+    assert [one.false for one in result.policies] == [1, 1]
+    assert [one.value for one in result.policies[1].verdicts] == [True, True, True, False]
+    assert [words.partition(" violates")[0] for words, _ in result.reasons] == [
+        "policy approved · 20:0",
+        "policy plain: 29:0",
+    ]
+    assert "<svg" in result.reasons[1][1]
 
 
 def test_a_trigger_has_its_message() -> None:

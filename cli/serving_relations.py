@@ -1,0 +1,132 @@
+"""Run policies with variables for the playground: as the command does, whose verdicts are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.cli.command import run
+from mtlmon.cli.explaining import WIDTH, Explanations
+from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.policies import waits_for_later
+from mtlmon.cli.serving_run import KEPT, unnamed_file
+from mtlmon.errors import MtlmonError
+from mtlmon.explanation.html import body
+from mtlmon.explanation.words import verdict_text
+from mtlmon.policy.written import written_policies
+from mtlmon.serving.findings import PolicyFindings, Verdict
+from mtlmon.serving.fragments import reasons_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.policy import PolicyFile
+
+__all__ = ["found_relations"]
+
+EXPLAINED = 30
+"""The violations that are explained, the first ones."""
+
+# members of a verdict in JSON that are no values of variables
+_FIXED = {
+    *("policy", "time", "time_text", "offset", "verdict", "reference", "message"),
+    *("severity", "text", "file", "row"),
+}
+
+
+class Reasons(Explanations):
+    """Collects explanations for the page, each as a line and as HTML."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.found: list[tuple[str, str]] = []
+
+    def add(self, proof: Proof, title: str | None = None, details: Sequence[str] = ()) -> None:
+        words = f"{title}: {verdict_text(proof)}" if title else verdict_text(proof)
+        lines = reasons_of("\n".join(details), ()) if details else ""
+        self.found.append((words, lines + body(proof, f"reason-{len(self.found)}")))
+
+    def add_text(
+        self,
+        text: Callable[..., str],
+        title: str | None = None,
+        details: Sequence[str] = (),
+    ) -> None:
+        heading, _, reasons = text(width=WIDTH).partition("\n\n")
+        parts = [*([title] if title else []), *map(str.strip, heading.split("\n"))]
+        self.found.append((" · ".join(parts), reasons_of(reasons.strip("\n"), details)))
+
+    def finish(self, total: int, limit: int) -> None:
+        if total > limit:
+            note(f"the first {limit} violations are explained")
+
+
+def found_relations(
+    file: PolicyFile, text: str, options: Options
+) -> tuple[list[PolicyFindings], list[tuple[str, str]], int, Exception | None]:
+    """Run policies of which some have variables.
+
+    Args:
+        file: the policies.
+        text: the policy file.
+        options: the options of the command, which have adopted the settings of the file.
+
+    Returns:
+        The verdicts of each policy; explanations of the first violations, each as a line and as
+            HTML; the number of time-points; and the error that has ended the run, if any.
+    """
+    reasons = Reasons()
+    options.formula, options.formula_files = text, []
+    options.explain, options.explain_limit, options.explanations = True, EXPLAINED, reasons
+    options.rows = not any(map(waits_for_later, file.policies))
+    options.given_format = options.output_format = "jsonl"
+    error: Exception | None = None
+    with unnamed_file() as output:
+        before = os.dup(1)
+        os.dup2(output.fileno(), 1)
+        try:
+            run(options)
+        except (Failure, MtlmonError) as failure:
+            error = failure
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
+        output.seek(0)
+        rows: list[dict[str, Any]] = [json.loads(line) for line in output]
+    found = [
+        _findings(file, number, written.text, rows, has_lines=not options.is_table)
+        for number, written in enumerate(written_policies(file, options.constants))
+    ]
+    return found, reasons.found, len({(row["time"], row["offset"]) for row in rows}), error
+
+
+def _findings(
+    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]], *, has_lines: bool
+) -> PolicyFindings:
+    policy = file.policies[number]
+    own = [row for row in rows if row["policy"] == policy.name]
+    verdicts = []
+    for row in own[: 2 * KEPT]:
+        values = {name: value for name, value in row.items() if name not in _FIXED}
+        text = ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
+        # in text logs, rows are lines
+        line = row.get("row") if has_lines else None
+        verdicts.append(
+            Verdict(number, 0, row["time"], row["offset"], row["verdict"], line, "", text)
+        )
+    false = sum(row["verdict"] is False for row in own)
+    return PolicyFindings(
+        policy.name,
+        written,
+        policy.text,
+        policy.severity,
+        verdicts,
+        len(own) - false,
+        false,
+        0,
+        false > 0 and not policy.is_find,
+        has_explanations=False,
+    )
