@@ -55,6 +55,8 @@ cdef class LineOrder:
 
     cdef int add(self, const uint8_t *data, size_t size) except -1 nogil
     cdef int make_room(self, size_t size) except -1 nogil
+    cdef size_t lowest_place(self) noexcept nogil
+    cdef void slide_text(self, size_t unused) noexcept nogil
     cdef int move_text(self, size_t room) except -1 nogil
     cdef int read_lines(self) except -1 nogil
     cdef int read_line(self, size_t place, size_t size) except -1 nogil
