@@ -91,11 +91,11 @@ def wait_time(text: str) -> int | Duration:
     """Parse the argument of --wait."""
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS:
         return min(int(text), LARGEST_TIME_STAMP)
-    found = re.fullmatch(r"([0-9]{1,9})(ns|us|ms|s|min|m|h|d)", text)
-    if found is not None:
-        from mtlmon.syntax.durations import Duration
+    from mtlmon.syntax.durations import Duration
 
-        return Duration(int(found[1]), "m" if found[2] == "min" else found[2])
+    found = Duration.parse(text)
+    if found is not None:
+        return found
     raise argparse.ArgumentTypeError(
         f"'{text}' is not a length of time, as 500ms or 5s, nor a number of time units"
     )

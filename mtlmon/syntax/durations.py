@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
 from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
 from mtlmon.syntax.report import formula_error
 
@@ -37,6 +37,15 @@ class Duration:
             if nanoseconds % length == 0:
                 return cls(nanoseconds // length, unit)
         raise AssertionError("a nanosecond is a unit")
+
+    @classmethod
+    def parse(cls, text: str) -> Duration | None:
+        """Read a whole number of at most nine digits and a unit, as 500ms; None if it is not."""
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+        unit = UNIT_WORDS.get(text[len(number) :], text[len(number) :])
+        if not (number.isascii() and number.isdigit() and len(number) <= 9 and unit in UNITS):
+            return None
+        return cls(int(number), unit)
 
     @property
     def nanoseconds(self) -> int:

@@ -13,6 +13,7 @@ from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import LINES
+from mtlmon.syntax.durations import Duration
 from mtlmon.tables.columns.letters import environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile, Predicate
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.support.option_names import OptionNames
-    from mtlmon.syntax.durations import Duration
     from mtlmon.tables.formats.files import Tables
 
 
@@ -58,7 +58,7 @@ def open_tables(
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
     sort_memory: int | None = None,
-    wait: int | Duration | None = None,
+    wait: int | str | Duration | None = None,
     late: Callable[[bytes], None] | None = None,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
@@ -116,9 +116,10 @@ def open_tables(
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
         sort_memory: how many bytes of memory sorting may use, approximately; the rest goes to
             temporary files. The default is 256 MiB, or a quarter of `memory` if that is less.
-        wait: how late a row may be, as a number of time units or a length of time: rows are put
-            into the order of time if none is more than that below the largest time-stamp so far.
-            Those that come later are refused, and counted as `TableEvents.refused`.
+        wait: how late a row may be, as a number of time units or a length of time such as "5s":
+            rows are put into the order of time if none is more than that below the largest
+            time-stamp so far. Those that come later are refused, and counted as
+            `TableEvents.refused`.
         late: gets the rows that are refused, as text: lines as the files have them, with the header
             of CSV, and rows of other formats as JSON lines with the columns that are read. Without
             `wait`, all rows below the largest time-stamp so far are refused.
@@ -221,7 +222,7 @@ def open_tables(
         if sort:
             raise MtlmonError("rows that are sorted do not wait for late ones: give one of both")
         order = RowOrder(
-            0 if wait is None else wait,
+            _length_of_time(0 if wait is None else wait),
             late,
             times,
             option_names,
@@ -248,6 +249,21 @@ def open_tables(
         None if policies is None else partial(with_times, policies, environment),
         order,
     )
+
+
+def _length_of_time(wait: int | str | Duration) -> int | Duration:
+    """Return how late a row may be.
+
+    Raises:
+        MtlmonError: it is not a length of time.
+    """
+    length = Duration.parse(wait) if isinstance(wait, str) else wait
+    if length is None or (isinstance(length, int) and length < 0):
+        raise MtlmonError(
+            f"wait={wait!r} is neither a number of time units from 0 on nor a length of time, "
+            "as in wait='5s'"
+        )
+    return length
 
 
 def _sort_memory(memory: MemoryLimit | None) -> int:

@@ -18,7 +18,7 @@ from pyarrow import csv, feather, parquet
 from mtlmon.cli import main
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.syntax.durations import Duration
-from mtlmon.tables import open_tables
+from mtlmon.tables import check_tables, open_tables
 from tests.reference.late import judged_and_refused
 
 Rows = list[dict[str, Any]]
@@ -180,6 +180,12 @@ def test_time_to_wait_has_a_unit(tmp_path: Path) -> None:
     assert batches_of(path, wait=Duration(2, "s"), time_unit="ms")[1] == 1
     with pytest.raises(MtlmonError, match="wait='2s' needs the unit of the time-stamps: add time_"):
         batches_of(path, wait=Duration(2, "s"))
+    assert batches_of(path, wait="2s", time_unit="ms")[1] == 1
+    for wrong in ("soon", "5 s", "s", "-1", -1):
+        with pytest.raises(MtlmonError, match="is neither a number of time units from 0 on nor"):
+            batches_of(path, wait=wrong)
+    check = check_tables(str(path), "policy a: p\n", wait="2s", time_unit="ms")
+    assert sum(batch.num_rows for batch in check) == 3
     with pytest.raises(MtlmonError, match="is not a whole number of the time-stamps' unit, s"):
         batches_of(path, wait=Duration(2, "ms"), time_unit="s")
     with pytest.raises(MtlmonError, match="rows that are sorted do not wait"):
