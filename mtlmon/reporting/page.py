@@ -16,8 +16,9 @@ from mtlmon.support.extras import load_extra
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from mtlmon.policy.written import Definition
     from mtlmon.reporting.data import PolicyReport, ReportData, Run, Violation
 
 __all__ = ["render"]
@@ -29,6 +30,8 @@ _SCRIPT = "report.js"
 _TEXT_CHARACTERS = 300
 _NAME_CHARACTERS = 120
 _WRITTEN_CHARACTERS = 4000
+# How many definitions of a policy are shown; generated files can have very many.
+_DEFINITIONS = 100
 # How many violations without an explanation are shown before the reader unfolds the rest.
 _SHOWN = 20
 
@@ -131,6 +134,12 @@ class _Section:
         """The identifier of the first violation of an interval, if that is listed."""
         index = self._first_of_bar.get(bar.index)
         return None if index is None else f"{self.identifier}-violation-{index}"
+
+    @property
+    def definitions(self) -> tuple[Sequence[Definition], int]:
+        """The definitions that are shown, and how many are not."""
+        shown = self.policy.definitions[:_DEFINITIONS]
+        return shown, len(self.policy.definitions) - len(shown)
 
     @property
     def clauses(self) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, Violation, render
+from mtlmon.reporting import Collector, Definition, PolicyReport, ReportData, Run, Violation, render
 from tests.reporting import sample
 
 _VOID = {"meta", "link", "input", "br"}
@@ -165,6 +165,21 @@ def test_millions_of_violations_make_no_large_page() -> None:
     text = render(data)
     assert "3,000,000" in text
     assert len(text) < 100_000
+
+
+def test_many_definitions_are_cut() -> None:
+    definitions = [
+        Definition("let", f"x{number}", f"let x{number} = {'p AND ' * 2000}q")
+        for number in range(3000)
+    ]
+    policy = PolicyReport(
+        name="a", formula="p", true=1, false=0, undecided=0, definitions=definitions
+    )
+    text = render(ReportData([policy]))
+    assert "let x99 = p" in text
+    assert "let x100 = p" not in text
+    assert "and 2,900 more definitions" in text
+    assert len(text) < 500_000
 
 
 @given(st.text(max_size=50), st.text(max_size=50), st.text(max_size=50))
