@@ -20,6 +20,7 @@ from mtlmon.cli.relations import engine_for
 from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import LogDigest
+from mtlmon.errors import MtlmonError
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.outputs import ByteWriter
@@ -106,11 +107,24 @@ class MixedWork(PolicyWork, ABC):
         """Return the policies with variables, also if no row has shown the types of columns."""
 
     def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        part = self.known_part()
-        self.rest = self.steps_to_end(batch, part.feed(batch, self.check.position))
+        part, position = self.known_part(), self.check.position
+        error, until = None, len(batch.time_stamps)
+        try:
+            cuts = part.feed(batch, position)
+        except MtlmonError as failed:
+            if part.ahead.error is None:
+                raise
+            error = failed
+            # what comes before the time-point is told, and its cause may be in a later batch
+            until = max(0, part.ahead.sound_events(part.run) - position)
+            cuts = [*part.ahead.cuts(position), until]
+        is_sound = error is None or until >= len(batch.time_stamps)
+        self.rest = self.steps_to_end(batch, cuts, None if is_sound else until)
         # not `yield from`: what is left of the batch must outlive this generator, for `settle`
         for _ in self.rest:
             yield
+        if error is not None and not is_sound and not self.is_stopped:
+            raise error
 
     @property
     def is_stopped(self) -> bool:
@@ -121,11 +135,23 @@ class MixedWork(PolicyWork, ABC):
         if self.first is not None:
             self.first.look(self.known_part().run)
 
-    def steps_to_end(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
-        """Check a batch that the policies with variables have taken in."""
+    def steps_to_end(
+        self, batch: TextBatch | EventBatch, cuts: Sequence[int], until: int | None
+    ) -> Iterator[None]:
+        """Check a batch that the policies with variables have taken in.
+
+        Args:
+            batch: the batch.
+            cuts: after how many of its events there are answers.
+            until: how many of its events are checked; None for all. It is one of the cuts.
+        """
         self.is_within_batch = True
-        if not self.check.is_stopped:
-            yield from self.check.feed(batch, self.source, cuts)
+        end = None if until is None else self.check.position + until
+        if not self.check.is_stopped and until != 0:
+            for _ in self.check.feed(batch, self.source, cuts):
+                yield
+                if self.check.position == end:
+                    break
         self.is_within_batch = False
         self.look_for_first()
         yield

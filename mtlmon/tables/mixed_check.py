@@ -146,16 +146,27 @@ class MixedCheck(TableCheck):
                 known: list[int] = []
                 if self._point_rows is not None:
                     self._point_rows.note(batch)
-                if not run.is_stopped:
-                    known = ahead.feed(run, rows, batch, check.position)
-                if not check.is_stopped:
+                error, end = None, check.position + len(batch)
+                try:
+                    if not run.is_stopped:
+                        known = ahead.feed(run, rows, batch, check.position)
+                except MtlmonError as failed:
+                    if ahead.error is None:
+                        raise
+                    error, end = failed, max(check.position, ahead.sound_events(run))
+                    known = [*ahead.cuts(check.position), end - check.position]
+                if not check.is_stopped and (error is None or end > check.position):
                     for _ in check.feed(batch, self.events, known):
                         yield from self._taken(check.position)
+                        if error is not None and check.position == end:
+                            break
                 if self._point_rows is not None and not len(ahead.queue):
                     self._point_rows.forget(run.settled_points)
                 if self._first is not None and self._first.look(run):
                     yield from self._taken()
                     return
+                if error is not None:
+                    raise error
             run, rows, ahead = self._start()
             if not check.is_stopped:
                 for _ in check.end(self.events, end_time):
@@ -169,7 +180,7 @@ class MixedCheck(TableCheck):
             yield from self._taken()
         except MtlmonError:
             # what the events before the error have decided
-            yield from self._taken()
+            yield from self._taken(check.position)
             raise
         finally:
             check.close()

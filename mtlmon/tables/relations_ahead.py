@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlmon.errors import MtlmonError
 from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import AnswerQueue
 
@@ -60,6 +61,7 @@ class RelationsAhead:
 
     Attributes:
         queue: takes the answers of a run of these policies.
+        error: what has ended the run, at a time-point that other policies may not have seen.
     """
 
     def __init__(self, made: Plan, *, by_stamp: bool = False) -> None:
@@ -67,6 +69,7 @@ class RelationsAhead:
         self.queue = AnswerQueue(widths)
         self._ready = AnswerBlock(widths)
         self._stamps = _Stamps() if by_stamp else None
+        self.error: MtlmonError | None = None
 
     def feed(
         self,
@@ -83,14 +86,35 @@ class RelationsAhead:
                 this batch and perhaps of later ones.
             batch: the batch, if time-points are made of it.
             position: how many events the log has before the batch.
+
+        Raises:
+            MtlmonError: a row has a wrong value, or the run has reached a limit. If a time-point is
+                to blame, it is `error`, and the events before it may be told: see `sound_events`.
         """
-        if rows is None or batch is None:
-            run.advance()
-        else:
-            if self._stamps is not None:
-                self._stamps.add(batch.time_stamps)
-            rows.load(batch)
-            self._advance(run, rows)
+        if self.error is not None:
+            raise self.error
+        try:
+            if rows is None or batch is None:
+                run.advance()
+            else:
+                if self._stamps is not None:
+                    self._stamps.add(batch.time_stamps)
+                rows.load(batch)
+                self._advance(run, rows)
+        except MtlmonError as error:
+            if run.engine.failure is not None:
+                self.error = error
+            raise
+        return self.cuts(position)
+
+    def sound_events(self, run: RelationalRun) -> int:
+        """Return how many events the log has before the one at which the run has failed."""
+        if self._stamps is None:
+            return run.engine.point_count - 1
+        return max(0, self._stamps.end_of(run.engine.point_count) - 1)
+
+    def cuts(self, position: int) -> list[int]:
+        """Return after how many events behind a position there are answers."""
         known = self.queue.known()
         if self._stamps is not None:
             known = [self._stamps.end_of(count) for count in known]

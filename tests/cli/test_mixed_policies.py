@@ -240,6 +240,35 @@ def test_what_overflows_ends_the_run(command: Command, tmp_path: Path) -> None:
         assert "--on-error" not in done.errors
 
 
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_what_comes_before_an_error_of_either_kind_is_told(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy quiet: NOT ask\nfind many: p(x)\n")
+    log.write_text("@1 ask p(a)\n@2 p(b)\n@2 ask\n@3 ask p(a)(b)\n@4 ask p(a)\n")
+    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", size)
+    done = command("--max-rows", "1", "--verdicts", "false", rules, log)
+    assert done.status == 2
+    assert "more rows at time-point 3:0 than the 1 of --max-rows" in done.errors
+    lines = ["quiet\t1:0 false", "many\t1:0 match (x=a)", "many\t2:0 match (x=b)"]
+    assert done.output.splitlines() == [*lines, "quiet\t2:1 false"]
+    first = command("--max-rows", "1", "--verdicts", "first", rules, log)
+    assert (first.status, first.output) == (1, "quiet\t1:0 false\n")
+    rules.write_text(f"{TABLE_ATOMS[0]}\npolicy quiet: NOT ask\nfind many: p(x)\n")
+    table = tmp_path / "log.csv"
+    rows = ["ts,kind,x,ask", "1,p,a,true", "2,p,a,true", "2,p,b,true", "3,p,c,true", "4,p,d,true"]
+    table.write_text("\n".join([*rows, ""]))
+    stamps = ["--max-rows", "1", "--time-points", "stamp", "--verdicts", "false"]
+    done = command(*stamps, rules, table)
+    assert done.output.splitlines() == [
+        "quiet\t1:0 false",
+        "quiet\t2:0 false",
+        "many\t1:0 match (x=a)",
+        "quiet\t2:1 false",
+    ]
+
+
 def test_pieces_change_nothing(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
