@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtlmon.cli.arguments import Options
+    from mtlmon.engine.native import MemoryLimit
     from mtlmon.syntax.durations import Duration
 
 __all__ = [
@@ -121,7 +122,10 @@ class TextOrder:
 
     Attributes:
         lines: orders the lines.
+        memory: the memory limit of the run, which counts the lines that wait; None if none does.
     """
+
+    memory: MemoryLimit | None = None
 
     def __init__(self, wait: int | None, late: LateFile | None) -> None:
         self.lines = LineOrder(wait)
@@ -132,6 +136,11 @@ class TextOrder:
         """Take a block of the log."""
         self.lines.push(block)
         self._take_refused()
+        if self.memory is not None:
+            self.memory.note("sorting", self.lines.held_bytes)
+            if not self.lines.is_ready:
+                # No other code checks the limit before lines are released.
+                self.memory.check()
 
     def finish(self) -> None:
         """End the log: nothing waits any more."""

@@ -110,6 +110,8 @@ def check_mixed_text(
     require_no_conditions(file, options)
     start = position_of_input(options)
     order = text_order(options)
+    if order is not None:
+        order.memory = memory
     log = open_log(options.log)
     shown = shown_in(check, file, options, is_for_explanations=False)
     atoms, streams = text_atoms(check, file, log.name, shown[0], None)

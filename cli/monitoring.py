@@ -94,6 +94,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     )
     if order is not None:
         text_monitor.scanner.order = order.lines
+        order.memory = text_monitor.memory
     signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
 

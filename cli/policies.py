@@ -386,6 +386,8 @@ def open_text_source(
     Raises:
         Failure: the log cannot be read.
     """
+    if order is not None:
+        order.memory = check.memory
     log = open_log(options.log)
     atoms, streams = text_atoms(check, file, log.name, shown or {}, options.on_error)
     return TextLog(

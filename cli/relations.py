@@ -426,6 +426,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
     )
     if order is not None:
         rows.lines.order = order.lines
+        order.memory = memory
     if options.needs_violations:
         from mtlmon.cli.relation_findings import check_explained
 

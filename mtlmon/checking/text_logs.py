@@ -335,10 +335,7 @@ class TextLog(BatchReader[TextBatch]):
             self.note_block(block)
         self._events.load(block)
         yield from self._loaded()
-        held = self._events.held_bytes
-        if self._order is not None:
-            held += self._order.lines.held_bytes
-        self._memory.note("buffers", held)
+        self._memory.note("buffers", self._events.held_bytes)
 
     def close(self) -> None:
         """Do nothing: the file belongs to the caller."""

@@ -229,6 +229,7 @@ def open_tables(
             len(atoms),
             columns=keys if stream_atoms is None else None,
             most_rows=None if stream_atoms is None else LARGEST_BATCH,
+            memory=MemoryLimit() if memory is None else memory,
         )
     return TableEvents(
         sources,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.engine.native import MemoryLimit
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.columns.times import Times
@@ -47,6 +48,7 @@ class RowOrder:
         atom_count: the number of atoms of letters.
         columns: the columns that are needed once atoms have been read; None for all of them.
         most_rows: how many rows to yield at once; None if there is no limit.
+        memory: the memory limit of the run, which counts the rows that wait.
 
     Attributes:
         refused: the number of rows that came too late.
@@ -63,6 +65,7 @@ class RowOrder:
         *,
         columns: Sequence[str] | None,
         most_rows: int | None,
+        memory: MemoryLimit,
     ) -> None:
         self._wait = wait
         self._units = wait if isinstance(wait, int) else None
@@ -73,6 +76,11 @@ class RowOrder:
         self._atom_count = atom_count
         self._columns = columns
         self._most_rows = most_rows
+        self._memory = memory
+        # how many rows wait, and how large rows are
+        self._count = 0
+        self._seen_rows = 0
+        self._seen_bytes = 0
         self.refused = 0
         self.clock: int | None = None
         self._latest = 0
@@ -146,6 +154,11 @@ class RowOrder:
             stamps = rows.time_stamps
             if not len(stamps):
                 return
+        self._count += len(stamps)
+        self._seen_rows += len(stamps)
+        self._seen_bytes += rows.batch.nbytes + 16 * len(stamps)
+        self._memory.note("sorting", self._count * self._seen_bytes // self._seen_rows)
+        self._memory.check()
         least = int(stamps.min())
         parts = []
         if (stamps[1:] < stamps[:-1]).any():
@@ -237,6 +250,7 @@ class RowOrder:
                 self._waiting.popleft()
             if self._is_tail != rows.block.is_tail:
                 rows.block = rows.block._replace(is_tail=self._is_tail)
+            self._count -= count
             self.clock = int(rows.time_stamps[-1])
             yield rows
             if rows.error is not None:

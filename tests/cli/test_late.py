@@ -271,6 +271,21 @@ def test_long_logs_are_ordered_by_any_number_of_threads(threads: str, tmp_path: 
     assert f"{len(refused)} lines came too late" in done.errors.replace(",", "")
 
 
+@pytest.mark.parametrize("text", ["p", "policy a: p\npolicy b: q\n", VARIABLES])
+def test_lines_that_wait_count_as_memory(text: str, tmp_path: Path, command: Command) -> None:
+    log, policies = tmp_path / "log", tmp_path / "p.mtl"
+    policies.write_text(text)
+    atom = "p(a)" if text == VARIABLES else "p"
+    rows = [f"@{9000 - number} {atom}{' x' * 100}\n" for number in range(9000)]
+    log.write_text("".join(rows))
+    done = command("--max-memory", "1M", "--sort", policies, log)
+    assert done.status == 2
+    assert "the memory limit of 1 MiB is exceeded" in done.errors
+    assert "sorted" in done.errors
+    done = command("--max-memory", "50M", "--sort", "--verdicts", "none", policies, log)
+    assert done.status in (0, 1)
+
+
 def test_a_log_that_grows_is_ordered_as_a_whole(tmp_path: Path) -> None:
     log, output, whole = tmp_path / "log", tmp_path / "output", tmp_path / "whole"
     rows = shuffled_log(random.Random(5), 3_000)
