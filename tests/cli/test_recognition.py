@@ -200,7 +200,7 @@ def test_errors_say_how_to_read_a_log(
 ) -> None:
     path = tmp_path / "events.log"
     path.write_text(log)
-    done = mtlmon(*arguments, path)
+    done = mtlmon(*arguments, str(path))
     assert (done.status, done.output) == (2, "")
     assert f" is read as {'a text log' if '--key' in arguments else 'text'}: add {advice}" in (
         done.errors
