@@ -245,6 +245,7 @@ class Findings:
             self.details,
             self.rows,
             noted,
+            self.options.resolution or self.options.unit,
         )
 
     def details_of(self, violation: Violation) -> list[str]:

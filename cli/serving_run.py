@@ -328,6 +328,7 @@ def explained_by(
             partitions,
             check.clocks,
             details,
+            unit=options.resolution or options.unit,
         )
         for violation, proof in found:
             policy = check.policies[violation.policy]

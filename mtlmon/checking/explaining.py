@@ -59,6 +59,7 @@ def explain_violations(
     details: Details | None = None,
     rows: ViolationRows | None = None,
     noted: Iterable[Violation] = (),
+    unit: str | None = None,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -74,6 +75,7 @@ def explain_violations(
         details: takes the values at the violations, if they are wanted.
         rows: finds the rows of the violations, if they are wanted; the source tracks rows then.
         noted: violations that are not explained, but of which `details` and `rows` are wanted.
+        unit: the unit of time-stamps, in which explanations tell distances; None if not known.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
@@ -91,7 +93,7 @@ def explain_violations(
         partition = 0 if partition_of is None else partition_of[policy]
         clock = None if clocks is None else clocks[policy]
         own_atoms = atoms if clock is None else at_ticks.get(clock, atoms)
-        parts = TraceParts(policies[policy].formula, names, own_atoms)
+        parts = TraceParts(policies[policy].formula, names, own_atoms, unit)
         traces.setdefault((partition, clock, number), []).append((policy, parts))
     for violation in noted:
         partition = 0 if partition_of is None else partition_of[violation.policy]

@@ -27,15 +27,20 @@ class TraceParts:
         formula: the formula to explain.
         names: the time-points to explain, in order: pairs of a time-stamp and an offset.
         atoms: the names of the bits of letters.
+        unit: the unit of time-stamps; None if it is not known.
     """
 
     def __init__(
-        self, formula: Formula, names: Sequence[tuple[int, int]], atoms: Sequence[str]
+        self,
+        formula: Formula,
+        names: Sequence[tuple[int, int]],
+        atoms: Sequence[str],
+        unit: str | None = None,
     ) -> None:
         self._before = past_reach(formula)
         self._after = decision_delay(formula)
         self._waiting = deque(names)
-        self._kept = _Kept(atoms)
+        self._kept = _Kept(atoms, unit)
 
     @property
     def is_done(self) -> bool:
@@ -89,8 +94,9 @@ class _Kept:
     These are all events of some time-stamps, and the event before them, which PREVIOUS looks at.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], unit: str | None) -> None:
         self.names = names
+        self.unit = unit
         self.time_stamps: list[int] = []
         self.letters: list[frozenset[str]] = []
         self.letter_of: dict[int, frozenset[str]] = {}
@@ -131,4 +137,5 @@ class _Kept:
             is_cut=self.is_cut,
             first_offset=self.first_offset,
             offsets=self.offsets,
+            unit=self.unit,
         )

@@ -34,6 +34,7 @@ class Trace:
         is_cut: whether there are earlier events, too long ago to matter.
         first_offset: the offset of the first time-point among all of its time-stamp.
         offsets: the offsets of all time-points; None if they are consecutive.
+        unit: the unit of time-stamps, a key of `mtlmon.syntax.bounds.UNITS`; None if not known.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Trace:
         "letters",
         "offsets",
         "time_stamps",
+        "unit",
     )
 
     def __init__(
@@ -55,6 +57,7 @@ class Trace:
         is_cut: bool = False,
         first_offset: int = 0,
         offsets: Sequence[int] | None = None,
+        unit: str | None = None,
     ) -> None:
         """Create a trace from time-stamps that are known to be in order.
 
@@ -67,8 +70,10 @@ class Trace:
             is_cut: whether there are earlier events, too long ago to matter.
             first_offset: the offset of the first time-point among all of its time-stamp.
             offsets: the offsets of all time-points; None if they are consecutive.
+            unit: the unit of time-stamps, for explanations; None if it is not known.
         """
         self.offsets = offsets
+        self.unit = unit
         self.time_stamps = time_stamps
         self.letters = letters
         self.is_cut = is_cut

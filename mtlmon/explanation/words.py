@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.describe import distance_words
 from mtlmon.explanation.proof import Rule
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.durations import elapsed_text
 from mtlmon.syntax.formula import Formula, atom
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.report import shorten, visible
@@ -71,7 +72,8 @@ def distance(trace: Trace, here: int, there: int) -> str:
     difference = trace.time_stamps[there] - trace.time_stamps[here]
     if difference == 0:
         return "same time-stamp"
-    return f"{abs(difference)} {'ahead' if difference > 0 else 'back'}"
+    length = elapsed_text(abs(difference), trace.unit)
+    return f"{length} {'ahead' if difference > 0 else 'back'}"
 
 
 def signed_distance(proof: Proof, position: int | None) -> str:
@@ -80,7 +82,8 @@ def signed_distance(proof: Proof, position: int | None) -> str:
         return ""
     times = proof.trace.time_stamps
     difference = times[position] - times[proof.position]
-    return f"{difference:+d}" if difference else "0"
+    length = elapsed_text(abs(difference), proof.trace.unit)
+    return f"{'-' if difference < 0 else '+'}{length}" if difference else "0"
 
 
 def entry_words(entry: Entry) -> tuple[str, str]:
@@ -211,7 +214,7 @@ def _witness(proof: Proof) -> str:
 def _window(proof: Proof) -> str:
     interval, operator = proof.formula.interval, proof.formula.operator
     assert interval is not None
-    when = distance_words(interval, operator.is_past)
+    when = distance_words(interval, operator.is_past, proof.trace.unit)
     if not proof.run:
         return f"there is no time-point {when}"
     if operator.arity == 1:

@@ -203,6 +203,23 @@ def length_text(length: int, unit: str | None) -> str:
     return f"{nanoseconds // UNITS[name]:,}{name}"
 
 
+def elapsed_text(length: int, unit: str | None) -> str:
+    """Write a length of time exactly, as in `1d 6h 20s`; only the number if there is no unit.
+
+    >>> elapsed_text(108_020, "s"), elapsed_text(1500, "ms"), elapsed_text(5, None)
+    ('1d 6h 20s', '1s 500ms', '5')
+    """
+    if unit is None:
+        return str(length)
+    parts = []
+    rest = length * UNITS[unit]
+    for name, size in reversed(UNITS.items()):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{name}")
+    return " ".join(parts) or f"0{unit}"
+
+
 def period_text(period: int | Duration, unit: str | None) -> str:
     """Write a period as in a policy file: with its unit, if that is known."""
     if isinstance(period, int) and unit in UNITS:

@@ -220,3 +220,15 @@ def test_names_are_escaped() -> None:
     assert "\x1b" not in str(proof)
     check_page(proof.to_html())
     assert re.search("&lt;script&gt;&amp;", proof.to_svg())
+
+
+def test_distances_have_the_unit_of_the_trace() -> None:
+    trace = Trace([100, 100 + 90_061, 300_000], [{"p"}, {"q"}, set()], unit="s")
+    text = str(mtlmon.explain("p IMPLIES EVENTUALLY[0,2] q", trace, 0))
+    assert "q fails at every time-point up to 2 s ahead" in text
+    text = str(mtlmon.explain("EVENTUALLY q", trace, 0))
+    assert text.splitlines()[3].split() == ["distance", "0", "+1d", "1h", "1m", "1s"]
+    assert "q holds at 90161:0 (1d 1h 1m 1s ahead)" in text
+    text = str(mtlmon.explain("ONCE q", trace, 2))
+    assert "q holds at 90161:0 (2d 10h 17m 19s back)" in text
+    assert "-2d 10h 17m 19s" in text
