@@ -19,10 +19,15 @@ from mtlmon.testing.live import LiveMonitor
 from mtlmon.testing.logs import LogHandler, LogRule, log_events
 from mtlmon.testing.policy_parameters import PolicyParameter, policies
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.testing.plugin import MonitorFactory
+
 __all__ = [
     "LiveMonitor",
     "LogHandler",
     "LogRule",
+    "MonitorFactory",
     "PolicyParameter",
     "Result",
     "TraceError",
@@ -35,3 +40,12 @@ __all__ = [
     "log_events",
     "policies",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # The plugin needs pytest, which the rest does not.
+    if name == "MonitorFactory":
+        from mtlmon.testing.plugin import MonitorFactory
+
+        return MonitorFactory
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -73,6 +73,27 @@ def test_the_report_of_open_time_points_counts_the_keys() -> None:
         assert_holds(RESPONSE, events, key="task", unknown="ignore")
 
 
+def test_the_end_of_the_log_is_that_of_each_key() -> None:
+    events: list[Any] = [(0, {"p": True, "k": 1}), (2, {"p": False, "k": 2})]
+    formula = "p IMPLIES EVENTUALLY[0,2] q"
+    words = r"for k = 1\n(.*\n)*0:0 may stay undecided until time has passed 2; .* come to 2"
+    with pytest.raises(ViolationError, match=words):
+        assert_holds(formula, events, key="k", unknown="ignore")
+    ended = check(formula, events, key="k", unknown="ignore", end_time="last")
+    assert ended.keys[1].violations == [(0, 0)]
+    assert check(formula, events, key="k", unknown="ignore", end_time=1).undecided == [(0, 0)]
+
+
+def test_a_deadline_that_comes_before_an_earlier_one() -> None:
+    formula = "(p IMPLIES EVENTUALLY[0,9] r) AND (q IMPLIES EVENTUALLY[0,2] r)"
+    monitor = LiveMonitor(formula, key="k", unknown="ignore")
+    monitor.step(0, {"p": True, "k": 1})
+    monitor.step(1, {"q": True, "k": 1})
+    monitor.step(3, {"k": 2})
+    with pytest.raises(ViolationError, match=r"^1:0 .*\nfor k = 1\n"):
+        monitor.step(4, {"k": 2})
+
+
 @pytest.mark.parametrize("text", ["key user\npolicy few: {}", "policy few per user: {}"])
 def test_the_key_of_a_policy(text: str) -> None:
     policy = text.format("count[0,60](failed) < 3")
