@@ -13,7 +13,6 @@ from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
-from mtlmon.testing.events import read_letter
 from mtlmon.testing.recording import DEFAULT_KEEP
 from mtlmon.testing.recordings import Recordings
 from mtlmon.testing.subject import read_subject
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.logs import Listening, LogRule
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
-    from mtlmon.testing.recordings import AnyRecording, Found
+    from mtlmon.testing.recordings import AnyRecording, EventRead, Found
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Asserted
     from mtlmon.testing.times import TimeStamp
@@ -174,12 +173,12 @@ class LiveMonitor:
         """
         __tracebackhide__ = True
         stamp = self._times.read(time_stamp)
-        atoms, values, number = self._split(atoms)
-        letter = self._read(atoms)
+        read = self._read(atoms)
         with self._door:
-            self._put(self._checked(stamp), letter, values=values, number=number)
+            stamp = self._checked(stamp)
+            self._put(stamp, read.letter, values=read.values, number=read.number)
             if self._seen.missing:
-                self._seen.note_mapping(atoms)
+                self._seen.note_mapping(read.atoms)
         self._after_call()
 
     def event(self, *atoms: str, **values: object) -> None:
@@ -216,7 +215,7 @@ class LiveMonitor:
         """
         if self._is_closed:
             return
-        wanted, keys = self._wanted, self._recordings.keys
+        wanted, keys = self._recordings.wanted, self._recordings.keys
         try:
             if keys is not None:
                 keys.require(fields, f"{source or 'the event'} has no")
@@ -225,13 +224,6 @@ class LiveMonitor:
         except MtlmonError as error:
             self.fail(error)
         self._drain(wait=False)
-
-    @property
-    def _wanted(self) -> tuple[str, ...]:
-        """The names of the values that events should have."""
-        keys, conditions = self._recordings.keys, self._recordings.conditions
-        names = () if keys is None else keys.names
-        return names if conditions is None else (*names, *conditions.columns)
 
     def fail(self, error: Exception) -> None:
         """Make the next call of the owner raise the error."""
@@ -393,31 +385,16 @@ class LiveMonitor:
         if self._clock is not None and not self._is_closed:
             self._put_now(None)
 
-    def _split(self, atoms: Atoms) -> tuple[Atoms, Mapping[str, object], int]:
-        """Divide an event into its atoms, the values of conditions, and the number of its key."""
+    def _read(self, atoms: Atoms) -> EventRead:
         __tracebackhide__ = True
-        keys, conditions = self._recordings.keys, self._recordings.conditions
-        number, values = 0, _NO_VALUES
-        if keys is not None:
-            with self._door:
-                number, atoms = keys.split(atoms)
-        if conditions is not None and isinstance(atoms, Mapping):
-            atoms, values = conditions.split(atoms, self._seen)
-        return atoms, values, number
-
-    def _read(self, atoms: Atoms) -> Collection[str]:
-        """Return the atoms that hold, for policies with variables with their rows."""
-        __tracebackhide__ = True
-        if not self._recordings.subject.has_variables:
-            return read_letter(atoms, self._seen.atoms)
-        from mtlmon.testing.relations import read_database
-
-        return read_database(atoms, self._seen.atoms)
+        # A new key gets the next number.
+        with self._door:
+            return self._recordings.read(atoms)
 
     def _put_event(self, atoms: Atoms) -> None:
         __tracebackhide__ = True
-        names, values, number = self._split(atoms)
-        self._put_now(self._read(names), values, number)
+        read = self._read(atoms)
+        self._put_now(read.letter, read.values, read.number)
 
     def _put_now(
         self,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError, TimeStampError
+from mtlmon.testing.events import read_letter
 from mtlmon.testing.keys import Keys
 from mtlmon.testing.recording import Recording
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from mtlmon._core import Verdict
     from mtlmon.relational import Answer
     from mtlmon.testing.conditions import Conditions
-    from mtlmon.testing.recording import AtEnd, EndTime, Mode
+    from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
     from mtlmon.testing.relations import RelationalRecording
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Subject
@@ -24,9 +26,26 @@ if TYPE_CHECKING:
     AnyRecording = Recording | RelationalRecording
     Found = list[tuple[AnyRecording, Verdict | Answer]]
 
-__all__ = ["Recordings"]
+__all__ = ["EventRead", "Recordings"]
 
 _LARGEST = (1 << 63) - 1
+_NO_VALUES: Mapping[str, object] = {}
+
+
+class EventRead(NamedTuple):
+    """An event as monitors take it.
+
+    Attributes:
+        atoms: what the event says of atoms.
+        letter: the atoms that hold, for policies with variables with their rows.
+        values: the values that conditions are about.
+        number: the number of the key.
+    """
+
+    atoms: Atoms
+    letter: Collection[str]
+    values: Mapping[str, object]
+    number: int
 
 
 class Recordings:
@@ -114,6 +133,34 @@ class Recordings:
         """At the end, the recordings with time-points that must not be undecided, but are."""
         found = [one for one in self if one.undecided and one.at_end == "decided"]
         return sorted(found, key=lambda one: one.undecided[0][0])
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The names of the values that events should have: those of the key, and of conditions."""
+        names = () if self.keys is None else self.keys.names
+        return names if self.conditions is None else (*names, *self.conditions.columns)
+
+    def read(self, atoms: Atoms) -> EventRead:
+        """Read an event.
+
+        Args:
+            atoms: what holds, with the key and other values, as for `LiveMonitor.step`.
+
+        Raises:
+            EventTypeError: it is of another form, or has no key.
+        """
+        __tracebackhide__ = True
+        number, values = 0, _NO_VALUES
+        if self.keys is not None:
+            number, atoms = self.keys.split(atoms)
+        if self.conditions is not None and isinstance(atoms, Mapping):
+            atoms, values = self.conditions.split(atoms, self.first.seen)
+        known = self.first.seen.atoms
+        if not self.subject.has_variables:
+            return EventRead(atoms, read_letter(atoms, known), values, number)
+        from mtlmon.testing.relations import read_database
+
+        return EventRead(atoms, read_database(atoms, known), values, number)
 
     def step(self, time_stamp: int, atoms: Collection[str], number: int = 0) -> Found:
         """Process an event.
