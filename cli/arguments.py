@@ -22,6 +22,7 @@ from mtlmon.cli.option_rules import (
     check_late_options,
     check_monpoly_options,
     check_table_options,
+    check_time_stamps,
     policy_files,
 )
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
@@ -169,6 +170,7 @@ class Options(argparse.Namespace):
     wait: int | Duration | None
     late: str | None
     rows: bool
+    time_stamps: Literal["raw", "iso"] | None
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None
     color: Literal["auto", "always", "never"]
     # whether violations are written for a person
@@ -265,6 +267,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     check_late_options(parser, options)
     check_monpoly_options(parser, options)
     check_exit_options(parser, options)
+    check_time_stamps(parser, options)
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
     if (

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.checking import TraceKeys
+from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.cli.endings import is_violated
 from mtlmon.cli.explaining import check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
 from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
+from mtlmon.cli.time_stamps import time_texts
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
@@ -29,8 +30,9 @@ from mtlmon.verdicts.arrays import verdict_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mtlmon.checking import LogCheck, PolicyCounts, TextLog
+    from mtlmon.checking import LogCheck, PolicyCounts
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.shown import Details, Shown
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.cli.arguments import Options
@@ -103,6 +105,9 @@ class Findings:
         self.check = check
         self.source = source
         self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        self.times: TimeTexts | None = None
+        if options.time_stamps == "iso":
+            self.times = time_texts(options, None if isinstance(source, TextLog) else source.times)
         self.inputs = inputs
         self.options = options
         self.written = WrittenPolicies(file, options) if options.report is not None else None
@@ -249,9 +254,11 @@ class Findings:
         )
 
     def details_of(self, violation: Violation) -> list[str]:
-        """Return the row, the message and the values of a violation that is explained."""
+        """Return the time, row, message and values of a violation that is explained."""
         row = None if self.rows is None or not self.options.rows else self.rows.of(violation)
         details = [] if self.details is None else self.details.of(violation)
+        if self.times is not None and not self.times.is_plain:
+            details = [f"time {self.times.texts([violation.time_stamp])[0]}", *details]
         return details if row is None else [f"at {row[0]}:{row[1]}", *details]
 
     def write_report(

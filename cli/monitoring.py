@@ -35,7 +35,7 @@ def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
         formula: the formula of the policy.
         options: the options of the command line.
     """
-    if options.needs_violations or options.rows or options.for_people:
+    if options.needs_violations or options.rows or options.for_people or options.time_stamps:
         return False
     if options.fail_on_vacuous or options.fail_on is not None:
         return False

@@ -332,6 +332,13 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         "a header; in a text log, lines do",
     )
     group.add_argument(
+        "--time-stamps",
+        choices=("raw", "iso"),
+        help="in lines of text and explanations: time-stamps as numbers (raw), or times in ISO "
+        "8601 (iso), for which their unit must be known (default: raw; on a terminal, times as the "
+        "log has them)",
+    )
+    group.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",

@@ -122,6 +122,24 @@ def check_monpoly_options(parser: Parser, options: Options) -> None:
             parser.error(f"{name} is for files of MonPoly: add --signature FILE")
 
 
+def check_time_stamps(parser: Parser, options: Options) -> None:
+    """Raise Failure if --time-stamps iso stands with what has no lines for people."""
+    if options.time_stamps != "iso":
+        return
+    if options.signature is not None:
+        parser.error("--time-stamps iso does not work with --signature: leave it out")
+    if options.output_format != "text":
+        parser.error(
+            "--time-stamps iso is for lines of text: JSON lines and tables have times in the "
+            "column time_text"
+        )
+    if options.checkpoint is not None:
+        parser.error(
+            "--time-stamps iso does not work with --checkpoint: write JSON lines or CSV, which "
+            "have times, too"
+        )
+
+
 def check_text_options(options: Options) -> None:
     """Raise Failure if options do not fit a text log.
 
@@ -147,6 +165,11 @@ def check_text_options(options: Options) -> None:
                 f"{name} works on tables, but {log} is read as a text log: "
                 f"{format_advice(options)} (see mtlmon --help)"
             )
+    if options.time_stamps == "iso" and options.unit is None:
+        raise Failure(
+            "--time-stamps iso needs the unit of the time-stamps, which count from 1970: add "
+            "--unit s, for instance, or a line 'unit s' to the policy file"
+        )
     if len(options.logs) > 1:
         logs = ", ".join(options.logs)
         raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")

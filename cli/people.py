@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.checking import LogCheck, TraceKeys
+    from mtlmon.checking.outputs import TimeTexts
     from mtlmon.cli.arguments import Options
     from mtlmon.drive.native import VerdictRows
-    from mtlmon.tables.columns.times import Times
 
 __all__ = ["Outcome", "PeopleOutput", "Style", "has_colours", "outcome_of", "show_outcome"]
 
@@ -88,14 +88,14 @@ class PeopleOutput:
     Args:
         check: the check whose verdicts are written; they are the violations, resolved.
         keys: the keys of the traces.
-        times: the log's notation of times, or None if it has the time-stamps.
+        times: writes times, or None for time-stamps.
         options: the options of the command line.
     """
 
     lines = None
 
     def __init__(
-        self, check: LogCheck, keys: TraceKeys, times: Times | None, options: Options
+        self, check: LogCheck, keys: TraceKeys, times: TimeTexts | None, options: Options
     ) -> None:
         self.writer = ByteWriter()
         self.check = check

@@ -22,6 +22,7 @@ from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import is_terminal, name_list, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
+from mtlmon.cli.time_stamps import time_texts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.support.option_names import COMMAND
@@ -514,14 +515,14 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.verdicts == "none":
         return None
+    texts = time_texts(options, None if isinstance(source, TextLog) else source.times)
     if options.for_people:
         from mtlmon.cli.people import PeopleOutput
 
-        times = None if isinstance(source, TextLog) else source.times
-        return PeopleOutput(check, keys, times, options)
+        return PeopleOutput(check, keys, texts, options)
     rows = check.row_tracker
     if options.output_format == "text":
-        return TextOutput(names, keys, rows)
+        return TextOutput(names, keys, rows, texts)
     facts = PolicyFacts(check.policies)
     messages = check.messages
     if options.output_format == "jsonl" and (messages is not None or rows is not None):

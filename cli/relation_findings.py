@@ -17,6 +17,7 @@ from mtlmon.relational.running import HOLDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.explaining import Explanations
@@ -98,6 +99,7 @@ class RelationFindings:
         first: the first violations of each policy.
         totals: how many violations each policy has.
         histograms: for a report, at which times each policy is violated; else empty.
+        times: writes times in explanations; None for time-stamps.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class RelationFindings:
         self.plan = plan
         self.are_violations = [counts_matches or not one.is_find for one in plan.named_policies]
         self.output = output
+        self.times: TimeTexts | None = None
         self.limit = options.explain_limit
         self.kept = self.limit if options.report is None else max(LISTED, self.limit)
         self.first: list[list[Violation]] = [[] for _ in plan.named_policies]
@@ -231,6 +234,7 @@ class RelationExplanations:
         read: Reader,
         options: Options,
     ) -> None:
+        self.times = findings.times
         self.policies = findings.plan.named_policies
         self.analysis = analysis
         self.unit = options.resolution or options.unit
@@ -259,6 +263,8 @@ class RelationExplanations:
         row = self.rows.get(found.violation.point)
         if row is not None:
             details.append(f"at {row[0]}:{row[1]}")
+        if self.times is not None and not self.times.is_plain:
+            details.append(f"time {self.times.texts([found.violation.time_stamp])[0]}")
         explanations.add_text(text, title, details)
 
 

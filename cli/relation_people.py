@@ -12,13 +12,13 @@ from mtlmon.text.byte_writer import ByteWriter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.arguments import Options
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import RelationalRun
-    from mtlmon.tables.columns.times import Times
 
 __all__ = ["PeopleAnswers"]
 
@@ -30,7 +30,7 @@ class PeopleAnswers:
         plan: the plan of the policies.
         analysis: what is known of them.
         options: the options of the command line.
-        times: the log's notation of times, or None if it has the time-stamps.
+        times: writes times, or None for time-stamps.
         point_rows: the rows of time-points; None if they are not known.
     """
 
@@ -39,7 +39,7 @@ class PeopleAnswers:
         plan: Plan,
         analysis: Analysis,
         options: Options,
-        times: Times | None,
+        times: TimeTexts | None,
         point_rows: PointRows | None,
     ) -> None:
         self.writer = ByteWriter()

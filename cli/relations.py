@@ -22,6 +22,7 @@ from mtlmon.cli.report import (
 from mtlmon.cli.row_work import RowLoop, row_pump
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
+from mtlmon.cli.time_stamps import TimedAnswers, time_texts
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
@@ -232,8 +233,9 @@ class Check:
             from mtlmon.cli.relation_people import PeopleAnswers
 
             assert analysis is not None
+            texts = time_texts(options, times)
             output = self.people = PeopleAnswers(
-                self.plan, analysis, options, times, self.point_rows
+                self.plan, analysis, options, texts, self.point_rows
             )
         if output is None:
             output = self.make_output(options, times)
@@ -250,6 +252,8 @@ class Check:
                 counts_matches=options.negate,
                 point_rows=self.point_rows,
             )
+            if options.time_stamps == "iso":
+                self.findings.times = time_texts(options, times)
         self.run = RelationalRun(
             self.engine,
             self.taker if queue is None else queue,
@@ -271,12 +275,16 @@ class Check:
             keys = b"\t" * self.key_count
             labels = [(b"" if name is None else policy_label(name)) + keys for name in names]
             lines = AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
-            if not options.rows or verdicts == "none":
-                return lines
-            from mtlmon.cli.row_lines import RowLines
+            output: Output = lines
+            if options.rows and verdicts != "none":
+                from mtlmon.cli.row_lines import RowLines
 
-            assert self.point_rows is not None
-            return RowLines(lines, self.point_rows)
+                assert self.point_rows is not None
+                output = RowLines(lines, self.point_rows)
+            texts = time_texts(options, times)
+            if texts is None:
+                return output
+            return TimedAnswers(output, (names[0] is not None) + self.key_count, texts)
         is_parquet = options.output_format == "parquet"
         if is_parquet and options.output is None and is_terminal(sys.stdout):
             raise Failure("cannot write Parquet to a terminal: add -o FILE")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from mtlmon.checking.time_lines import timed_lines
 from mtlmon.drive.native import PolicyLines
+from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -130,6 +132,7 @@ class TextOutput:
         keys: the keys of the traces, or None if there is one trace.
         row_tracker: finds the rows of verdicts, which are written behind them as `TAB file:row`;
             None to write none.
+        times: writes times in place of time-stamps; None for time-stamps.
     """
 
     def __init__(
@@ -137,20 +140,29 @@ class TextOutput:
         names: Sequence[str | None],
         keys: TraceKeys | None = None,
         row_tracker: RowTracker | None = None,
+        times: TimeTexts | None = None,
     ) -> None:
         self._lines = _policy_lines(names, keys)
         self._row_tracker = row_tracker
-        self.lines: PolicyLines | None = self._lines if row_tracker is None else None
-        self.writer: Writer = self._lines.writer
+        self._times = times
+        self._timed = ByteWriter()
+        has_name = any(name is not None for name in names)
+        self._place = has_name + (0 if keys is None else len(keys.partitions.all_columns))
+        is_direct = row_tracker is None and times is None
+        self.lines: PolicyLines | None = self._lines if is_direct else None
+        self.writer: Writer = self._lines.writer if times is None else self._timed
 
     def put(self, rows: VerdictRows) -> None:
         """Write the verdicts as lines."""
         if self._row_tracker is None:
             self._lines.write(rows)
-            return
-        found = self._row_tracker.found(rows)
-        names = [name or "" for name in self._row_tracker.files]
-        self._lines.write(rows, files=names, file_numbers=found.files, row_numbers=found.rows)
+        else:
+            found = self._row_tracker.found(rows)
+            names = [name or "" for name in self._row_tracker.files]
+            self._lines.write(rows, files=names, file_numbers=found.files, row_numbers=found.rows)
+        if self._times is not None:
+            lines = timed_lines(self._lines.writer.take(), self._place, self._times)
+            self._timed.write(memoryview(lines))
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

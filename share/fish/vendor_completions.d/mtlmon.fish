@@ -35,6 +35,7 @@ complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy stre
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -s o -r -F -d 'write verdicts to FILE'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -l output-format -x -a 'text jsonl csv parquet monpoly' -d 'the format of verdicts'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -l rows -d 'also write the file and row that each verdict is about: rows count from 1, without a header'
+complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -l time-stamps -x -a 'raw iso' -d 'in lines of text and explanations: time-stamps as numbers'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -l color -x -a 'auto always never' -d 'colours on a terminal, which shows violations only, unless --verdicts or --output-format is given'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -l bdd -x -a 'auto cudd autoref' -d 'the back end for Boolean functions'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve check-policy streams analyze serve' -l explain -d 'explain the first violations on standard error, once the log is read'
