@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 
 from mtlmon.cli import main
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.policy import parse_policies
 from mtlmon.syntax.durations import Duration
 from mtlmon.tables import check_tables, open_tables
 from tests.reference.late import judged_and_refused
@@ -164,14 +168,50 @@ def batches_of(path: Path, **options: Any) -> tuple[list[list[int]], int]:
     return [batch.time_stamps.tolist() for batch in tables], tables.refused
 
 
-def test_rows_are_released_as_soon_as_none_can_come_before_them(tmp_path: Path) -> None:
-    batches = [[5, 9, 4], [7, 6], [12], [2, 13]]
-    schema = pa.schema({"ts": pa.int64(), "p": pa.bool_()})
-    tables = [pa.table({"ts": one, "p": [True] * len(one)}, schema) for one in batches]
-    given = open_tables(pa.concat_tables(tables), ("p",), wait=3)
-    found = [stamp for batch in given for stamp in batch.time_stamps.tolist()]
-    assert found == [5, 6, 7, 9, 12, 13]
-    assert given.refused == 2
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    st.lists(st.lists(st.integers(0, 15), max_size=6), max_size=6),
+    st.integers(0, 6),
+    st.booleans(),
+)
+def test_rows_are_released_as_soon_as_none_can_come_before_them(
+    batches: list[list[int]], wait: int, has_streams: bool
+) -> None:
+    schema = pa.schema({"ts": pa.int64(), "number": pa.int64()})
+    rows = [(stamp, number) for number, stamp in enumerate(chain.from_iterable(batches))]
+    judged, refused = judged_and_refused(rows, wait)
+    found: list[int] = []
+    frontier = -1
+
+    def read() -> Iterator[pa.RecordBatch]:
+        nonlocal frontier
+        first = 0
+        for stamps in batches:
+            # All that can be released has been, and nothing else.
+            assert sorted(found) == [one for one, _ in judged[: len(found)]]
+            assert len(found) == sum(
+                stamp <= frontier for stamp, number in judged if number < first
+            )
+            numbers = range(first, first + len(stamps))
+            first += len(stamps)
+            frontier = max([frontier, *(stamp - wait for stamp in stamps)])
+            frontier = max(frontier, 0 if first else -1)
+            yield pa.record_batch({"ts": stamps, "number": numbers}, schema)
+
+    text = "stream one = sum[0,0](number)\natom ODD = one % 2 = 1\n" if has_streams else ""
+    text = text or "atom ODD = number % 2 = 1\n"
+    policies = parse_policies(f"{text}policy a: ODD\n")
+    tables = open_tables(
+        pa.RecordBatchReader.from_batches(schema, read()), ("ODD",), policies=policies, wait=wait
+    )
+    letters: list[int] = []
+    for batch in tables:
+        found += batch.time_stamps.tolist()
+        letters += batch.letters_of(0)[:, 0].tolist()
+    assert found == [stamp for stamp, _ in judged]
+    assert tables.refused == len(refused)
+    if not has_streams:
+        assert [letter & 1 for letter in letters] == [number % 2 for _, number in judged]
 
 
 def test_time_to_wait_has_a_unit(tmp_path: Path) -> None:
