@@ -53,8 +53,9 @@ class Result:
         keys: with a key, the result of each: for a single name under its value, for several under
             the tuple of their values.
         failure: the report of the violation that became known first; or of time-points that are
-            undecided although they must not be; or of an implication that was never triggered; or
-            None.
+            undecided although they must not be; or None.
+        vacuity: the error for an implication that was never triggered, with `vacuous="error"`, if
+            there is no other failure; or None.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class Result:
         "true_count",
         "undecided",
         "undecided_count",
+        "vacuity",
         "violations",
     )
 
@@ -79,6 +81,7 @@ class Result:
         answers: Sequence[Answer] = (),
         keys: Mapping[object, Result] | None = None,
     ) -> None:
+        self.vacuity = failure if isinstance(failure, VacuousError) else None
         self.formula = formula
         self.event_count = sum(one.event_count for one in recordings)
         counts = [one.counts for one in recordings]
@@ -88,13 +91,13 @@ class Result:
         self.violations = sorted(violations)
         self.answers = list(answers)
         self.undecided = sorted(point for one in recordings for point in one.undecided)
-        self.failure = failure
+        self.failure = None if isinstance(failure, VacuousError) else failure
         self.keys = dict(keys or {})
 
     @property
     def holds(self) -> bool:
         """Whether `assert_holds` would pass."""
-        return self.failure is None
+        return self.failure is None and self.vacuity is None
 
     def __bool__(self) -> bool:
         return self.holds
@@ -106,8 +109,9 @@ class Result:
             ViolationError, VacuousError: the failure.
         """
         __tracebackhide__ = True
-        if self.failure is not None:
-            raise self.failure
+        failure = self.failure or self.vacuity
+        if failure is not None:
+            raise failure
 
     def __repr__(self) -> str:
         return (
@@ -120,7 +124,8 @@ class Result:
             f"{self.event_count:,} time-points: {self.true_count:,} true, "
             f"{self.false_count:,} false, {self.undecided_count:,} undecided"
         )
-        return counts if self.failure is None else f"{counts}\n\n{self.failure}"
+        failure = self.failure or self.vacuity
+        return counts if failure is None else f"{counts}\n\n{failure}"
 
 
 def check(

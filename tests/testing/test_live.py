@@ -157,7 +157,7 @@ def test_bad_time_stamps_are_refused(time_stamp: int) -> None:
     with pytest.raises(TimeStampError, match=str(time_stamp)):
         monitor.step(time_stamp, {"p"})
     with pytest.raises(TypeError):
-        monitor.step(5.0, {"p"})  # type: ignore[arg-type]
+        monitor.step(5.0, {"p"})
     with pytest.raises(TypeError, match="not the one string"):
         monitor.step(5, "p")
     monitor.step(5, {"p"})
@@ -256,7 +256,7 @@ def test_clocks_by_name() -> None:
 
 
 def test_a_clock_must_tell_integers() -> None:
-    monitor = LiveMonitor("p", clock=lambda: 1.5)  # type: ignore[arg-type]
+    monitor = LiveMonitor("p", clock=lambda: 1.5)
     with pytest.raises(TypeError):
         monitor.event("p")
 

@@ -83,7 +83,8 @@ def test_what_is_refused() -> None:
 
 def test_results_of_whole_traces() -> None:
     result = check(RESPONSE, EMPTY, vacuous="error")
-    assert isinstance(result.failure, VacuousError)
+    assert result.failure is None
+    assert isinstance(result.vacuity, VacuousError)
     assert not result.holds
     assert "was never triggered" in str(result)
     with pytest.raises(VacuousError):
@@ -93,6 +94,7 @@ def test_results_of_whole_traces() -> None:
     assert warned[0].filename == __file__
     violated = check(RESPONSE, [(0, {"request"}), (9, {"other"})], vacuous="error")
     assert isinstance(violated.failure, ViolationError)
+    assert violated.vacuity is None
 
 
 def test_live_monitors() -> None:
