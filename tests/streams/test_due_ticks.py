@@ -122,6 +122,26 @@ def test_few_ticks_are_due(texts: Texts, log: list[Row], cuts: list[int], saved:
         assert len([tick for tick in due if tick[3] == name]) <= 40 * len(log)
 
 
+def test_only_what_does_not_rest_is_a_reason() -> None:
+    streams: dict[str, StreamText] = {
+        "own": ("min(sum[1,40](own, or: 0) + own.last(or: 0) + own.at(-20, or: 0), 9)", None, 10)
+    }
+    program = Texts(streams, [("own", 10)]).program(only_due=True)
+    reason = "a stream reads itself by sum[1,40](own, or: 0)"
+    assert [one.reason for one in program.obstacles] == [reason]
+
+
+@pytest.mark.parametrize("distance", [1, 2, 3])
+def test_rows_at_ticks_see_those_below(distance: int) -> None:
+    """The second tick below a row at 30 is that at 10, and that at 20 for a row at 31."""
+    texts = Texts({"x": ("count[0,9]()", None, 10)}, [f"x.last({distance})", ("x", 10)])
+    assert texts.program(only_due=True).due_ticks
+    log = [row(time) for time in (5, 6, 10, 11, 19, 20, 30, 31, 39, 40, 41, 70, 71, 80)]
+    wanted = expected(texts, log, 100)
+    found, due = in_batches(texts, log, [3, 4, 9], 1, 100, only_due=True)
+    require_same((found, filled(due, wanted[1])), wanted, texts)
+
+
 def ticks_of(texts: Texts, log: list[Row], until: int) -> list[tuple[int, int]]:
     due: list[Tick] = []
     evaluated(texts.program(only_due=True), log, periods=texts.periods, ticks=due, until=until)
