@@ -225,7 +225,7 @@ def delays_of(
             elif argument in of_instances and period > ROWS:
                 own_period, delays = of_instances[argument]
                 if period % own_period:
-                    reason = f"instances have no values at ticks every {own_period}"
+                    reason = f"instances with ticks every {own_period} are read at other ticks"
                     found.obstacles.append(Obstacle(reason))
                 found.join(delays)
             elif max(period, argument) <= ROWS:

@@ -196,6 +196,34 @@ def test_due_ticks_of_instances_are_few() -> None:
     assert counts == [0, 0, 4, 2]
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("stream w = max(x over x) every 20", None),
+        ("stream w = max(x over x) every 10", None),
+        (
+            "stream w = max(x over x) every 15",
+            "instances with ticks every 10 are read at other ticks",
+        ),
+        ("stream w = x.hold() per k", None),
+        ("stream w = sum[0,9](x) per k", "sum[0,9](x) looks at ticks of an instance"),
+        ("stream w = x.last() per k every 10", "x.last() looks at earlier ticks of an instance"),
+        (
+            "stream w = integral[0,9](i) per k every 10",
+            "integral[0,9](i) changes in an instance without rows",
+        ),
+    ],
+)
+def test_instances_have_reasons_for_computing_every_tick(text: str, reason: str | None) -> None:
+    program = File(f"stream x = count[0,20]() per k every 10\n{text}").program(only_due=True)
+    ticks = [one for one in program.instance_ticks if one.due is None]
+    assert {one.reason for one in program.obstacles} <= {reason}
+    if "over" in text:
+        assert (program.due_ticks is None) == (reason is not None)
+    else:
+        assert bool(ticks) == (reason is not None)
+
+
 def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
     file = File(
         "stream x = sum[0,5](i) per k every 2\nstream w = count(true over x)\n"
