@@ -485,7 +485,7 @@ cdef inline int keep_lines_alike(LineOrder order) except -1 nogil:
 
     Returns 0 if `read_line` has to read the next line, else 1.
 
-    PERF: on lines of 18 bytes, this takes 8 ns a line instead of 15: the line feed is looked for
+    PERF: on lines of 18 bytes, `push` takes 11 ns a line instead of 17: the line feed is looked for
     behind the time-stamp, which is compared word by word, and nothing is called for a line.
     """
     cdef const uint8_t *text = order.text
