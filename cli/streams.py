@@ -338,6 +338,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.explain_formula = False
     options.advance_every = None
     options.time_points = "row"
+    options.time_stamps = None
     options.wait = options.late = None
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
