@@ -147,6 +147,44 @@ def test_many_lines_that_are_no_object(tmp_path: Path) -> None:
         assert [error.line for error in tables.errors] == list(range(1, 11))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_bad_rows_among_others(seed: int, tmp_path: Path) -> None:
+    """Wherever bad rows are, and however many, the others are read, and the first are named."""
+    source = random.Random(seed)
+    share = source.choice([0.01, 0.2, 0.9])
+    bad = ['{"ts":%d,"n":"7"}', '{"ts":%d,"n":true}', '{"ts":%d,"n":[7]}', "null%d", '{"ts":%d', ""]
+    good = {
+        '{"ts":%d,"n":7}': P,
+        '{"ts":%d,"n":1}': NONE,
+        '{"ts":%d,"n":null}': NONE,
+        '{"ts":%d}': NONE,
+    }
+    lines = ['{"ts":0,"n":7}'] * 1000
+    expected, faults = [(0, P)] * 1000, []
+    for time in range(1, 400):
+        form = source.choice(bad if source.random() < share else [*good])
+        lines.append(form % time if form else form)
+        if form in good:
+            expected.append((time, good[form]))
+        elif form:
+            faults.append(len(lines))
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    predicates = parse_policies("atom p = n > 4\npolicy x: p").predicates
+    with open_tables(path, ("p",), predicates=predicates, on_error="skip") as tables:
+        assert all_rows(tables, ("p",)) == expected
+        assert tables.skipped == len(faults)
+        assert [error.line for error in tables.errors] == faults[:10]
+    seen = []
+    with open_tables(path, ("p",), predicates=predicates) as tables:
+        try:
+            for batch in tables:
+                seen += batch.time_stamps.tolist()
+        except TableError as error:
+            assert error.line == faults[0]
+    assert seen == [time for time, _ in expected if not faults or time < faults[0] - 999]
+
+
 def test_lines_against_python(tmp_path: Path) -> None:
     """Lines put together from pieces: what Python reads as an object is a row, and nothing else."""
     source = random.Random(5)

@@ -15,7 +15,7 @@ from mtlmon.tables.columns.times import MISSING
 from mtlmon.tables.formats.blocks import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -45,15 +45,6 @@ class _Reason(NamedTuple):
 
 def _neither(cells: pa.Array, row: int) -> str:
     return f"{shown_value(cells, row)} is neither true nor false"
-
-
-def _unreadable_reasons(block: Block) -> Iterator[_Reason]:
-    """The reasons for the rows of which a cell cannot be read, column by column."""
-    for column in {column for column, _ in block.unreadable.values()}:
-        places = {place: text for place, (name, text) in block.unreadable.items() if name == column}
-        mask = np.zeros(block.batch.num_rows, np.bool_)
-        mask[list(places)] = True
-        yield _Reason(column, mask, places.__getitem__)
 
 
 class UsableRows:
@@ -292,8 +283,11 @@ class RowCheck:
     def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
         """Remove rows without a time or a key, or with atoms that are neither true nor false."""
         found: list[_Reason] = []
-        if rows.block.unreadable:
-            found += _unreadable_reasons(rows.block)
+        unreadable = rows.block.unreadable
+        if unreadable:
+            mask = np.zeros(rows.block.batch.num_rows, np.bool_)
+            mask[list(unreadable)] = True
+            found.append(_Reason("", mask, ""))
         if faults is not None:
             found.append(self._time_reason(rows.block, faults))
         for name in self._selection.keys:
@@ -309,13 +303,17 @@ class RowCheck:
             return
 
         def error_at(row: int) -> TableError:
+            if row in unreadable:
+                return unreadable[row].error
             reason = next(one for one in found if one.mask[row])
             message = reason.message
             text = message if isinstance(message, str) else message(row)
             return rows.block.error(row, text, reason.column)
 
         is_bad = np.logical_or.reduce([one.mask for one in found])
-        self._drop(rows, is_bad, error_at, has_advice=bool(rows.block.absent))
+        first = unreadable.get(int(is_bad.argmax()))
+        has_advice = bool(rows.block.absent) if first is None else first.has_advice
+        self._drop(rows, is_bad, error_at, has_advice=has_advice)
 
     def _time_reason(self, block: Block, faults: NDArray[np.uint8]) -> _Reason:
         name = self._selection.time_name

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
-Read = TypeVar("Read")
+# How many bad rows are joined to a block with the rows around them.
+_MOST_BAD = 64
 
 
 class Block(NamedTuple):
@@ -26,8 +28,8 @@ class Block(NamedTuple):
             have no lines.
         absent: columns that no row has had so far, which contain only nulls, with their messages.
         is_tail: whether this is a last row that no line feed ends, of which more may be written.
-        unreadable: the rows of which a cell cannot be read, by their indices in the batch, where
-            the cell is null: the column and the reason.
+        unreadable: the rows that cannot be read, by their indices in the batch, where cells are
+            null.
         text_of: maps the index of a row in the batch to its text in the file; None if rows are no
             text.
         header: the header of the file, if such rows have one.
@@ -39,7 +41,7 @@ class Block(NamedTuple):
     line_of: Callable[[int], int] | None
     absent: Mapping[str, str] = MappingProxyType({})
     is_tail: bool = False
-    unreadable: Mapping[int, tuple[str, str]] = MappingProxyType({})
+    unreadable: Mapping[int, BadRow] = MappingProxyType({})
     text_of: Callable[[int], bytes] | None = None
     header: bytes = b""
 
@@ -68,14 +70,10 @@ class Block(NamedTuple):
         )
 
 
-def within(
-    unreadable: Mapping[int, tuple[str, str]], first: int, count: int
-) -> Mapping[int, tuple[str, str]]:
+def within(unreadable: Mapping[int, BadRow], first: int, count: int) -> Mapping[int, BadRow]:
     """Return the `Block.unreadable` of some rows of a block."""
     return {
-        place - first: reason
-        for place, reason in unreadable.items()
-        if first <= place < first + count
+        place - first: row for place, row in unreadable.items() if first <= place < first + count
     }
 
 
@@ -99,30 +97,99 @@ class BadRow(NamedTuple):
     has_advice: bool = False
 
 
+class Parsed(NamedTuple):
+    """Consecutive rows that have been read.
+
+    Attributes:
+        table: the rows.
+        faults: the rows that cannot be read, by their indices in the table, where they are null;
+            with their errors.
+    """
+
+    table: pa.Table
+    faults: Mapping[int, BaseException] = MappingProxyType({})
+
+
 def usable_parts(
-    count: int, read: Callable[[int, int], Read], faults: tuple[type[BaseException], ...]
-) -> Iterator[tuple[int, int, Read | BaseException]]:
-    """Read rows in parts, halving those that fail until the bad rows are isolated.
+    count: int,
+    read: Callable[[int, int], Parsed],
+    faults: tuple[type[BaseException], ...],
+    suspects: Iterable[int] = (),
+) -> Iterator[tuple[int, Parsed | BaseException]]:
+    """Read rows in parts, dividing those that fail until the bad rows are isolated.
+
+    PERF: with nulls for bad rows, 40,000 rows of JSON of which 1,052 are bad take 1.1 s of
+    processor time instead of 4.2, as what reads the parts has work for each of them.
 
     Args:
         count: the number of rows.
         read: reads a range of rows, from one index to another.
         faults: the errors that `read` raises if a row cannot be read.
+        suspects: the places of rows that are probably bad, in order. They are read one by one; if
+            there are others, the number of attempts is about theirs times the logarithm of `count`.
 
     Yields:
-        First place, last place and what was read; of a row that cannot be read, the error. The
-        number of attempts is about that of these rows times the logarithm of `count`.
+        The first place, and what was read, with bad rows as nulls; only the error of a row if all
+        those around it are bad, too.
     """
-    parts = [(0, count)]
+    group: list[tuple[int, Parsed | BaseException]] = []
+    bad = 0
+    for first, found in _isolated(count, read, faults, suspects):
+        if isinstance(found, Parsed):
+            before = next((one.table for _, one in group if isinstance(one, Parsed)), None)
+            if before is not None and before.schema != found.table.schema:
+                yield from _joined(group)
+                group, bad = [], 0
+        else:
+            bad += 1
+        group.append((first, found))
+        # so that the first error is not found much later than the rows before it
+        if bad == _MOST_BAD:
+            yield from _joined(group)
+            group, bad = [], 0
+    yield from _joined(group)
+
+
+def _isolated(
+    count: int,
+    read: Callable[[int, int], Parsed],
+    faults: tuple[type[BaseException], ...],
+    suspects: Iterable[int],
+) -> Iterator[tuple[int, Parsed | BaseException]]:
+    """Read rows in parts; yield the first place of each part and what was read."""
+    bounds = sorted({0, count, *(bound for one in suspects for bound in (one, one + 1))})
+    parts = [*pairwise(bounds)][::-1]
     while parts:
         first, last = parts.pop()
-        if first == last:
-            continue
         try:
-            yield first, last, read(first, last)
+            yield first, read(first, last)
         except faults as error:
             if last - first == 1:
-                yield first, last, error
+                yield first, error
             else:
                 middle = (first + last) // 2
                 parts += [(middle, last), (first, middle)]
+
+
+def _joined(
+    group: list[tuple[int, Parsed | BaseException]],
+) -> Iterator[tuple[int, Parsed | BaseException]]:
+    """Join consecutive parts to one, if there is a part that was read."""
+    import pyarrow as pa
+
+    schema = next((one.table.schema for _, one in group if isinstance(one, Parsed)), None)
+    if schema is None or len(group) == 1:
+        yield from group
+        return
+    nothing = pa.table([pa.nulls(1, field.type) for field in schema], schema)
+    tables: list[pa.Table] = []
+    faults: dict[int, BaseException] = {}
+    done = 0
+    for _, found in group:
+        if isinstance(found, Parsed):
+            faults.update((done + place, error) for place, error in found.faults.items())
+        else:
+            faults[done] = found
+        tables.append(found.table if isinstance(found, Parsed) else nothing)
+        done += tables[-1].num_rows
+    yield group[0][0], Parsed(pa.concat_tables(tables).combine_chunks(), faults)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv as csv_of_python
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, usable_parts, within
+from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, usable_parts, within
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 
@@ -39,13 +39,6 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _WRONG_TEXTS = 4
 # How programs write that there is no value, in small letters.
 _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none", "nil", "\\n"}
-
-
-class _Parsed(NamedTuple):
-    """Rows that have been read, with the rows of which a cell cannot be read, as in `Block`."""
-
-    table: pa.Table
-    unreadable: Mapping[int, tuple[str, str]]
 
 
 class DelimitedReader:
@@ -132,20 +125,27 @@ class DelimitedReader:
             return
         self._learn(block, names)
         try:
-            tables: Iterator[tuple[int, int, _Parsed | BaseException]] = iter(
-                [(0, -1, _Parsed(self._parse(block, names, _PARSED_BYTES, {}), {}))]
+            parts: Iterator[tuple[int, Parsed | BaseException]] = iter(
+                [(0, Parsed(self._parse(block, names, _PARSED_BYTES, {})))]
             )
         except _REFUSALS:
             self._learn(block, names, is_again=True)
+            parts = self._parts(block, names)
 
-            def parse(first: int, last: int) -> _Parsed:
-                return self._parse_with_faults(block.part(first, last), names)
+        def bad_row(place: int, error: BaseException) -> BadRow:
+            reason, column = self._explained(error, names)
+            line = block.line_of(place)
+            return BadRow(
+                TableError(reason, path=file.name, row=row + place, line=line, column=column)
+            )
 
-            tables = usable_parts(len(block.starts) - 1, parse, _REFUSALS)
-        for first, _, parsed in tables:
+        for first, parsed in parts:
             if isinstance(parsed, BaseException):
-                yield BadRow(_row_error(parsed, block, first, file, row + first, names))
+                yield bad_row(first, parsed)
                 continue
+            faults = {
+                place: bad_row(first + place, error) for place, error in parsed.faults.items()
+            }
             done = 0
             for batch in parsed.table.to_batches():
                 yield Block(
@@ -154,7 +154,7 @@ class DelimitedReader:
                     row + first + done,
                     block.lines_from(first + done),
                     is_tail=block.is_tail,
-                    unreadable=within(parsed.unreadable, done, batch.num_rows),
+                    unreadable=within(faults, done, batch.num_rows),
                     text_of=block.texts_from(first + done),
                     header=self._head,
                 )
@@ -196,13 +196,53 @@ class DelimitedReader:
         }
         return demanded if self._fits(pa.schema({**types, **demanded})) else found
 
-    def _parse_with_faults(self, block: TextBlock, names: list[str]) -> _Parsed:
+    def _parts(
+        self, block: TextBlock, names: list[str]
+    ) -> Iterator[tuple[int, Parsed | BaseException]]:
+        """Read rows of which some cannot be read; yields what `usable_parts` does."""
+        try:
+            parsed = self._parse_with_faults(block, names)
+        except _REFUSALS:
+            parsed = None
+        if parsed is not None:
+            yield 0, parsed
+            return
+
+        def parse(first: int, last: int) -> Parsed:
+            part = block.part(first, last)
+            return Parsed(self._parse(part, names, max(_PARSED_BYTES, 2 * len(part.text)), {}))
+
+        suspects = self._suspects(block, names)
+        yield from usable_parts(len(block.starts) - 1, parse, _REFUSALS, suspects)
+
+    def _suspects(self, block: TextBlock, names: list[str]) -> list[int]:
+        """The rows with cells that are probably no numbers, in columns of numbers."""
+        patterns = {
+            name: _INTEGER if pa.types.is_integer(found) else _NUMBER
+            for name, found in self._types.items()
+            if pa.types.is_integer(found) or pa.types.is_floating(found)
+        }
+        block_size = max(_PARSED_BYTES, 2 * len(block.text))
+        texts = dict.fromkeys(patterns, pa.string())
+        try:
+            table = self._read_columns(block, names, block_size, list(patterns), texts)
+        except _REFUSALS:
+            return []
+        if not patterns or table.num_rows != block.row_count:
+            return []
+        is_bad = pa.chunked_array([pa.repeat(False, table.num_rows)])
+        for name, pattern in patterns.items():
+            is_number = pc.match_substring_regex(table.column(name), pattern)
+            is_bad = pc.or_(is_bad, pc.fill_null(pc.invert(is_number), False))
+        return pc.indices_nonzero(is_bad).to_pylist()  # type: ignore[no-any-return]
+
+    def _parse_with_faults(self, block: TextBlock, names: list[str]) -> Parsed:
         """Read rows; cells with a text that is often wrong become null, as in a column of numbers
         with `NA` here and there. Raises one of _REFUSALS if there are other rows that cannot be
         read, or more such texts.
         """
         block_size = max(_PARSED_BYTES, 2 * len(block.text))
-        wrong: dict[str, dict[str, str]] = {}
+        wrong: dict[str, dict[str, BaseException]] = {}
         while True:
             try:
                 table = self._parse(block, names, block_size, wrong)
@@ -214,23 +254,35 @@ class DelimitedReader:
                 texts = wrong.setdefault(names[int(found[1])], {})
                 if found[3] in texts or sum(map(len, wrong.values())) >= _WRONG_TEXTS:
                     raise
-                texts[found[3]] = self._reason(found[3], found[2])
-        unreadable: dict[int, tuple[str, str]] = {}
-        for name, reasons in wrong.items():
+                texts[found[3]] = error
+        faults: dict[int, BaseException] = {}
+        for name, texts in wrong.items():
             read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
             column = read.column(name)
-            is_wrong = pc.is_in(column, pa.array(list(reasons), column.type))
+            is_wrong = pc.is_in(column, pa.array(list(texts), column.type))
             for place in pc.indices_nonzero(is_wrong).to_pylist():
-                unreadable.setdefault(place, (name, reasons[column[place].as_py()]))
-        return _Parsed(table, unreadable)
+                faults.setdefault(place, texts[column[place].as_py()])
+        return Parsed(table, faults)
 
-    def _reason(self, text: str, data_type: str) -> str:
-        reason = f"{text[:_SHOWN]!r} is not of type {data_type}"
-        options = self._selection.options
-        option = options.written("null_values", text if options.is_command else ["", text])
-        if text.lower() in _NULL_TEXTS and option is not None:
-            reason += f"; if it means that there is no value, add {option}"
-        return reason
+    def _explained(self, error: BaseException, names: list[str]) -> tuple[str, str | None]:
+        """What is wrong with a row by the reader's message, and the column if that is known."""
+        reason = str(error)
+        value = _BAD_VALUE.search(reason)
+        if value is not None and int(value[1]) < len(names):
+            column = names[int(value[1])].partition("\0")[0]
+            text = value[3]
+            if not text:
+                return value[4] or f"not of type {value[2]}", column
+            reason = f"{text[:_SHOWN]!r} is not of type {value[2]}"
+            options = self._selection.options
+            option = options.written("null_values", text if options.is_command else ["", text])
+            if text.lower() in _NULL_TEXTS and option is not None:
+                reason += f"; if it means that there is no value, add {option}"
+            return reason, column
+        if count := _BAD_COUNT.search(reason):
+            noun = "cell" if count[2] == "1" else "cells"
+            reason = f"{count[2]} {noun} instead of {count[1]}, as in the header"
+        return reason, None
 
     def _parse(
         self,
@@ -340,21 +392,3 @@ _BAD_VALUE = re.compile(
 )
 _BAD_COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
 _SHOWN = 60
-
-
-def _row_error(
-    error: BaseException, block: TextBlock, place: int, file: TableFile, row: int, names: list[str]
-) -> TableError:
-    """Create the error of one row, from the reader's message."""
-    reason = str(error)
-    column: str | None = None
-    value = _BAD_VALUE.search(reason)
-    count = _BAD_COUNT.search(reason)
-    if value is not None and int(value[1]) < len(names):
-        column = names[int(value[1])].partition("\0")[0]
-        shown = f"{value[3][:_SHOWN]!r} is not of type {value[2]}" if value[3] else value[4]
-        reason = shown or f"not of type {value[2]}"
-    elif count is not None:
-        noun = "cell" if count[2] == "1" else "cells"
-        reason = f"{count[2]} {noun} instead of {count[1]}, as in the header"
-    return TableError(reason, path=file.name, row=row, line=block.line_of(place), column=column)

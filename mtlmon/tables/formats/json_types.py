@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXACT", "column_names", "json_rows", "most_common", "type_of"]
 
+Seen = TypeVar("Seen")
+
 EXACT = pa.decimal128(38, 18)
 """The type of times with a point: 20 digits before the point, and 18 after it."""
 
@@ -20,15 +22,18 @@ EXACT = pa.decimal128(38, 18)
 _DEEPEST = 8
 
 
-def json_rows(lines: Iterable[bytes], look_at: Callable[[dict[str, Any]], None]) -> None:
-    """Pass on the lines that are objects and not nested too deeply for Python."""
+def json_rows(
+    lines: Iterable[bytes], look_at: Callable[[dict[str, Any]], Seen]
+) -> list[Seen | None]:
+    """Return what is seen in each line; None if it is no object, or too deep for Python."""
+    seen: list[Seen | None] = []
     for line in lines:
         try:
             row = json.loads(line)
-            if isinstance(row, dict):
-                look_at(row)
+            seen.append(look_at(row) if isinstance(row, dict) else None)
         except (ValueError, RecursionError):
-            continue
+            seen.append(None)
+    return seen
 
 
 def column_names(row: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, object]]:
