@@ -49,7 +49,7 @@ class RowOrigins:
     def _numbers_of(self, rows: UsableRows) -> NDArray[np.int64]:
         """The numbers of rows, or of their lines, from 1."""
         if not self._has_lines:
-            return np.asarray(rows.numbers, np.int64)
+            return rows.number_array
         line_of, count = rows.block.line_of, len(rows.time_stamps)
         assert line_of is not None
         return np.fromiter((line_of(rows.place(row)) for row in range(count)), np.int64, count)

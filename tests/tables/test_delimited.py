@@ -17,10 +17,13 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import itertools
 
+import pyarrow as pa
+
 from mtlmon import MtlmonError, TableError
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 from mtlmon.tables.formats import rows
+from mtlmon.tables.formats.rows import TextBlock
 from mtlmon.tables.native import complete_rows, count_line_feeds, row_starts
 from tests.tables.reading import all_rows, keyed, read
 
@@ -60,6 +63,24 @@ def test_rows_begin_where_a_parser_says(table: list[list[str]]) -> None:
         if any(b"\n" in text[a : b - 1] for a, b in itertools.pairwise(starts) if b <= end):
             assert has_inner
     assert count_line_feeds(text, len(text)) == text.count(b"\n")
+
+
+@given(
+    st.lists(st.sampled_from(["a,b", '"x\ny",b', "", "\r", " ", "\n", "\n"]), max_size=9),
+    st.sampled_from(["", '"']),
+)
+def test_rows_have_their_lines(pieces: list[str], quote: str) -> None:
+    text = "".join(pieces).encode()
+    block = TextBlock(pa.py_buffer(text), 7, True, ",", quote)
+    starts = row_starts(block.text, len(text), ",", quote)[:-1]
+    wanted = [7 + text[:start].count(b"\n") for start in starts]
+    assert [block.line_of(row) for row in range(len(starts))] == wanted
+
+
+@pytest.mark.parametrize("text", [b"a\n\nb", b'"a\nb"\nc', b"a\nb\n\nc\n"])
+def test_lines_that_are_no_rows(text: bytes) -> None:
+    block = TextBlock(pa.py_buffer(text), 1, True, ",", '"')
+    assert block.line_of(block.row_count - 1) == text.rstrip(b"\n").count(b"\n") + 1
 
 
 def test_line_feeds_are_counted() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -232,3 +234,16 @@ def test_time_to_wait_has_a_unit(tmp_path: Path) -> None:
         batches_of(path, wait=2, sort=True)
     with pytest.raises(TableError, match="out of order"):
         batches_of(path)
+
+
+def test_late_rows_do_not_wait_for_pandas(tmp_path: Path) -> None:
+    rows = [row for _, row in late_rows(3)]
+    log = write(rows, tmp_path / "log.csv")
+    script = (
+        "import sys; from mtlmon.cli import main; main(sys.argv[1:]);"
+        "sys.exit(3 if 'pandas' in sys.modules else 0)"
+    )
+    given = ["--wait", str(WAIT), "--event", "what", "-e", "ask", str(log)]
+    done = subprocess.run([sys.executable, "-c", script, *given], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"rows came too late" in done.stderr

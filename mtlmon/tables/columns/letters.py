@@ -13,6 +13,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy import compile_predicates
 from mtlmon.policy.predicates.environment import NOTHING, UTC, Environment
 from mtlmon.tables.columns.arrow_text import is_text, list_offsets, text_array, text_cells
+from mtlmon.tables.columns.plain_arrays import boolean_array
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.native import EventNames
 
@@ -95,7 +96,7 @@ class Letters:
     def of_rows(self, is_kept: NDArray[np.bool_]) -> Letters:
         """The atoms of some rows; those that depend on other rows are left out."""
         names = None if self.names is None else self.names[is_kept]
-        mask = pa.array(is_kept)
+        mask = boolean_array(is_kept)
         return Letters(names, {atom: array.filter(mask) for atom, array in self.booleans.items()})
 
     def held(self, atom: int, count: int) -> pa.BooleanArray:
