@@ -220,6 +220,27 @@ def elapsed_text(length: int, unit: str | None) -> str:
     return " ".join(parts) or f"0{unit}"
 
 
+def interval_text(interval: Interval, unit: str | None) -> str:
+    """Write an interval from which the parser makes an equal one, if the unit is declared.
+
+    Args:
+        interval: the interval.
+        unit: the unit of its bounds, a key of `mtlmon.syntax.bounds.UNITS`; None writes bare
+            numbers.
+
+    >>> interval_text(Interval(0, 604_800), "s"), interval_text(Interval(90, None), "m")
+    ('[0,7d]', '[90m,*)')
+    """
+    if unit is None or isinstance(interval, DurationInterval):
+        return str(interval)
+    lower, upper = _bound_text(interval.lower, unit), interval.upper
+    return f"[{lower},*)" if upper is None else f"[{lower},{_bound_text(upper, unit)}]"
+
+
+def _bound_text(bound: int, unit: str) -> str:
+    return str(Duration.of_nanoseconds(bound * UNITS[unit])) if bound else "0"
+
+
 def period_text(period: int | Duration, unit: str | None) -> str:
     """Write a period as in a policy file: with its unit, if that is known."""
     if isinstance(period, int) and unit in UNITS:

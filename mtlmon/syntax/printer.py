@@ -56,7 +56,7 @@ def to_declarations(formula: Formula) -> str:
     return "\n".join([*lines, to_text(written[-1])])
 
 
-def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
+def to_text(formula: Formula, *, all_parentheses: bool = False, unit: str | None = None) -> str:
     """Write the formula as text that `parse` parses back; shared subformulas occur each time.
 
     Time and memory are linear in `written_size`, which can be exponential in the number of distinct
@@ -66,6 +66,9 @@ def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
         formula: the formula to write.
         all_parentheses: put parentheses around every operand that has an operator, instead of
             only where they are necessary.
+        unit: the unit of the bounds of intervals, a key of `mtlmon.syntax.bounds.UNITS`, to write
+            them with units, as in `ONCE[0,7d] paid`; `parse` then needs it, too. None writes bare
+            numbers.
     """
     right_end = {} if all_parentheses else _right_ends(formula)
     pieces: list[str] = []
@@ -91,12 +94,12 @@ def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
             continue
         for position, operand in enumerate(operands):
             if position == operator.arity - 1:
-                parts.append(_written(item))
+                parts.append(_written(item, unit))
                 bare = not all_parentheses and _last_is_bare(operator, operand.operator)
             else:
                 bare = not all_parentheses and _first_is_bare(operator, right_end[id(operand)])
             parts += (operand,) if bare or not operand.operands else ("(", operand, ")")
-        stack.extend(reversed(parts or [_written(item)]))
+        stack.extend(reversed(parts or [_written(item, unit)]))
     return "".join(pieces)
 
 
@@ -108,18 +111,27 @@ def atom_text(name: str) -> str:
     return f'"{escaped}"'
 
 
-def operator_text(formula: Formula) -> str:
-    """Write the formula's operator as a word, with its interval unless that is `[0,*)`."""
+def operator_text(formula: Formula, unit: str | None = None) -> str:
+    """Write the formula's operator as a word, with its interval unless that is `[0,*)`.
+
+    Args:
+        formula: the formula.
+        unit: the unit of the interval's bounds, as for `to_text`.
+    """
     word = formula.operator.word
     if formula.interval is None or formula.interval == Interval.FULL:
         return word
-    return f"{word}{formula.interval}"
+    if unit is None:
+        return f"{word}{formula.interval}"
+    from mtlmon.syntax.durations import interval_text
+
+    return f"{word}{interval_text(formula.interval, unit)}"
 
 
-def _written(formula: Formula) -> str:
+def _written(formula: Formula, unit: str | None) -> str:
     if formula.name is not None:
         return atom_text(formula.name)
-    text = operator_text(formula)
+    text = operator_text(formula, unit)
     return (text, f"{text} ", f" {text} ")[formula.operator.arity]
 
 

@@ -4,11 +4,14 @@ from itertools import product
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from mtlmon.errors import FormulaError
 from mtlmon.syntax import Formula, parse
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.bounds import LATER, UNITS
 from mtlmon.syntax.formula import atom, make
+from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
 from mtlmon.syntax.printer import to_text
 from tests.syntax.strategies import formulas
 
@@ -17,6 +20,52 @@ from tests.syntax.strategies import formulas
 def test_what_is_printed_is_read_back(formula: Formula) -> None:
     assert parse(str(formula)) == formula
     assert parse(to_text(formula, all_parentheses=True)) == formula
+
+
+@given(formulas(), st.sampled_from(list(UNITS)), st.data())
+def test_what_is_printed_with_units_is_read_back(
+    formula: Formula, unit: str, data: st.DataObject
+) -> None:
+    """Bounds are written in whatever unit divides them, also where they need all 64 bits."""
+    lengths = st.builds(
+        lambda count, size: min(count * size // UNITS[unit], MAXIMUM_BOUND),
+        st.integers(1, 100),
+        st.sampled_from(list(UNITS.values())),
+    )
+    made: dict[int, Formula] = {}
+    for node in postorder_of(formula):
+        interval = node.interval
+        if interval is not None and data.draw(st.booleans()):
+            lower = data.draw(lengths)
+            interval = Interval(lower, max(lower, data.draw(lengths)))
+        operands = tuple(made[id(operand)] for operand in node.operands)
+        made[id(node)] = make(node.operator, *operands, interval=interval, name=node.name)
+    drawn = made[id(formula)]
+    assert parse(to_text(drawn, unit=unit), unit=unit) == drawn
+    written = to_text(drawn, all_parentheses=True, unit=unit)
+    assert parse(written, unit=unit) == drawn
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "expected"),
+    [
+        ("ONCE[0,604800] p", "s", "ONCE[0,7d] p"),
+        ("p SINCE[60,5400] q", "s", "p SINCE[1m,90m] q"),
+        ("ONCE[90,*] p", "m", "ONCE[90m,*) p"),
+        ("ALWAYS[0,1500] EVENTUALLY p", "ms", "ALWAYS[0,1500ms] EVENTUALLY p"),
+        ("NEXT[1000000,1000001] p", "ns", "NEXT[1ms,1000001ns] p"),
+        ("ONCE[0,0] p", "d", "ONCE[0,0] p"),
+        ("ONCE[0,604800] p", None, "ONCE[0,604800] p"),
+    ],
+)
+def test_bounds_have_the_largest_unit_that_divides_them(
+    text: str, unit: str | None, expected: str
+) -> None:
+    assert to_text(parse(text), unit=unit) == expected
+
+
+def test_bounds_that_have_no_unit_of_time_stamps_yet_remain() -> None:
+    assert to_text(parse("ONCE(0,90s] p", unit=LATER), unit="ms") == "ONCE(0,90s] p"
 
 
 def small_formulas() -> list[Formula]:
