@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from mtlmon._version import __version__
-from mtlmon.explanation.svg import STYLE
+from mtlmon.explanation.svg import NARROW_STYLE, STYLE
 from mtlmon.serving.fragments import outcome_of, problems_of
 from mtlmon.syntax.report import visible
 
@@ -43,8 +43,10 @@ POLICY_OF_CONTENT = (
 
 @cache
 def asset(name: str) -> str:
-    """Return a file that belongs to the page."""
-    return (resources.files("mtlmon.serving") / "templates" / name).read_text(encoding="utf-8")
+    """Return a file that belongs to the page; a style sheet also has what pictures need."""
+    file = resources.files("mtlmon.serving") / "templates" / name
+    text = file.read_text(encoding="utf-8")
+    return f"{text}\n{NARROW_STYLE}\n" if name.endswith(".css") else text
 
 
 def live_page(playground: Playground, secret: str) -> str:
