@@ -25,6 +25,7 @@ from mtlmon.cli.time_stamps import time_texts
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
+from mtlmon.support.option_names import COMMAND
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ class Findings:
             self.rows,
             noted,
             self.options.resolution or self.options.unit,
+            options=COMMAND,
         )
 
     def details_of(self, violation: Violation) -> list[str]:

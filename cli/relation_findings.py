@@ -13,6 +13,7 @@ from mtlmon.cli.failure import Failure
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.running import HOLDS
+from mtlmon.syntax.printer import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -254,7 +255,7 @@ class RelationExplanations:
             explanation_text,
             found,
             policy,
-            str(self.analysis.policies[number].policy.written),
+            to_text(self.analysis.policies[number].policy.written, unit=self.unit),
             self.analysis.relations,
             unit=self.unit,
         )

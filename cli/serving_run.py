@@ -329,6 +329,7 @@ def explained_by(
             check.clocks,
             details,
             unit=options.resolution or options.unit,
+            options=COMMAND,
         )
         for violation, proof in found:
             policy = check.policies[violation.policy]

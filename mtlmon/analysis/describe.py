@@ -8,6 +8,7 @@ from mtlmon.analysis.state import StateBound, state_bound
 from mtlmon.analysis.subformulas import atoms, skewed_count, subformula_count
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.durations import elapsed_text
 from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.printer import (
     WRITTEN_LIMIT,
@@ -164,7 +165,9 @@ def _waiting_words(bound: StateBound, delay: int | None, unit: str | None) -> st
     return f"for the distinct time-stamps of the last {duration_words(delay, unit)}"
 
 
-def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -> str:
+def distance_words(
+    interval: Interval, is_past: bool, unit: str | None = None, *, is_brief: bool = False
+) -> str:
     """Say which time-points an operator with this interval looks at.
 
     The words fit after "time-point".
@@ -173,20 +176,23 @@ def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -
         interval: the interval of the operator.
         is_past: whether the operator looks back rather than ahead.
         unit: the unit of time, a key of `mtlmon.syntax.bounds.UNITS`, or None if it is not known.
+        is_brief: write `7d` in place of `604800 s (7 d)`, if the unit is known.
     """
     lower, upper = interval.lower, interval.upper
     side = "back" if is_past else "ahead"
+    words = brief_words if is_brief else duration_words
     if upper is None:
         if lower:
-            return f"{duration_words(lower, unit)} or more {side}"
+            return f"{words(lower, unit)} or more {side}"
         return f"however far {side}"
     if upper == 0:
         return "of the same time-stamp"
     if lower == 0:
-        return f"up to {duration_words(upper, unit)} {side}"
+        return f"up to {words(upper, unit)} {side}"
     if lower == upper:
-        return f"exactly {duration_words(upper, unit)} {side}"
-    return f"{lower} to {duration_words(upper, unit)} {side}"
+        return f"exactly {words(upper, unit)} {side}"
+    first = words(lower, unit) if is_brief and unit is not None else str(lower)
+    return f"{first} to {words(upper, unit)} {side}"
 
 
 def duration_words(time: int, unit: str | None) -> str:
@@ -199,6 +205,11 @@ def duration_words(time: int, unit: str | None) -> str:
         if length and length % nanoseconds == 0:
             return text if larger == unit else f"{text} ({length // nanoseconds} {larger})"
     return text
+
+
+def brief_words(time: int, unit: str | None) -> str:
+    """Return a time in the largest units, as in `1d 6h`, or in time units."""
+    return duration_words(time, None) if unit is None else elapsed_text(time, unit)
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

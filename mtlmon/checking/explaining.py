@@ -13,6 +13,7 @@ from mtlmon.checking.row_offsets import RowOffsets
 from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
+from mtlmon.support.option_names import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.trace import EndTime, Trace
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
+    from mtlmon.support.option_names import OptionNames
 
 __all__ = ["Violation", "explain_violations"]
 
@@ -60,6 +62,8 @@ def explain_violations(
     rows: ViolationRows | None = None,
     noted: Iterable[Violation] = (),
     unit: str | None = None,
+    *,
+    options: OptionNames = PYTHON,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -76,6 +80,7 @@ def explain_violations(
         rows: finds the rows of the violations, if they are wanted; the source tracks rows then.
         noted: violations that are not explained, but of which `details` and `rows` are wanted.
         unit: the unit of time-stamps, in which explanations tell distances; None if not known.
+        options: how the caller writes options, for what remains undecided.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
@@ -139,7 +144,7 @@ def explain_violations(
                     )
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter, offset):
-                        yield from _explained(policies[policy], policy, number, *part)
+                        yield from _explained(policies[policy], policy, number, *part, options)
 
     last = 0
     is_done = not traces
@@ -171,7 +176,7 @@ def explain_violations(
         for policy, parts in some:
             # Of rows that wait, only the end of everything is known.
             for part in parts.end(None if waits and known != "inf" else known):
-                yield from _explained(policies[policy], policy, number, *part)
+                yield from _explained(policies[policy], policy, number, *part, options)
 
 
 def _chosen(
@@ -251,7 +256,12 @@ def _reordered(
 
 
 def _explained(
-    policy: Policy, policy_number: int, number: int, names: list[tuple[int, int]], trace: Trace
+    policy: Policy,
+    policy_number: int,
+    number: int,
+    names: list[tuple[int, int]],
+    trace: Trace,
+    options: OptionNames,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations of one policy on part of a trace.
 
@@ -261,8 +271,9 @@ def _explained(
         number: the number of the trace.
         names: the time-stamp and offset of each violation.
         trace: the part of the trace that decides them.
+        options: how the caller writes options.
     """
     positions = [trace.position(*name) for name in names]
-    proofs = explain_positions(policy.formula, trace, positions)
+    proofs = explain_positions(policy.formula, trace, positions, options)
     for (time_stamp, offset), proof in zip(names, proofs, strict=True):
         yield Violation(policy_number, number, time_stamp, offset), proof

@@ -14,6 +14,7 @@ from mtlmon.policy.messages import value_text
 from mtlmon.policy.past_formulas import as_expression
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.machine_code import NotPossible
+from mtlmon.policy.predicates.printer import to_text
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.streams.kernels import extent_of
 
@@ -92,12 +93,13 @@ def items_of(file: PolicyFile, policy: Policy, *, has_columns: bool = False) -> 
     """
     found: dict[str, Item] = {}
     seen: set[tuple[object, str]] = set()
+    unit = file.environment.unit
     stack = [file.atoms[name].expression for name in policy.formula.atoms if name in file.atoms]
     stack.reverse()
     while stack:
         node = stack.pop()
         if node.operator is ops.STREAM or node.operator in MEMORY or node.operator in _OTHERS:
-            label = node.name if node.operator is ops.STREAM else str(node)
+            label = node.name if node.operator is ops.STREAM else to_text(node, unit)
             if label not in found:
                 window = None if policy.clock is not None else _window_of(file, node)
                 found[label] = Item(label, file.show(node), window)

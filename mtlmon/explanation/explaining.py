@@ -10,6 +10,7 @@ from mtlmon.errors import ExplanationError, UndecidedError
 from mtlmon.explanation.engine_values import engine_values
 from mtlmon.explanation.prover import Prover
 from mtlmon.explanation.trace import Trace
+from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.parser import parse
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from mtlmon.explanation.proof import Proof
     from mtlmon.explanation.trace import Atoms, EndTime
+    from mtlmon.support.option_names import OptionNames
 
 __all__ = ["explain", "explain_position", "explain_positions"]
 
@@ -71,13 +73,15 @@ def explain(
     >>> proof.value, proof.rule, proof.size
     (False, <Rule.BOOLEAN: 'boolean'>, 5)
     """
-    if isinstance(formula, str):
-        formula = parse(formula)
     if isinstance(trace, Trace):
         if end_time is not None:
             raise ExplanationError("a Trace knows its end: leave end_time out")
         recorded = trace
+        if isinstance(formula, str):
+            formula = parse(formula, unit=trace.unit)
     else:
+        if isinstance(formula, str):
+            formula = parse(formula)
         recorded = Trace.of(trace, end_time)
     return explain_position(formula, recorded, _position(recorded, time_point))
 
@@ -95,17 +99,23 @@ def explain_position(formula: Formula, trace: Trace, position: int) -> Proof:
 
 
 def explain_positions(
-    formula: Formula, trace: Trace, positions: Sequence[int]
+    formula: Formula, trace: Trace, positions: Sequence[int], options: OptionNames = PYTHON
 ) -> Iterator[Proof | UndecidedError]:
     """Yield a smallest proof for each position, or the error that says why there is none.
 
     If the positions are close to each other, this is cheaper than explaining each separately: the
     sizes of proofs are computed only once, for everything from the first position to the last.
+
+    Args:
+        formula: the formula.
+        trace: the trace.
+        positions: the positions.
+        options: how the caller writes options, for errors.
     """
     if positions:
         prover = Prover(formula, trace, min(positions), max(positions))
         for position in positions:
-            yield prover.prove(position) or _undecided(formula, trace, position)
+            yield prover.prove(position) or _undecided(formula, trace, position, options)
 
 
 def _position(trace: Trace, time_point: int | tuple[int, int] | Verdict) -> int:
@@ -121,17 +131,21 @@ def _position(trace: Trace, time_point: int | tuple[int, int] | Verdict) -> int:
     return time_point
 
 
-def _undecided(formula: Formula, trace: Trace, position: int) -> UndecidedError:
+def _undecided(
+    formula: Formula, trace: Trace, position: int, options: OptionNames
+) -> UndecidedError:
     time_stamp, offset = trace.name(position)
     name = f"{time_stamp}:{offset}"
     delay = decision_delay(formula)
     value = engine_values(formula, trace)[position]
     if delay is None:
-        until, remedy = None, 'end_time="inf" says that no event follows'
+        until, option = None, options.written("end_time", "inf")
+        remedy = f"{option} says that no event follows"
         when = "it may stay open for ever"
     else:
         until = min(time_stamp + delay, MAXIMUM_BOUND)
-        remedy = f"end_time={until} says that the trace is complete up to there"
+        option = options.written("end_time", until)
+        remedy = f"{option} says that the trace is complete up to there"
         when = f"it is open up to time-stamp {until}"
     if value is None:
         return UndecidedError(f"{name} is undecided, {when}: {remedy}", until=until)

@@ -73,7 +73,8 @@ class _Picture:
         self.name = name
         self.entries = list(outline(proof, _LINES))
         self.table = grid(proof, self.entries, _COLUMNS, _ROWS)
-        self.labels = [formula_text(f, _LABEL_CHARACTERS) for f in self.table.formulas]
+        unit = proof.trace.unit
+        self.labels = [formula_text(f, _LABEL_CHARACTERS, unit) for f in self.table.formulas]
         self.names = [point_text(proof.trace, position) for position in self.table.positions]
         left = 24 + _CHARACTER * max(map(len, self.labels))
         step = max(48, _CHARACTER * max(map(len, self.names)) + 16)
@@ -95,7 +96,8 @@ class _Picture:
         return _HEADER_HEIGHT + _ROW_HEIGHT * (row + 0.5)
 
     def lines(self) -> Iterator[str]:
-        heading = f"{verdict_text(self.proof)} {formula_text(self.proof.formula, 200)}"
+        unit = self.proof.trace.unit
+        heading = f"{verdict_text(self.proof)} {formula_text(self.proof.formula, 200, unit)}"
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mtlmon" role="img" '
             f'aria-labelledby="{self.name}-title {self.name}-text" width="{self.width:.0f}" '
@@ -127,8 +129,9 @@ class _Picture:
                 sentences.append(f"{entry.remark}.")
                 continue
             where, why = entry_words(entry)
-            verb = "holds" if entry.proofs[0].value else "fails"
-            text = formula_text(entry.proofs[0].formula, _LABEL_CHARACTERS)
+            proof = entry.proofs[0]
+            verb = "holds" if proof.value else "fails"
+            text = formula_text(proof.formula, _LABEL_CHARACTERS, proof.trace.unit)
             sentences.append(f"At {where}, {text} {verb}{why}.")
         return " ".join(sentences).replace("At everywhere", "Everywhere")
 

@@ -33,7 +33,7 @@ def to_text(proof: Proof, *, width: int, lines: int, ascii_only: bool) -> str:
     heading = f"{verdict_text(proof)} "
     text = "\n".join(
         [
-            heading + formula_text(proof.formula, width - len(heading)),
+            heading + formula_text(proof.formula, width - len(heading), proof.trace.unit),
             "",
             *_timeline(proof, entries, width),
             "",
@@ -56,7 +56,7 @@ def _timeline(proof: Proof, entries: Sequence[Entry], width: int) -> list[str]:
     )
     columns = max(1, (width - label_width) // (widest + 4))
     table = grid(proof, entries, columns, _ROWS)
-    labels = [formula_text(formula, label_width) for formula in table.formulas]
+    labels = [formula_text(formula, label_width, proof.trace.unit) for formula in table.formulas]
     label_width = max(map(len, labels))
     names = [point_text(proof.trace, position) for position in table.positions]
     distances = [signed_distance(proof, position) for position in table.positions]
@@ -95,4 +95,5 @@ def _line(entry: Entry, width: int) -> str:
     where, why = entry_words(entry)
     head = f"{branches}{'✓' if entry.proofs[0].value else '✗'} {where}  "
     room = max(16, width - len(head) - len(why))
-    return f"{head}{formula_text(entry.proofs[0].formula, room)}{why}"
+    proof = entry.proofs[0]
+    return f"{head}{formula_text(proof.formula, room, proof.trace.unit)}{why}"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.explanation.engine_values import engine_values
+from mtlmon.explanation.words import whole_text
 from mtlmon.support.drawing import CHARACTER, centred, label, picture
 from mtlmon.syntax.parser import parse
 from mtlmon.syntax.report import shorten, visible
@@ -59,7 +60,7 @@ class Timeline:
         self._positions = range(max(0, first), end)
         self._left_out = len(trace) - len(self._positions)
         self._trace = trace
-        parsed = [parse(one) if isinstance(one, str) else one for one in formulas]
+        parsed = [parse(one, unit=trace.unit) if isinstance(one, str) else one for one in formulas]
         if atoms is None:
             found = {atom for formula in parsed for atom in formula.atoms}
             if not formulas:
@@ -70,7 +71,11 @@ class Timeline:
             for atom in atoms
         ]
         self._lines += [
-            _Line(str(formula), True, engine_values(formula, trace)[self._positions.start : end])
+            _Line(
+                whole_text(formula, trace.unit),
+                True,
+                engine_values(formula, trace)[self._positions.start : end],
+            )
             for formula in parsed
         ]
 

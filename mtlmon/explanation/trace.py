@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.engine.native import clock_at_end, read_atoms
 from mtlmon.errors import EventTypeError, ExplanationError, TimeStampError
+from mtlmon.syntax.bounds import require_unit
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 
 if TYPE_CHECKING:
@@ -84,19 +85,30 @@ class Trace:
         self.clock = last if following is None else following
 
     @classmethod
-    def of(cls, events: Iterable[tuple[int, Atoms]], end_time: EndTime = None) -> Trace:
+    def of(
+        cls,
+        events: Iterable[tuple[int, Atoms]],
+        end_time: EndTime = None,
+        *,
+        unit: str | None = None,
+    ) -> Trace:
         """Create a trace from events.
 
         Args:
             events: pairs of a time-stamp and atoms: the names of those that hold, or a mapping of
                 names to whether they hold.
             end_time: what is known about the time after the trace, as for the constructor.
+            unit: the unit of time-stamps, a key of `mtlmon.syntax.bounds.UNITS`: explanations show
+                bounds and distances in it. None if it is not known.
 
         Raises:
+            UnitError: the unit is unknown.
             TimeStampError: a time-stamp, or `end_time`, is not an integer from 0 to 2^63-1, or
                 time-stamps decrease; the message names the event.
             EventTypeError: an event is not such a pair.
         """
+        if unit is not None:
+            require_unit(unit)
         if end_time not in (None, "last", "inf"):
             _check_time_stamp(end_time, "end_time")
         time_stamps: list[int] = []
@@ -122,7 +134,7 @@ class Trace:
                 raise EventTypeError(f"event {position}: {error}", index=position) from None
             time_stamps.append(time_stamp)
             letters.append(known.setdefault(letter, letter))
-        return cls(time_stamps, letters, end_time)
+        return cls(time_stamps, letters, end_time, unit=unit)
 
     def __len__(self) -> int:
         return len(self.time_stamps)

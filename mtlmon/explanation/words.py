@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import distance_words
 from mtlmon.explanation.proof import Rule
+from mtlmon.policy.predicates.printer import condition_text
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.durations import elapsed_text
+from mtlmon.syntax.durations import elapsed_text, interval_text
 from mtlmon.syntax.formula import Formula, atom
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.report import shorten, visible
@@ -27,6 +28,7 @@ __all__ = [
     "reason",
     "signed_distance",
     "verdict_text",
+    "whole_text",
 ]
 
 _NODE_LIMIT = 400
@@ -46,17 +48,30 @@ def verdict_text(proof: Proof) -> str:
     return f"{where} {'satisfies' if proof.value else 'violates'}"
 
 
-def formula_text(formula: Formula, width: int) -> str:
+def formula_text(formula: Formula, width: int, unit: str | None) -> str:
     """Write a formula in at most `width` characters.
 
     For a formula with very many nodes, where shared nodes count each time, only the operator is
     shown.
+
+    Args:
+        formula: the formula.
+        width: the number of characters, at most.
+        unit: the unit of its bounds, which are then written with units; None if it is not known.
     """
     if _is_large(formula):
         operands = (atom(_ELLIPSIS),) * formula.operator.arity
         brief = Formula(formula.operator, operands, formula.interval)
-        return shorten(to_text(brief).replace(f'"{_ELLIPSIS}"', _ELLIPSIS), width)
-    return shorten(visible(to_text(formula)), width)
+        return shorten(to_text(brief, unit=unit).replace(f'"{_ELLIPSIS}"', _ELLIPSIS), width)
+    return shorten(whole_text(formula, unit), width)
+
+
+def whole_text(formula: Formula, unit: str | None) -> str:
+    """The whole text of a formula; windows in conditions have units, too."""
+    if unit is not None:
+        shown = {name: atom(condition_text(name, unit)) for name in formula.atoms}
+        formula = formula.substitute(shown)
+    return visible(to_text(formula, unit=unit))
 
 
 def _is_large(formula: Formula) -> bool:
@@ -106,7 +121,7 @@ def reason(proof: Proof) -> str:
 def _boolean(proof: Proof) -> str:
     operator, operands = proof.formula.operator, proof.formula.operands
     if operator is ops.NOT:
-        return f"{_negated(operands[0], not proof.value)}, so the negation {_verb(proof.value)}"
+        return f"{_negated(proof, operands[0])}, so the negation {_verb(proof.value)}"
     values = [part.value for part in proof.premises]
     if len(values) == 2:
         left, right = _side(proof, 0), _side(proof, 1)
@@ -119,24 +134,25 @@ def _boolean(proof: Proof) -> str:
     return f"{_side(proof, side)} {'holds' if values[0] else 'does not hold'}"
 
 
-def _negated(operand: Formula, value: bool) -> str:
+def _negated(proof: Proof, operand: Formula) -> str:
     """Say that the operand of a negation holds, or fails."""
+    unit, value = proof.trace.unit, not proof.value
     if value and operand.operator is ops.AND:
-        names = [_name(part) for part in operand.operands]
+        names = [_name(part, unit) for part in operand.operands]
         if None not in names:
             return f"{names[0]} and {names[1]} hold"
-    return f"{_name(operand) or 'what it negates'} {_verb(value)}"
+    return f"{_name(operand, unit) or 'what it negates'} {_verb(value)}"
 
 
 def _verb(value: bool) -> str:
     return "holds" if value else "fails"
 
 
-def _name(formula: Formula) -> str | None:
+def _name(formula: Formula, unit: str | None) -> str | None:
     """The text of the formula for use in a sentence, or None if it is too long."""
     if _is_large(formula):
         return None
-    text = visible(to_text(formula))
+    text = whole_text(formula, unit)
     if formula.operator.arity == 2:
         text = f"({text})"
     return text if len(text) <= _NAME_WIDTH else None
@@ -144,12 +160,13 @@ def _name(formula: Formula) -> str | None:
 
 def _side(proof: Proof, number: int) -> str:
     """Name an operand of a binary operator: by its text, or as the left or the right side."""
-    return _name(proof.formula.operands[number]) or ("the left side", "the right side")[number]
+    name = _name(proof.formula.operands[number], proof.trace.unit)
+    return name or ("the left side", "the right side")[number]
 
 
 def _operand(proof: Proof) -> str:
     """Name the operand of a unary operator."""
-    return _name(proof.formula.operands[0]) or "it"
+    return _name(proof.formula.operands[0], proof.trace.unit) or "it"
 
 
 def _no_neighbour(proof: Proof) -> str:
@@ -162,7 +179,8 @@ def _outside(proof: Proof) -> str:
     assert proof.position is not None
     is_past = proof.formula.operator.is_past
     neighbour = proof.position + (-1 if is_past else 1)
-    interval = proof.formula.interval
+    assert proof.formula.interval is not None
+    interval = interval_text(proof.formula.interval, proof.trace.unit)
     if neighbour < len(proof.trace):
         how_far = distance(proof.trace, proof.position, neighbour)
         if how_far == "same time-stamp":
@@ -214,7 +232,7 @@ def _witness(proof: Proof) -> str:
 def _window(proof: Proof) -> str:
     interval, operator = proof.formula.interval, proof.formula.operator
     assert interval is not None
-    when = distance_words(interval, operator.is_past, proof.trace.unit)
+    when = distance_words(interval, operator.is_past, proof.trace.unit, is_brief=True)
     if not proof.run:
         return f"there is no time-point {when}"
     if operator.arity == 1:

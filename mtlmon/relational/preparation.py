@@ -13,6 +13,7 @@ from mtlmon.relational.programs import is_mixed
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -112,14 +113,19 @@ def _opened(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     return found, tuple(names)
 
 
-def readable(formula: Formula) -> str:
-    """A formula as text, with the names of variables as they are written."""
+def readable(formula: Formula, unit: str | None = None) -> str:
+    """A formula as text, with the names of variables as they are written.
+
+    Args:
+        formula: the formula.
+        unit: the unit of its bounds, to write them with units; None writes bare numbers.
+    """
     names: set[str] = set()
     for node in postorder(formula):
         names |= {*quantified(node)}
         for term in postorder(*terms_of(node)):
             names |= {*variables_of(term)}
-    text = str(formula)
+    text = to_text(formula, unit=unit)
     for name in sorted(names, key=len, reverse=True):
         written = name.partition(" ")[0]
         text = text.replace(f"`{name}`", written).replace(name, written)

@@ -104,6 +104,7 @@ class Collector:
         self.false = 0
         self.undecided = 0
         self._delay = decision_delay(formula)
+        self._unit = unit
         self._histogram = TimeHistogram(unit)
         self._keys: _KeyCounts | None = None
         self._key_limit = keys
@@ -300,7 +301,7 @@ class Collector:
             name=self.name,
             text=self.text,
             severity=self.severity,
-            formula=formula_text(self.formula, _FORMULA_CHARACTERS),
+            formula=formula_text(self.formula, _FORMULA_CHARACTERS, self._unit),
             true=self.true,
             false=self.false,
             undecided=self.undecided,

@@ -46,7 +46,7 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
     time_stamp, offset = time_point
     reasons: list[str] = []
     while formula.operator is ops.IMPLIES:
-        reasons.append(_operand(formula.operands[0]))
+        reasons.append(_operand(formula.operands[0], unit))
         formula = formula.operands[1]
     # The formula that the sentence is about, and the sentence.
     subject, sentence = formula, _SENTENCES.get(formula.operator)
@@ -54,20 +54,29 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
         subject = formula.operands[0]
         sentence = _NEGATED.get(subject.operator)
     if sentence is None:
-        expected = f"{formula} at {time_stamp}:{offset}"
+        expected = f"{_text(formula, unit)} at {time_stamp}:{offset}"
     else:
         when = _range(subject, time_stamp, "" if unit is None else f" {unit}")
-        expected = sentence.format(*map(_operand, subject.operands), range=when)
+        operands = (_operand(operand, unit) for operand in subject.operands)
+        expected = sentence.format(*operands, range=when)
     if not reasons:
         return expected
     verb = "holds" if len(reasons) == 1 else "hold"
     return f"{expected}, because {' and '.join(reasons)} {verb} at {time_stamp}:{offset}"
 
 
-def _operand(formula: Formula) -> str:
+def _operand(formula: Formula, unit: str | None) -> str:
     # Put everything except atoms and negated atoms into parentheses.
     innermost = formula.operands[0] if formula.operator is ops.NOT else formula
-    return f"({formula})" if innermost.operands else str(formula)
+    text = _text(formula, unit)
+    return f"({text})" if innermost.operands else text
+
+
+def _text(formula: Formula, unit: str | None) -> str:
+    # explanations are loaded for failures only
+    from mtlmon.explanation.words import whole_text
+
+    return whole_text(formula, unit)
 
 
 def _range(formula: Formula, time_stamp: int, unit: str) -> str:

@@ -157,6 +157,11 @@ class Events(ABC):
         known = set(self.formula.atoms)
         names = sorted(event.atoms, key=lambda name: (name not in known, name))
         values = [] if self.conditions is None else self.conditions.shown(event.number)
+        if self.unit is not None:
+            # the language of conditions is loaded for failures only
+            from mtlmon.policy.predicates.printer import condition_text
+
+            names = [condition_text(name, self.unit) for name in names]
         return [*map(atom_text, names), *values]
 
     def delay(self) -> int | None:
@@ -300,13 +305,14 @@ class Recording(Events):
         return verdicts
 
     def proof(self, time_point: tuple[int, int]) -> str | None:
-        from mtlmon.explanation import explain
+        from mtlmon.explanation import Trace, explain
 
         events = [(event.time_stamp, event.atoms) for event in self._relevant(time_point)]
         if not events:
             return f"no explanation: it needs more than the last {len(self.pairs):,} events"
         try:
-            proof = explain(self.formula, events, time_point, end_time=self.end_time)
+            trace = Trace.of(events, self.end_time, unit=self.unit)
+            proof = explain(self.formula, trace, time_point)
             # Leave out the heading, which the report has already.
             return str(proof).partition("\n\n")[2]
         except (MtlmonError, MemoryError) as error:

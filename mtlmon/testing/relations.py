@@ -18,6 +18,7 @@ from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.monitor import point_rows
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.traversal import postorder
 from mtlmon.testing.recording import Events
 from mtlmon.testing.seen import SeenNames
@@ -189,7 +190,11 @@ class RelationalRecording(Events):
         (explained,) = Explainer(self.file, analysis, read, self.end_time).explain([violation])
         (policy,) = self.monitor.plan.named_policies
         text = explanation_text(
-            explained, policy, str(self.formula), analysis.relations, unit=self.unit
+            explained,
+            policy,
+            to_text(self.formula, unit=self.unit),
+            analysis.relations,
+            unit=self.unit,
         )
         # Leave out what the report has already.
         heading, _, reasons = text.partition("\n\n")

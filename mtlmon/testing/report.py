@@ -36,7 +36,8 @@ def violation(recording: Events, time_point: TimePoint) -> ViolationError:
     formula = recording.formula
     instance, values = recording.instance(time_point)
     proof = recording.proof(time_point)
-    what = f"{recording.title}\n{formula}" if recording.title else str(formula)
+    written = _formula(recording)
+    what = f"{recording.title}\n{written}" if recording.title else written
     heading = [f"{_name(time_point)} violates {what}", *_row(recording, time_point)]
     parts = [
         "\n".join([*heading, *_key(recording), *_values(values)]),
@@ -58,6 +59,7 @@ def undecided(recordings: Sequence[Events]) -> ViolationError:
     """
     recording = recordings[0]
     formula = recording.formula
+    written = _formula(recording)
     count = recording.counts[2]
     points = recording.undecided
     shown = ", ".join(map(_name, points[:UNDECIDED_SHOWN]))
@@ -65,7 +67,7 @@ def undecided(recordings: Sequence[Events]) -> ViolationError:
         shown += ", ..."
     verb = "is" if count == 1 else "are"
     heading = [f"{_count(count, 'time-point')} {verb} undecided at the end: {shown}"]
-    heading += [f"by {line}" for line in (recording.title, str(formula)) if line]
+    heading += [f"by {line}" for line in (recording.title, written) if line]
     heading += _key(recording)
     if len(recordings) > 1:
         heading.append(f"and so are time-points of {_count(len(recordings) - 1, 'other key')}")
@@ -90,6 +92,13 @@ def _key(recording: Events) -> list[str]:
     """The key of the events, as a line."""
     values = ", ".join(f"{name} = {value}" for name, value in recording.key.items())
     return [f"for {values}"] if values else []
+
+
+def _formula(recording: Events) -> str:
+    # explanations are loaded for failures only
+    from mtlmon.explanation.words import whole_text
+
+    return whole_text(recording.formula, recording.unit)
 
 
 def _row(recording: Events, time_point: TimePoint) -> list[str]:

@@ -270,8 +270,8 @@ def test_explanations_say_what_the_log_has(tmp_path: Path, command: Command) -> 
     # a formula without variables is found to be violated, too
     ended = run_case(CLOSED, tmp_path, command, "--explain", "--explain-limit", "1")
     assert ended.output == "@7 (time point 3): true\n"
-    assert '7:0 violates EVENTUALLY[0,5] t("a b", 7)' in ended.errors
-    assert "in the 5 s after" in ended.errors
+    assert '7:0 violates EVENTUALLY[0,5s] t("a b", 7)' in ended.errors
+    assert "in the 5s after" in ended.errors
 
 
 def test_formulas_that_are_no_policies_are_not_explained(tmp_path: Path, command: Command) -> None:

@@ -292,13 +292,13 @@ def test_what_does_not_work_on_tables_yet_is_refused(
 
 EXPLAINED = """\
 policy approved
-20:1 violates FORALL u, f. publish(u, f) IMPLIES ONCE[0,604800] EXISTS m. approve(m, f)
+20:1 violates FORALL u, f. publish(u, f) IMPLIES ONCE[0,7d] EXISTS m. approve(m, f)
   u = bob, f = "f 2"
 
 ✓ publish(u, f)
   └─ 20:1 publish(bob, "f 2")
-✗ ONCE[0,604800] EXISTS m. approve(m, f)
-  └─ no approve(_, "f 2") in the 604800 s (7 d) before
+✗ ONCE[0,7d] EXISTS m. approve(m, f)
+  └─ no approve(_, "f 2") in the 7d before
 
 """
 
@@ -326,12 +326,12 @@ def test_witnesses_and_rows_of_tables_are_explained(
     )
     wanted = """\
 policy p
-10:0 violates NOT (approve(m, f) AND EVENTUALLY[0,20] publish(u, f))
+10:0 violates NOT (approve(m, f) AND EVENTUALLY[0,20s] publish(u, f))
   m = mallory, f = f1, u = alice
 
 ✓ approve(m, f)
   └─ 10:0 approve(mallory, f1)
-✓ EVENTUALLY[0,20] publish(u, f)
+✓ EVENTUALLY[0,20s] publish(u, f)
   └─ 20:0 publish(alice, f1)
 """
     for given in [], ["--time-points", "stamp"]:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 import mtlmon
+from mtlmon.explanation import explain_positions
 from mtlmon.explanation.prover import prove
 from mtlmon.explanation.trace import Trace
+from mtlmon.support.option_names import COMMAND, PYTHON
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula, atom, make
 from tests import strategies
@@ -225,10 +227,53 @@ def test_names_are_escaped() -> None:
 def test_distances_have_the_unit_of_the_trace() -> None:
     trace = Trace([100, 100 + 90_061, 300_000], [{"p"}, {"q"}, set()], unit="s")
     text = str(mtlmon.explain("p IMPLIES EVENTUALLY[0,2] q", trace, 0))
-    assert "q fails at every time-point up to 2 s ahead" in text
+    assert "q fails at every time-point up to 2s ahead" in text
     text = str(mtlmon.explain("EVENTUALLY q", trace, 0))
     assert text.splitlines()[3].split() == ["distance", "0", "+1d", "1h", "1m", "1s"]
     assert "q holds at 90161:0 (1d 1h 1m 1s ahead)" in text
     text = str(mtlmon.explain("ONCE q", trace, 2))
     assert "q holds at 90161:0 (2d 10h 17m 19s back)" in text
     assert "-2d 10h 17m 19s" in text
+
+
+def test_bounds_have_the_unit_of_the_trace() -> None:
+    trace = Trace.of([(0, {"paid"}), (3600, set()), (700_000, {"sent"})], unit="s")
+    proof = mtlmon.explain("paid IMPLIES EVENTUALLY[1h,7d] sent", trace, 0)
+    assert str(proof).startswith("0:0 violates paid IMPLIES EVENTUALLY[1h,7d] sent\n")
+    assert "sent fails at every time-point 1h to 7d ahead" in str(proof)
+    for picture in proof.to_svg(), proof.to_html():
+        assert "EVENTUALLY[1h,7d] sent" in picture
+        assert "604800" not in picture
+    assert str(proof.formula) == "paid IMPLIES EVENTUALLY[3600,604800] sent"
+    assert "EVENTUALLY[1h,7d] sent" in trace.plot("EVENTUALLY[1h,7d] sent").to_svg()
+    proof = mtlmon.explain("NEXT[0,60] paid", trace, 0)
+    assert "the next time-point, 3600:0, is 1h ahead, not within [0,1m]" in str(proof)
+    with pytest.raises(mtlmon.UnitError):
+        Trace.of([], unit="fortnight")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("count[0,600](status >= 500) > 20", "count[0,10m](status >= 500) > 20"),
+        ('path = "[0,600]" and max[5,60](x) > 1', 'path = "[0,600]" and max[5s,1m](x) > 1'),
+        ("count[0,600] of nothing (", "count[0,600] of nothing ("),
+        ("max[0,600](x)>1", "max[0,600](x)>1"),
+    ],
+)
+def test_windows_of_conditions_have_units(name: str, expected: str) -> None:
+    """Names of atoms that are no conditions, as policy files write them, remain as they are."""
+    proof = mtlmon.explain(make(ops.ONCE, atom(name)), Trace.of([(0, {name})], unit="s"), 0)
+    assert str(proof).splitlines()[0] == f"0:0 satisfies {make(ops.ONCE, atom(expected))}"
+    assert proof.premises[0].formula.name == name
+
+
+def test_undecided_errors_name_options_as_the_caller_writes_them() -> None:
+    trace = Trace.of([(5, {"p"})])
+    for formula, python, command in (
+        ("EVENTUALLY[0,3] q", "end_time=8", "--end-time 8"),
+        ("EVENTUALLY q", "end_time='inf'", "--end-time inf"),
+    ):
+        for options, written in (PYTHON, python), (COMMAND, command):
+            (error,) = explain_positions(mtlmon.parse(formula), trace, [0], options)
+            assert f": {written} says that" in str(error)

@@ -180,8 +180,8 @@ def test_only_the_rows_of_the_window_are_listed(tmp_path: Path) -> None:
     log.write_text("ts,x\n" + "".join(f"{time},{time % 3}\n" for time in range(1, 13)))
     ended = mtlmon("--explain", "--explain-limit", "2", "--verdicts", "none", str(rules), str(log))
     lines = ended.errors.splitlines()
-    assert "count[2,10](x > 0) was 3: rows 1, 2, 4" in lines
-    assert "count[2,10](x > 0) was 4: rows 1, 2, 4, 5" in lines
+    assert "count[2s,10s](x > 0) was 3: rows 1, 2, 4" in lines
+    assert "count[2s,10s](x > 0) was 4: rows 1, 2, 4, 5" in lines
     assert "x.last() was 2" in lines
     assert "x.last() was 0" in lines
 

@@ -61,7 +61,7 @@ def test_one_test_for_each_policy(pytester: pytest.Pytester) -> None:
             "FAILED *::test_shop_live[[]confirmed]*",
             "PASSED *::test_shop_live[[]once]",
             "E   *ViolationError: 0:0 violates confirmed: an order is confirmed soon",
-            "E *order IMPLIES EVENTUALLY[[]0,20] confirm",
+            "E *order IMPLIES EVENTUALLY[[]0,20s] confirm",
         ]
     )
 

@@ -202,7 +202,7 @@ def test_tables_have_conditions() -> None:
     shown = failure_of(FILE, table)
     assert "for u = ann, n = 9\n" in shown
     assert "  > 63:0  publish(ann, 9)\n" in shown
-    assert 'expected: 9 < 5 OR ONCE[0,60] approve("ann") at 63:0, because' in shown
+    assert 'expected: 9 < 5 OR ONCE[0,1m] approve("ann") at 63:0, because' in shown
     other = {**COLUMNS, "ts": [0, 0, 0, 0], "at": [1, 2, 3, 4]}
     assert check(FILE, other, time="at").holds
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import ComputedColumn, Constant, Expression
 from mtlmon.policy.predicates.lexer import is_plain_column
 from mtlmon.policy.predicates.operators import Operator
+from mtlmon.syntax.durations import interval_text
 from mtlmon.syntax.operators import SMALL_WORDS
 
 if TYPE_CHECKING:
@@ -20,13 +22,39 @@ FORMULA = "\0formula "
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def to_text(expression: Expression) -> str:
-    """Write an expression as text from which the parser makes an equal expression."""
-    return "".join(pieces_of(expression))
+def to_text(expression: Expression, unit: str | None = None) -> str:
+    """Write an expression as text from which the parser makes an equal expression.
+
+    Args:
+        expression: the expression.
+        unit: the unit of the bounds of windows, to write them with units, as in `count[0,7d](x)`;
+            None writes bare numbers.
+    """
+    return "".join(pieces_of(expression, unit))
 
 
-def pieces_of(expression: Expression) -> list[str]:
-    """Write an expression as pieces of text.
+@lru_cache(maxsize=1000)
+def condition_text(name: str, unit: str) -> str:
+    """Write an atom that is a condition with units in its windows; other names remain as they are.
+
+    Args:
+        name: the name of the atom; that of a condition is its text.
+        unit: the unit of the bounds.
+    """
+    if "[" not in name:
+        return name
+    from mtlmon.errors import MtlmonError
+    from mtlmon.policy.predicates.parser import parse_expression
+
+    try:
+        expression = parse_expression(name)
+    except MtlmonError:
+        return name
+    return to_text(expression, unit) if to_text(expression) == name else name
+
+
+def pieces_of(expression: Expression, unit: str | None = None) -> list[str]:
+    """Write an expression as pieces of text, with the unit of `to_text`.
 
     For the formula of an aggregate, there is a piece of `FORMULA` and its number.
     """
@@ -37,7 +65,7 @@ def pieces_of(expression: Expression) -> list[str]:
         if isinstance(item, str):
             pieces.append(item)
         else:
-            stack.extend(reversed(_parts(item)))
+            stack.extend(reversed(_parts(item, unit)))
     return pieces
 
 
@@ -63,7 +91,7 @@ def constant_text(value: Constant) -> str:
     return written
 
 
-def _parts(node: Expression) -> list[Expression | str]:
+def _parts(node: Expression, unit: str | None) -> list[Expression | str]:
     operator = node.operator
     if isinstance(node.value, ComputedColumn):
         computed = node.value.node
@@ -79,7 +107,7 @@ def _parts(node: Expression) -> list[Expression | str]:
     if operator in ops.OF_FORMULAS:
         return _aggregate(node)
     if operator.binding == ops.OPERAND:
-        return _call(node)
+        return _call(node, unit)
     if operator is ops.IF:
         condition, then, otherwise = node.operands
         parts = _operand(condition, is_bare=not _may_begin_with_minus(condition))
@@ -102,7 +130,7 @@ def _parts(node: Expression) -> list[Expression | str]:
     return [*parts, f" {operator.word} ", *_operand(right, is_bare=is_right_bare)]
 
 
-def _call(node: Expression) -> list[Expression | str]:
+def _call(node: Expression, unit: str | None) -> list[Expression | str]:
     """The parts of what ends with a parenthesis or bracket."""
     operator = node.operator
     if operator in ops.OFFSETS.values():
@@ -122,7 +150,7 @@ def _call(node: Expression) -> list[Expression | str]:
         word = operator.word if own is None else own.name
         constants = [", " + constant_text(value) for value in parameters]
         constants += [] if default is None else [f", or: {constant_text(default)}"]
-        return [f"{word}{interval}(", *node.operands, *constants, ")"]
+        return [f"{word}{interval_text(interval, unit)}(", *node.operands, *constants, ")"]
     return [operator.word, "(", *_separated(_arguments(node)), ")"]
 
 

@@ -194,6 +194,7 @@ class Explainer:
         self._read = read
         self._skips_overflows = skips_overflows
         self._end_time = end_time
+        self._unit = file.environment.unit
         self._relations = analysis.relations
         self._made = frozenset(name for name in ("point", "time") if is_built_in(file, name))
         prepared = prepared_policies(file, analysis)
@@ -232,7 +233,7 @@ class Explainer:
             reasons = []
             for conjunct, some in zip(self._conjuncts(violation.policy), own, strict=True):
                 holds = conjunct.operator is not ops.NOT
-                text = readable(conjunct if holds else conjunct.operands[0])
+                text = readable(conjunct if holds else conjunct.operands[0], self._unit)
                 reasons.append(Reason(text, holds, tuple(one.evidence for one in some)))
             witnesses = tuple(zip(*parts, strict=True))
             found.append(Explanation(violation, witnesses, tuple(reasons)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.analysis.describe import duration_words
+from mtlmon.analysis.describe import brief_words
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.reasons.evidence import is_here
 from mtlmon.syntax.report import shorten, visible
@@ -130,19 +130,20 @@ def _side(lower: int, upper: int | None, unit: str | None, side: str) -> str:
     if upper == 0:
         return "at this time-stamp"
     if not lower and upper is not None:
-        return f"in the {duration_words(upper, unit)} {side}"
+        return f"in the {brief_words(upper, unit)} {side}"
     return _distance(lower, upper, unit, side)
 
 
 def _distance(lower: int, upper: int | None, unit: str | None, side: str) -> str:
     if upper is None:
-        return f"{duration_words(lower, unit)} or more {side}"
+        return f"{brief_words(lower, unit)} or more {side}"
     if lower == upper:
-        return f"exactly {duration_words(upper, unit)} {side}"
-    return f"{lower} to {duration_words(upper, unit)} {side}"
+        return f"exactly {brief_words(upper, unit)} {side}"
+    first = str(lower) if unit is None else brief_words(lower, unit)
+    return f"{first} to {brief_words(upper, unit)} {side}"
 
 
 def _moment(distance: int, unit: str | None) -> str:
     if not distance:
         return "this time-stamp"
-    return f"{duration_words(abs(distance), unit)} {'before' if distance < 0 else 'after'}"
+    return f"{brief_words(abs(distance), unit)} {'before' if distance < 0 else 'after'}"
