@@ -44,7 +44,7 @@ def test_windows_of_keys() -> None:
         assert_holds(policy, "orders.csv")
     report = str(caught.value)
     assert "in orders.csv:3\nfor user = ann\n" in report
-    assert "sum[0,60](latency)=12" in report
+    assert "sum[0,1m](latency)=12" in report
     assert "2:0" not in report
 
 
