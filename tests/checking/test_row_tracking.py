@@ -224,20 +224,21 @@ def relayed(paths: list[str], verdicts: Any, policies: str = POLICIES) -> list[d
         for batch in table.batches(check.verdicts):
             found.extend(batch.to_pylist())
 
-    for batch in source:
-        check.slice_events = 5
-        for _ in check.feed(batch, source):
+    with source:
+        for batch in source:
+            check.slice_events = 5
+            for _ in check.feed(batch, source):
+                take()
+            if check.is_stopped:
+                return found
+            if not check.is_within_row:
+                snapshot = check.snapshot()
+                check.close()
+                check = make()
+                check.restore(snapshot)
+                assert check.snapshot() == snapshot
+        for _ in check.end(source, "last"):
             take()
-        if check.is_stopped:
-            return found
-        if not check.is_within_row:
-            snapshot = check.snapshot()
-            check.close()
-            check = make()
-            check.restore(snapshot)
-            assert check.snapshot() == snapshot
-    for _ in check.end(source, "last"):
-        take()
     return found
 
 
