@@ -1,0 +1,302 @@
+"""What a history of late and corrected events means, computed from the beginning after every batch.
+
+Written for obviousness, not for speed. The rules:
+
+1. *Lateness* of an event is the largest time-stamp so far less its own. "So far" means up to and
+   including the event itself, in the order of arrival, whatever the batches are: an event of the
+   same batch counts if it stands before, and does not if it stands behind. So which events are
+   refused depends on the arrivals alone, as with `--wait`. An event is admitted up to and including
+   a lateness of M. With one clock for all keys, time-stamps of all keys count, else those of the
+   event's own key. An advance counts for every key. What is refused still counts, but cannot be the
+   largest.
+2. An admitted event is named `ts:offset`, the offset being the number of events of its key and
+   time-stamp that were admitted before it. So no name ever changes or is given twice.
+3. A retraction takes back the event with its id. It is refused if an event of that time-stamp would
+   be. If the event has not come yet, the retraction waits until time has gone on by more than M. An
+   event that it then meets has its name, which is withdrawn at once: the order in which the two
+   come makes no difference. Afterwards, the id is free again.
+4. An insert of an id that is there is passed over if time-stamp, letter and key are equal; else it
+   first retracts what is there, and both are refused if that is too late.
+5. The *history* of a key is the stable sort of its admitted events by time-stamp, without those
+   that were retracted; advances are steps between them. The state after a batch is what an ordered
+   run says of this history, under the names of the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from mtlmon import Monitor
+from mtlmon.syntax.formula import Formula
+from tests.reference.evaluator import Truth, evaluate
+from tests.traces import Advance, EndTime, Event, Mode, Step, TimePoint, ended, prefix_of
+from tests.verdicts import Verdict, parse_verdict
+
+
+class Insert(NamedTuple):
+    """An event arrives. The key is the text of its fields, with tabs between them."""
+
+    time_stamp: int
+    letter: frozenset[str]
+    key: str = ""
+    id: str | None = None
+
+
+class Retraction(NamedTuple):
+    """The event with this id has not happened."""
+
+    id: str
+
+
+Arrival = Insert | Retraction | Advance
+
+Clock = Literal["all", "key"]
+
+Name = tuple[str, TimePoint]
+"""A time-point of a key."""
+
+Said = bool | int | None
+"""Of an event of a history: a Boolean, the number of an earlier one that it equals, or open."""
+
+Judge = Callable[[Sequence[Step], EndTime], Sequence[Said]]
+"""What an ordered run says of the events among these steps."""
+
+
+class State(NamedTuple):
+    """What is known after a batch.
+
+    Attributes:
+        verdicts: for each time-point of the history, in order of keys and time: its verdict, or
+            None if it is open.
+        withdrawn: the names of events that were retracted.
+        refused: the numbers of the arrivals that came too late, from 0.
+        unmatched: the number of retractions that waited for their event in vain. At the end of the
+            log, none waits any more.
+        duplicates: the number of inserts that were passed over.
+        admits_from: for each key, the smallest time-stamp of an event that would still be admitted.
+    """
+
+    verdicts: Mapping[Name, Verdict | None]
+    withdrawn: frozenset[Name]
+    refused: tuple[int, ...]
+    unmatched: int
+    duplicates: int
+    admits_from: Mapping[str, int]
+
+    def value(self, name: Name) -> Truth:
+        """The Boolean value of a time-point, equivalences followed."""
+        return followed(self.verdicts, name)
+
+
+class _Admitted(NamedTuple):
+    """An event with its place among the arrivals."""
+
+    place: int
+    insert: Insert
+    point: TimePoint
+
+
+def state_after(
+    arrivals: Sequence[Arrival],
+    lateness: int | None,
+    judge: Judge,
+    clock: Clock = "all",
+    end_time: EndTime = None,
+) -> State:
+    """The state once these have arrived, and the log has ended if `end_time` is given.
+
+    Args:
+        arrivals: events, retractions and advances, in the order of arrival.
+        lateness: how late an event may be; None if none comes too late.
+        judge: what an ordered run says.
+        clock: whether lateness is measured in all arrivals or in those of the event's key.
+        end_time: up to when the log is complete; "last" is the largest time-stamp of any arrival.
+    """
+    admitted: list[_Admitted] = []
+    present: dict[str, _Admitted] = {}
+    waiting: dict[str, tuple[int, int]] = {}
+    gone: set[int] = set()
+    refused: list[int] = []
+    unmatched = duplicates = 0
+    for place, arrival in enumerate(arrivals):
+        so_far = arrivals[: place + 1]
+        if isinstance(arrival, Retraction):
+            event = present.get(arrival.id)
+            if event is None:
+                waiting[arrival.id] = (place, _now(so_far, None))
+            elif _is_late(event.insert, so_far, lateness, clock):
+                refused.append(place)
+            else:
+                gone.add(present.pop(arrival.id).place)
+        for name, (_, since) in list(waiting.items()):
+            if lateness is not None and _now(so_far, None) - since > lateness:
+                del waiting[name]
+                unmatched += 1
+        if not isinstance(arrival, Insert):
+            continue
+        if _is_late(arrival, so_far, lateness, clock):
+            refused.append(place)
+            continue
+        known = None if arrival.id is None else present.get(arrival.id)
+        if known is not None and known.insert == arrival:
+            duplicates += 1
+            continue
+        if known is not None:
+            if _is_late(known.insert, so_far, lateness, clock):
+                refused.append(place)
+                continue
+            gone.add(known.place)
+        offset = sum(
+            (e.insert.time_stamp, e.insert.key) == (arrival.time_stamp, arrival.key)
+            for e in admitted
+        )
+        event = _Admitted(place, arrival, (arrival.time_stamp, offset))
+        admitted.append(event)
+        if arrival.id is not None:
+            if waiting.pop(arrival.id, None) is not None:
+                gone.add(place)
+            else:
+                present[arrival.id] = event
+    keys = sorted({event.insert.key for event in admitted})
+    verdicts: dict[Name, Verdict | None] = {}
+    end = _now(arrivals, None) if end_time == "last" and arrivals else end_time
+    for key in keys:
+        mine = [e for e in admitted if e.insert.key == key and e.place not in gone]
+        verdicts |= _judged(key, mine, _advances(arrivals), judge, end)
+    if end_time is not None:
+        unmatched += len(waiting)
+    return State(
+        verdicts,
+        frozenset((e.insert.key, e.point) for e in admitted if e.place in gone),
+        tuple(refused),
+        unmatched,
+        duplicates,
+        {
+            key: max(0, _now(arrivals, key if clock == "key" else None) - lateness)
+            if lateness is not None
+            else 0
+            for key in ["", *keys]
+        },
+    )
+
+
+def states_of(
+    batches: Sequence[Sequence[Arrival]],
+    lateness: int | None,
+    judge: Judge,
+    clock: Clock = "all",
+    end_time: EndTime = None,
+) -> list[State]:
+    """The state after every batch, and one more after the end of the log if `end_time` is given."""
+    states = []
+    for k in range(len(batches)):
+        arrivals = [arrival for batch in batches[: k + 1] for arrival in batch]
+        states.append(state_after(arrivals, lateness, judge, clock))
+    if end_time is not None:
+        arrivals = [arrival for batch in batches for arrival in batch]
+        states.append(state_after(arrivals, lateness, judge, clock, end_time))
+    return states
+
+
+def _now(arrivals: Iterable[Arrival], key: str | None) -> int:
+    """The largest time-stamp of these, or of these with a key."""
+    return max(
+        (
+            arrival.time_stamp
+            for arrival in arrivals
+            if isinstance(arrival, Advance)
+            or (isinstance(arrival, Insert) and key in (None, arrival.key))
+        ),
+        default=0,
+    )
+
+
+def _is_late(insert: Insert, so_far: Sequence[Arrival], lateness: int | None, clock: Clock) -> bool:
+    now = _now(so_far, insert.key if clock == "key" else None)
+    return lateness is not None and now - insert.time_stamp > lateness
+
+
+def _advances(arrivals: Sequence[Arrival]) -> list[tuple[int, Advance]]:
+    """The advances that bring time on, with their places."""
+    return [
+        (place, arrival)
+        for place, arrival in enumerate(arrivals)
+        if isinstance(arrival, Advance) and arrival.time_stamp > _now(arrivals[:place], None)
+    ]
+
+
+def _judged(
+    key: str,
+    events: Sequence[_Admitted],
+    advances: Sequence[tuple[int, Advance]],
+    judge: Judge,
+    end_time: EndTime,
+) -> dict[Name, Verdict | None]:
+    """The verdicts of the history of a key."""
+    rows: list[tuple[int, int, Step]] = [
+        (event.insert.time_stamp, event.place, Event(event.insert.time_stamp, event.insert.letter))
+        for event in events
+    ]
+    rows += [(advance.time_stamp, place, advance) for place, advance in advances]
+    ordered = [step for _, _, step in sorted(rows, key=lambda row: row[:2])]
+    points = [e.point for e in sorted(events, key=lambda e: (e.insert.time_stamp, e.place))]
+    verdicts: dict[Name, Verdict | None] = {}
+    for point, said in zip(points, judge(ordered, end_time), strict=True):
+        if said is None:
+            verdicts[key, point] = None
+        elif isinstance(said, bool):
+            verdicts[key, point] = Verdict(point, said, None)
+        else:
+            verdicts[key, point] = Verdict(point, None, points[said])
+    return verdicts
+
+
+def evaluated(formula: Formula) -> Judge:
+    """The direct evaluator as a judge: Boolean values only, and Kleene's "not decided"."""
+
+    def judge(steps: Sequence[Step], end_time: EndTime) -> Sequence[Said]:
+        return evaluate(formula, ended(prefix_of(steps), end_time))
+
+    return judge
+
+
+def monitored(formula: Formula, mode: Mode = "local") -> Judge:
+    """A monitor that reads the history in order as a judge: with equivalences.
+
+    Other tests compare it with the evaluator; here it says which lines an ordered run has.
+    """
+
+    def judge(steps: Sequence[Step], end_time: EndTime) -> Sequence[Said]:
+        monitor = Monitor(formula, mode=mode)
+        lines: list[str] = []
+        points: list[TimePoint] = []
+        for step in steps:
+            if isinstance(step, Event):
+                count = sum(point[0] == step.time_stamp for point in points)
+                points.append((step.time_stamp, count))
+                lines += map(str, monitor.step(step.time_stamp, step.atoms))
+            else:
+                lines += map(str, monitor.advance(step.time_stamp))
+        if end_time is not None:
+            lines += map(str, monitor.finish(end_time))
+        said: list[Said] = [None] * len(points)
+        for verdict in map(parse_verdict, lines):
+            reference = verdict.reference
+            number = verdict.value if reference is None else points.index(reference)
+            said[points.index(verdict.point)] = number
+        return said
+
+    return judge
+
+
+def followed(verdicts: Mapping[Name, Verdict | None], name: Name) -> Truth:
+    """The Boolean value of a time-point, equivalences followed."""
+    seen: set[Name] = set()
+    verdict = verdicts.get(name)
+    while verdict is not None and verdict.reference is not None:
+        assert name not in seen, f"{verdict}: equivalences in a circle"
+        seen.add(name)
+        name = (name[0], verdict.reference)
+        verdict = verdicts.get(name)
+    return None if verdict is None else verdict.value
