@@ -72,8 +72,23 @@ def read_content(path: str) -> bytes:
     try:
         with open(STANDARD_INPUT if path == STANDARD_STREAM else path, "rb") as file:
             return file.read()
+    except FileNotFoundError as error:
+        meant = "; a formula itself follows -e" if _is_formula(path) else ""
+        raise Failure(f"cannot read {name}: {error.strerror}{meant}") from None
     except OSError as error:
         raise Failure(f"cannot read {name}: {error.strerror}") from None
+
+
+def _is_formula(text: str) -> bool:
+    """Whether what should be the name of a file is rather a formula: no names have operators."""
+    from mtlmon.errors import MtlmonError
+    from mtlmon.syntax import parse
+
+    try:
+        formula = parse(text)
+    except MtlmonError:
+        return any(sign in text for sign in "<>=")
+    return bool(formula.operands)
 
 
 def text_of(content: bytes, path: str) -> str:

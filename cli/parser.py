@@ -19,6 +19,14 @@ STANDARD_STREAM = "-"
 STANDARD_OUTPUT = 1
 DEFAULT_COLUMNS = 80
 
+# what other tools call some options, which no likeness of letters leads to
+_OTHER_NAMES = {
+    "--formula": "-e",
+    "--policies": "--policy",
+    "--rule": "--policy",
+    "--rules": "--policy",
+}
+
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """The formatter of argparse with the width of the terminal.
@@ -74,6 +82,8 @@ class Parser(argparse.ArgumentParser):
 
         name = unknown.partition("=")[0]
         known = [text for action in self._actions for text in action.option_strings]
+        if _OTHER_NAMES.get(name) in known:
+            return f"{name} (did you mean {_OTHER_NAMES[name]}?)"
         guesses = difflib.get_close_matches(name.replace("_", "-").lower(), known, 1)
         return f"{name} (did you mean {guesses[0]}?)" if guesses else name
 

@@ -64,11 +64,12 @@ _READY = {
         year=DEFAULT_YEAR,
     ),
     # The user is whatever somebody has typed in, so the client is what stands behind the last
-    # ` from `.
+    # ` from `. rsyslog writes one line for equal ones that follow each other.
     "sshd": ReadyPattern(
         rf"{_SYSLOG_HEAD}sshd[^\s:\[]*(?:\[(?P<pid>[0-9]+)\])?: "
+        r"(?:message repeated (?P<repeated>[0-9]+) times: \[ ?)?"
         r"(?P<result>Accepted|Failed) (?P<method>\S+) for (?:(?P<invalid>invalid) user )?"
-        r"(?P<user>.*) from (?P<client>\S+) port (?P<port>[0-9]+)(?: ssh2.*)?$",
+        r"(?P<user>.*) from (?P<client>\S+) port (?P<port>[0-9]+)(?: ssh2.*|\])?$",
         "time",
         year=DEFAULT_YEAR,
     ),

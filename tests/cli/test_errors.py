@@ -29,6 +29,8 @@ HELP = " (see mtlmon --help)\n"
         ),
         (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod (did you mean --mode?)"),
         (["--gibberish", "-e", "p"], "unrecognized arguments: --gibberish"),
+        (["--rules", "x"], "unrecognized arguments: --rules (did you mean --policy?)"),
+        (["--formula=p"], "unrecognized arguments: --formula (did you mean -e?)"),
         (["-e"], "argument -e: expected one argument"),
     ],
 )
@@ -68,6 +70,11 @@ def test_several_text_logs_are_an_error_once_the_policy_is_read(tmp_path: Path) 
             "cannot read check_policy: no such file; did you mean 'mtlmon check-policy'?",
         ),
         (["police.mtl"], "cannot read police.mtl: No such file or directory"),
+        (
+            ["p IMPLIES q", "x.log"],
+            "cannot read p IMPLIES q: No such file or directory; a formula itself follows -e",
+        ),
+        (["a < 2"], "cannot read a < 2: No such file or directory; a formula itself follows -e"),
     ],
 )
 def test_what_is_misspelt(arguments: list[str], message: str) -> None:

@@ -284,6 +284,8 @@ Dec 10 06:55:46 lab sshd[200]: Invalid user web from 192.0.2.186
 Dec 10 06:55:48 lab sshd[200]: Failed password for invalid user web from 192.0.2.186 port 38926 ssh2
 Dec 10 06:55:48 lab sshd[200]: Connection closed by 192.0.2.186 [preauth]
 Dec 10 07:13:43 lab sshd[227]: Failed none for invalid user a from b from 192.0.2.7 port 42393 ssh2
+Dec 10 07:13:43 lab sshd[227]: message repeated 5 times: [ Failed password for eve \
+from 192.0.2.7 port 1 ssh2]
 Dec 10 07:13:44 lab cron[228]: Accepted
 Dec 10 07:13:44 lab sshd[228]: Accepted publickey for ann from 192.0.2.9 port 42 ssh2: RSA SHA256:x
 """
@@ -293,7 +295,7 @@ def test_log_ins_to_openssh(tmp_path: Path) -> None:
     """Who logs in cannot pretend to come from elsewhere by the name of the user."""
     log = tmp_path / "auth.log"
     log.write_text(OPENSSH)
-    shown = "{result} {method} {invalid} {user} {client} {port}"
+    shown = "{result} {method} {invalid} {user} {client} {port} {repeated}"
     check = check_tables(
         str(log),
         f'unit s\natom all = pid > 0\ntrigger t: all message "{shown}"',
@@ -301,9 +303,10 @@ def test_log_ins_to_openssh(tmp_path: Path) -> None:
     )
     rows = check.to_arrow().to_pylist()
     assert [row["message"] for row in rows] == [
-        "Failed password invalid web 192.0.2.186 38926",
-        "Failed none invalid a from b 192.0.2.7 42393",
-        "Accepted publickey null ann 192.0.2.9 42",
+        "Failed password invalid web 192.0.2.186 38926 null",
+        "Failed none invalid a from b 192.0.2.7 42393 null",
+        "Failed password null eve 192.0.2.7 1 5",
+        "Accepted publickey null ann 192.0.2.9 42 null",
     ]
     assert rows[0]["time"] == 1_449_730_548 and check.events.unmatched == 3
 
