@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.explanation.outline import grid, outline
 from mtlmon.explanation.words import (
+    distinct_labels,
     entry_words,
     formula_text,
     point_text,
@@ -73,8 +74,7 @@ class _Picture:
         self.name = name
         self.entries = list(outline(proof, _LINES))
         self.table = grid(proof, self.entries, _COLUMNS, _ROWS)
-        unit = proof.trace.unit
-        self.labels = [formula_text(f, _LABEL_CHARACTERS, unit) for f in self.table.formulas]
+        self.labels = distinct_labels(self.table.formulas, _LABEL_CHARACTERS, proof.trace.unit)
         self.names = [point_text(proof.trace, position) for position in self.table.positions]
         left = 24 + _CHARACTER * max(map(len, self.labels))
         step = max(48, _CHARACTER * max(map(len, self.names)) + 16)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.explanation.outline import grid, outline
 from mtlmon.explanation.words import (
+    distinct_labels,
     entry_words,
     formula_text,
     point_text,
@@ -56,8 +57,10 @@ def _timeline(proof: Proof, entries: Sequence[Entry], width: int) -> list[str]:
     )
     columns = max(1, (width - label_width) // (widest + 4))
     table = grid(proof, entries, columns, _ROWS)
-    labels = [formula_text(formula, label_width, proof.trace.unit) for formula in table.formulas]
-    label_width = max(map(len, labels))
+    labels = distinct_labels(table.formulas, label_width, proof.trace.unit)
+    if max(map(len, labels)) > label_width:
+        columns = max(1, (width - max(map(len, labels))) // (widest + 4))
+        table = grid(proof, entries, columns, _ROWS)
     names = [point_text(proof.trace, position) for position in table.positions]
     distances = [signed_distance(proof, position) for position in table.positions]
     rows = [names, distances]

@@ -14,7 +14,7 @@ from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "distance",
+    "distinct_labels",
     "entry_words",
     "formula_text",
     "point_text",
@@ -64,6 +65,22 @@ def formula_text(formula: Formula, width: int, unit: str | None) -> str:
         brief = Formula(formula.operator, operands, formula.interval)
         return shorten(to_text(brief, unit=unit).replace(f'"{_ELLIPSIS}"', _ELLIPSIS), width)
     return shorten(whole_text(formula, unit), width)
+
+
+def distinct_labels(formulas: Sequence[Formula], width: int, unit: str | None) -> list[str]:
+    """Write formulas in at most `width` characters each, in more if some would look the same.
+
+    Args:
+        formulas: the formulas.
+        width: the number of characters, if that is enough.
+        unit: as for `formula_text`.
+    """
+    labels: list[str] = []
+    for room in range(width, 2 * width + 1, 4):
+        labels = [formula_text(formula, room, unit) for formula in formulas]
+        if len(set(labels)) == len(set(formulas)):
+            break
+    return labels
 
 
 def whole_text(formula: Formula, unit: str | None) -> str:

@@ -89,7 +89,7 @@ class SettingsReader:
         elif kind in TEXTS:
             value = clauses.text()
             if value is None:
-                hint = f'write {kind} "{declaration.name}"'
+                hint = f'write {kind} "{declaration.name.strip("`")}"'
                 raise clauses.expected("a text in double quotes", hint)
             if kind == ZONE:
                 self.require_zone(value, declaration)

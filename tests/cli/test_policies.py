@@ -209,6 +209,6 @@ def test_what_a_policy_means_is_shown(command: Command, tmp_path: Path, formula:
     assert re.search(r"^never +\d.*  p is <forbidden>$", done.errors, re.MULTILINE)
     text = page.read_text()
     assert text.count("p is &lt;forbidden&gt;") == 1
-    assert "severity high" in text
+    assert "<dt>severity</dt><dd>high</dd>" in text
     assert command(*asked, "--explain-output", page, policies, log).status == 1
     assert page.read_text().count("<p>p is &lt;forbidden&gt;</p>") == 1

@@ -231,7 +231,6 @@ def test_streams_from_standard_input(tmp_path: Path) -> None:
         (["{columns}", "log"], "columns.mtl uses columns of a table, but the log is read as text"),
         (["{keys}", "log"], "keys.mtl declares the key of a table, but the log is read as text"),
         (["{s}", "log", "--key", "x"], "--key works on tables, but log is read as a text log"),
-        (["{s}", "log", "--sort"], "--sort works on tables, but log is read as a text log"),
         (["{s}", "a", "b"], "several text logs (a, b): name one at a time"),
         (["-", "-", "--format", "csv"], "streams and log cannot both come from standard input"),
         (["{s}", "none.csv"], "cannot read none.csv"),

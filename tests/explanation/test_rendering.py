@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from html.parser import HTMLParser
 from xml.dom import minidom
 
@@ -16,6 +17,7 @@ from mtlmon.explanation.trace import Trace
 from mtlmon.support.option_names import COMMAND, PYTHON
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula, atom, make
+from mtlmon.syntax.interval import Interval
 from tests import strategies
 from tests.explanation.test_proofs import events_of
 from tests.traces import EndTime, Step
@@ -277,3 +279,22 @@ def test_undecided_errors_name_options_as_the_caller_writes_them() -> None:
         for options, written in (PYTHON, python), (COMMAND, command):
             (error,) = explain_positions(mtlmon.parse(formula), trace, [0], options)
             assert f": {written} says that" in str(error)
+
+
+def test_formulas_whose_ends_are_alike_have_labels_of_their_own() -> None:
+    """Labels leave out the middle, where these conditions differ, only if nothing is lost."""
+    first, second = (
+        f'`concept:name` = "{word}onfirmation of a receipt"' for word in ("C", "T02 c")
+    )
+    trace = Trace.of([(0, {first}), (9, {second})])
+    formula = make(
+        ops.IMPLIES, atom(first), make(ops.EVENTUALLY, atom(second), interval=Interval(0, 5))
+    )
+    proof = mtlmon.explain(formula, trace, 0)
+    table = str(proof).split("\n\n")[1].splitlines()
+    labels = [line[:60].rstrip(" ✓✗") for line in table]
+    assert len(set(labels)) == len(labels) == 6
+    assert max(map(len, str(proof).splitlines())) <= 100
+    picture = proof.to_svg()
+    for word in first, second:
+        assert escape(str(atom(word))) in picture

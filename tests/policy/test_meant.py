@@ -17,6 +17,7 @@ FORM = 'policy NAME ["TEXT"] [per COLUMN] [on every 10s] [at most 1%] [severity 
     [
         (r'pattern r"^(?P<a>\S+) \"x"', r'write pattern "^(?P<a>\\S+) \\\"x"'),
         ("time 'When'\npolicy x: p", 'write time "When"'),
+        ("time `time:timestamp`\npolicy x: p", 'write time "time:timestamp"'),
         ("polcy x: p", f"did you mean policy? it is written {FORM}"),
         ('polcy x "why" per ip: p', f"did you mean policy? it is written {FORM}"),
         ("policy x every 10s: p", f"it is written {FORM}"),

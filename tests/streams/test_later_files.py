@@ -157,7 +157,7 @@ def test_messages_and_explanations_show_later_values(paths: tuple[str, str]) -> 
     assert "b from 6 to 50\nx.next() was 50\n4:0 violates" in done.errors
     report = Path(paths[1]).with_name("report.html")
     done = mtlmon("--report", str(report), "--end-time", "inf", *paths)
-    assert "x.next() was 50" in report.read_text()
+    assert "<dt>x.next()</dt><dd>50</dd>" in report.read_text()
 
 
 def test_what_the_command_refuses(paths: tuple[str, str]) -> None:
