@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-SUBCOMMANDS = ("resolve", "check-policy", "streams", "analyze", "serve")
+SUBCOMMANDS = ("resolve", "latest", "check-policy", "streams", "analyze", "serve")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,6 +88,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         from mtlmon.cli.resolving import resolve
 
         return resolve(arguments[1:])
+    if first == "latest":
+        from mtlmon.cli.latest import latest
+
+        return latest(arguments[1:])
     if first == "check-policy":
         from mtlmon.cli.checking import check_policy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.cli import analyze, arguments, checking, resolving, serving, streams
+from mtlmon.cli import analyze, arguments, checking, latest, resolving, serving, streams
 from mtlmon.cli.parser import HelpFormatter
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def subcommands() -> tuple[Subcommand, ...]:
     return (
         Subcommand("", arguments.make_parser()),
         Subcommand("resolve", resolving.make_parser()),
+        Subcommand("latest", latest.make_parser()),
         Subcommand("check-policy", checking.make_parser()),
         Subcommand("streams", streams.make_parser()),
         Subcommand("analyze", analyze.make_parser()),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
+    from mtlmon.changelog.loops import ChangelogLoop
     from mtlmon.checking import LogCheck, TextLog
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.cli.arguments import Options
@@ -180,7 +181,7 @@ def summary(monitor: TextMonitor, seconds: float, events_before: int = 0, refuse
     return table(rows, monitor.event_count - events_before, "events", seconds)
 
 
-def resolving_summary(resolver: TextResolver, seconds: float) -> str:
+def resolving_summary(resolver: TextResolver | ChangelogLoop, seconds: float) -> str:
     """Return counts and speed of resolving, aligned."""
     rows = [
         ("time-points", resolver.event_count, "resolved"),

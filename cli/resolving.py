@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
+    from mtlmon.changelog.loops import ResolvedChanges
+
 __all__ = ["resolve"]
 
 USAGE = "mtlmon resolve [options] [VERDICTS]"
@@ -32,6 +34,9 @@ when '5:0 false' comes.
 
   VERDICTS  lines as mtlmon writes them; - or nothing for standard input. Lines can have fields
             before the time-point, each followed by a tab: equivalences are within equal fields.
+
+With --changelog, lines that begin with '!' change what was said before, and a revision of 5:0
+gives lines for the time-points that are equivalent to it: '!5:1 true'.
 """
 
 EPILOG = """\
@@ -47,6 +52,7 @@ class Options(argparse.Namespace):
     """The options of the command line."""
 
     verdict_file: str
+    changelog: bool
     in_order: bool
     reach: int | None
     verdicts: Literal["all", "false", "none"]
@@ -68,14 +74,8 @@ def resolve(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     source = open_log(options.verdict_file)
     target = open_verdicts(options.output, {source.name: source.status}, "")
-    resolver = TextResolver(
-        path=source.name,
-        verdicts=options.verdicts,
-        in_order=options.in_order,
-        reach=options.reach,
-        memory=MemoryLimit(options.max_memory, COMMAND),
-    )
-    signals = Signals(target, resolver.writer)
+    resolver = make_resolver(options, source.name)
+    signals = Signals(target, resolver.writer if isinstance(resolver, TextResolver) else None)
     work = TextWork(resolver, source)
     return run_to_end(
         Pump(work, target, signals, Progress(0)),
@@ -86,7 +86,25 @@ def resolve(arguments: Sequence[str]) -> int:
     )
 
 
-def report_end(resolver: TextResolver, source: LogFile, *, is_complete: bool) -> None:
+def make_resolver(options: Options, name: str) -> TextResolver | ResolvedChanges:
+    """Make what reads the verdicts."""
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    if options.changelog:
+        from mtlmon.changelog.loops import ResolvedChanges
+
+        return ResolvedChanges(path=name, verdicts=options.verdicts, memory=memory)
+    return TextResolver(
+        path=name,
+        verdicts=options.verdicts,
+        in_order=options.in_order,
+        reach=options.reach,
+        memory=memory,
+    )
+
+
+def report_end(
+    resolver: TextResolver | ResolvedChanges, source: LogFile, *, is_complete: bool
+) -> None:
     """Close the source, and tell what the verdicts alone do not show."""
     source.close()
     if resolver.open_count:
@@ -120,11 +138,22 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         parser.error(f"several files ({', '.join(files)}): name one at a time")
     if options.reach is not None and not options.in_order:
         parser.error("--reach needs --in-order")
+    if options.changelog and options.in_order:
+        parser.error(
+            "--changelog and --in-order exclude each other: mtlmon latest --resolve writes the "
+            "latest verdicts in order"
+        )
     options.verdict_file = files[0] if files else STANDARD_STREAM
     return options
 
 
 def add_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--changelog",
+        action="store_true",
+        help="the verdicts are of late or corrected events: lines that begin with '!' change what "
+        "was said before",
+    )
     parser.add_argument(
         "--in-order",
         action="store_true",

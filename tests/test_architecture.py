@@ -21,7 +21,7 @@ LAYERS = [
     {"engine"},
     {"arrays"},
     {"text"},
-    {"verdicts"},
+    {"verdicts", "changelog"},
     {"traces"},
     {"drive"},
     {"_core", "_monitors"},

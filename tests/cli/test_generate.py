@@ -61,7 +61,10 @@ def test_manual_has_no_line_that_roff_takes_for_a_request() -> None:
         (["mtlmon", "re"], {"resolve", "report.mtl"}),
         (
             ["mtlmon", ""],
-            {"resolve", "check-policy", "streams", "analyze", "serve", "a b.mtl", "report.mtl"},
+            {
+                *("resolve", "latest", "check-policy", "streams", "analyze", "serve"),
+                *("a b.mtl", "report.mtl"),
+            },
         ),
         (["mtlmon", "--mo"], {"--mode"}),
         (["mtlmon", "--mode", ""], {"local", "global", "naive"}),

@@ -108,7 +108,7 @@ GOOD = [["1:1 = 1:0", "1:0 true", "3:0 true"], ["!1:0", "!x3:0"], ["!1:0 false"]
         (1, ["!1:0 true", "!x3:0"], "!1:0 true: says what was said"),
         (1, ["!x3:0", "!1:0", "!3:0 true"], "!3:0 true: the time-point was withdrawn"),
         (2, [], "1:0 is False, not None, after batch 2"),
-        (2, ["!1:0 false", "!@2"], "!@2: events from 1 on may still come after batch 2"),
+        (2, ["!1:0 false", "!@2"], "!@2: verdicts from 1 on may still change after batch 2"),
         (2, ["!@1", "!@1"], "!@1: the bound has not moved"),
     ],
 )
@@ -121,10 +121,12 @@ def test_refused_changelogs(number: int, lines: list[str], message: str) -> None
 
 def test_final_bounds_are_held_against_later_batches() -> None:
     states = states_of([batch("@1; @6"), batch("@4 p; @9")], 3, RESPONSE)
-    first = [[], ["1:0 true", "4:0 true"]]
-    holds(first, states)
-    with pytest.raises(AssertionError, match="1:0 true: below the final bound"):
-        holds([["!@2"], first[1]], states)
+    changelog = [[], ["1:0 true", "4:0 true"]]
+    holds(changelog, states)
+    with pytest.raises(
+        AssertionError, match="!@2: verdicts from 1 on may still change after batch 0"
+    ):
+        holds([["!@2"], changelog[1]], states)
 
 
 def test_equivalences_are_compared_on_request() -> None:
@@ -161,4 +163,18 @@ def test_bounds_by_key() -> None:
 
 def test_what_is_counted() -> None:
     state = state_after(batch("@9; id=a @1; retract x; @9"), 3, RESPONSE, "all", "last")
-    assert (state.refused, state.unmatched, state.admits_from) == ((1,), 1, {"": 6})
+    assert (state.refused, state.unmatched) == ((1,), 1)
+    assert state.final_below[""] > 9
+
+
+def test_what_is_final() -> None:
+    """No event that may still come is in the window of `2:0`."""
+    assert state_after(batch("@2; @3; @9; @12"), 4, RESPONSE).final_below == {"": 3}
+    assert state_after(batch("@2; @3; @9; @12"), 3, RESPONSE).final_below == {"": 9}
+    assert state_after(batch("@2; @3; @9; @12"), None, RESPONSE).final_below == {"": 0}
+    # Without the last two, `2:0` would be open.
+    assert state_after(batch("@2; @3; id=a @9; id=b @12"), 4, RESPONSE).final_below == {"": 2}
+    # The time of b has not come beyond 3.
+    arrivals = batch("key=a @2; key=b @3; key=a @9; key=a @14")
+    assert state_after(arrivals, 2, RESPONSE).final_below == {"a": 9, "b": 3, "": 3}
+    assert state_after(arrivals, 2, RESPONSE, "key").final_below == {"a": 9, "b": 1, "": 0}

@@ -201,13 +201,13 @@ def _check_names(collapsed: Collapsed, state: State, where: str) -> None:
 
 
 def _check_bounds(collapsed: Collapsed, state: State, where: str) -> None:
-    """No event that would still be admitted is below a final bound.
+    """Nothing that may still come changes anything below a final bound.
 
     `Collapsed` refuses lines below it.
     """
     for key, bound in collapsed.bounds.items():
-        least = min(state.admits_from.values()) if key is None else state.admits_from[key]
-        assert bound <= least, f"!@{bound}: events from {least} on may still come {where}"
+        most = state.final_below["" if key is None else key]
+        assert bound <= most, f"!@{bound}: verdicts from {most} on may still change {where}"
 
 
 def _shown(name: Name) -> str:

@@ -30,7 +30,17 @@ from typing import Literal, NamedTuple
 from mtlmon import Monitor
 from mtlmon.syntax.formula import Formula
 from tests.reference.evaluator import Truth, evaluate
-from tests.traces import Advance, EndTime, Event, Mode, Step, TimePoint, ended, prefix_of
+from tests.traces import (
+    MAXIMUM_TIME_STAMP,
+    Advance,
+    EndTime,
+    Event,
+    Mode,
+    Step,
+    TimePoint,
+    ended,
+    prefix_of,
+)
 from tests.verdicts import Verdict, parse_verdict
 
 
@@ -74,7 +84,8 @@ class State(NamedTuple):
         unmatched: the number of retractions that waited for their event in vain. At the end of the
             log, none waits any more.
         duplicates: the number of inserts that were passed over.
-        admits_from: for each key, the smallest time-stamp of an event that would still be admitted.
+        final_below: for each key, and under "" for every key, the largest bound below which no
+            event or retraction that would still be admitted changes anything.
     """
 
     verdicts: Mapping[Name, Verdict | None]
@@ -82,7 +93,7 @@ class State(NamedTuple):
     refused: tuple[int, ...]
     unmatched: int
     duplicates: int
-    admits_from: Mapping[str, int]
+    final_below: Mapping[str, int]
 
     def value(self, name: Name) -> Truth:
         """The Boolean value of a time-point, equivalences followed."""
@@ -172,12 +183,7 @@ def state_after(
         tuple(refused),
         unmatched,
         duplicates,
-        {
-            key: max(0, _now(arrivals, key if clock == "key" else None) - lateness)
-            if lateness is not None
-            else 0
-            for key in ["", *keys]
-        },
+        _final_below(arrivals, admitted, gone, lateness, judge, clock, end_time),
     )
 
 
@@ -224,6 +230,43 @@ def _advances(arrivals: Sequence[Arrival]) -> list[tuple[int, Advance]]:
         for place, arrival in enumerate(arrivals)
         if isinstance(arrival, Advance) and arrival.time_stamp > _now(arrivals[:place], None)
     ]
+
+
+def _final_below(
+    arrivals: Sequence[Arrival],
+    admitted: Sequence[_Admitted],
+    gone: set[int],
+    lateness: int | None,
+    judge: Judge,
+    clock: Clock,
+    end_time: EndTime,
+) -> dict[str, int]:
+    """The bounds below which nothing changes any more.
+
+    What is certain of a key are the events that are too old to be retracted, or to have another one
+    come before them, and that time has come as far as the events that stay: those without an id
+    cannot be retracted. A time-point is final if that decides it.
+    """
+    keys = sorted({event.insert.key for event in admitted})
+    if end_time is not None:
+        return dict.fromkeys(["", *keys], MAXIMUM_TIME_STAMP)
+    bounds = {}
+    for key in keys:
+        now = _now(arrivals, key if clock == "key" else None)
+        admits_from = 0 if lateness is None else max(0, now - lateness)
+        mine = [e for e in admitted if e.insert.key == key and e.place not in gone]
+        old = [e for e in mine if e.insert.time_stamp < admits_from]
+        staying = [e.insert for e in mine if e in old or e.insert.id is None]
+        times = [event.time_stamp for event in staying]
+        times += [advance.time_stamp for _, advance in _advances(arrivals)]
+        time = max(times, default=0)
+        reached = (len(arrivals), Advance(min(time, admits_from)))
+        known = _judged(key, old, [reached], judge, None)
+        open_times = [point[0] for (_, point), verdict in known.items() if verdict is None]
+        bounds[key] = min([admits_from, *open_times])
+    # With clocks of their own, events of new keys may have any time-stamp.
+    least = 0 if clock == "key" and keys != [""] else min(bounds.values(), default=0)
+    return {**bounds, "": least}
 
 
 def _judged(

@@ -1,0 +1,142 @@
+"""The subcommand `mtlmon latest`: collapses a changelog into the latest verdicts."""
+
+from __future__ import annotations
+
+import argparse
+
+from mtlmon.changelog.loops import LatestVerdicts
+from mtlmon.cli.failure import note
+from mtlmon.cli.files import LogFile, open_log, open_verdicts
+from mtlmon.cli.option_groups import add_memory_option
+from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.pump import Pump, TextWork
+from mtlmon.cli.report import Progress, plural, resolving_summary
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.support.option_names import COMMAND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+__all__ = ["latest"]
+
+USAGE = "mtlmon latest [options] [CHANGELOG]"
+
+DESCRIPTION = """\
+Collapse a changelog of late or corrected events into the latest verdict of each time-point, in
+order of time.
+
+  CHANGELOG  lines of verdicts and changes; - or nothing for standard input. '!5:0 true' changes
+             the verdict of 5:0, '!5:0' opens it again, '!x5:1' takes the time-point back, and
+             '!@17' says that verdicts below time-stamp 17 are final: these are written at once, and
+             forgotten. Lines can have fields before the time-point, each followed by a tab.
+"""
+
+EPILOG = """\
+examples:
+  mtlmon latest yesterday.changes
+  tail -n +1 -f live.changes | mtlmon latest --final --resolve
+
+exit status: 0 no violation, 1 a violation, 2 an error in usage, changelog or writing
+"""
+
+
+class Options(argparse.Namespace):
+    """The options of the command line."""
+
+    changelog: str
+    final: bool
+    resolve: bool
+    verdicts: Literal["all", "false", "none"]
+    max_memory: int | None
+    output: str | None
+    summary: bool | None
+
+
+def latest(arguments: Sequence[str]) -> int:
+    """Run the subcommand; return the exit status.
+
+    Raises:
+        Failure: an argument is invalid, or a file cannot be read or written.
+        ClosedPipe: the reader of the verdicts has closed the pipe.
+        LogError: a line is invalid, or cannot come after those before it.
+        MemoryLimitError: the command needs more memory than --max-memory allows.
+        SystemExit: after --help.
+    """
+    options = parse_arguments(arguments)
+    source = open_log(options.changelog)
+    target = open_verdicts(options.output, {source.name: source.status}, "")
+    loop = LatestVerdicts(
+        path=source.name,
+        verdicts=options.verdicts,
+        resolve=options.resolve,
+        only_final=options.final,
+        memory=MemoryLimit(options.max_memory, COMMAND),
+    )
+    return run_to_end(
+        Pump(TextWork(loop, source), target, Signals(target), Progress(0)),
+        has_violation=lambda: loop.false_count > 0,
+        report=lambda _, __: report_end(loop, source),
+        summary=lambda seconds: resolving_summary(loop, seconds),
+        wants_summary=options.summary,
+    )
+
+
+def report_end(loop: LatestVerdicts, source: LogFile) -> None:
+    """Close the source, and tell what the verdicts alone do not show."""
+    source.close()
+    if loop.left_out:
+        note(f"{plural(loop.left_out, 'verdict')} left out (--final): not below a final bound")
+    if loop.open_count:
+        points = plural(loop.open_count, "time-point")
+        stay = "stays" if loop.open_count == 1 else "stay"
+        note(f"{points} {stay} open: equivalent to ones without a Boolean verdict")
+
+
+def make_parser() -> Parser:
+    """Make the parser of the arguments."""
+    parser = Parser(prog="mtlmon latest", usage=USAGE, description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    add_options(parser)
+    return parser
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = make_parser()
+    options = parser.read(arguments, Options())
+    files: list[str] = options.files
+    if len(files) > 1:
+        parser.error(f"several files ({', '.join(files)}): name one at a time")
+    options.changelog = files[0] if files else STANDARD_STREAM
+    return options
+
+
+def add_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--final",
+        action="store_true",
+        help="only verdicts that no late event can change: those below the last '!@'",
+    )
+    parser.add_argument(
+        "--resolve",
+        action="store_true",
+        help="the Boolean verdict of every time-point instead of equivalences",
+    )
+    parser.add_argument(
+        "--verdicts",
+        choices=("all", "false", "none"),
+        default="all",
+        help="which to write (default: all); without --resolve, equivalences are not among 'false'",
+    )
+    add_memory_option(parser, "time-points that are not final")
+    parser.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
+    parser.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        help="counts and speed on standard error (default: if that is a terminal)",
+    )
+    parser.add_argument("-h", "--help", action="help", help="show this help")

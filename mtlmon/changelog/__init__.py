@@ -1,0 +1,1 @@
+"""Changelogs: verdicts about late and corrected events, collapsed and resolved."""
