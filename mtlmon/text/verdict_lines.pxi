@@ -33,7 +33,7 @@ _MESSAGES = {
     NO_REFERENCE: "expected the time-point that this one is equivalent to, found {found}",
     REFERENCE_NOT_EARLIER: "a time-point is equivalent to an earlier one",
     AFTER_VERDICT: "expected the end of the line, found {found}",
-    RESERVED: "lines that begin with '!' are reserved",
+    RESERVED: "'!' changes what was said before: add --changelog",
     LINE_TOO_LONG: "a line of more than 1 MiB",
 }
 
@@ -82,13 +82,15 @@ cdef class VerdictLines:
             if self.parse(place, end, verdict):
                 return LINE_READ
             tab = last_tab(place, end)
-            if tab == NULL:
-                if place[0] == c'!':
-                    self.fail(RESERVED, place)
-                return LINE_ERROR
-            self.error = NO_ERROR
-            self.prefix_size = <size_t> (tab + 1 - place)
-            return LINE_READ if self.parse(tab + 1, end, verdict) else LINE_ERROR
+            if tab != NULL:
+                self.error = NO_ERROR
+                place = tab + 1
+                self.prefix_size = <size_t> (place - self.prefix)
+                if self.parse(place, end, verdict):
+                    return LINE_READ
+            if place[0] == c'!':
+                self.fail(RESERVED, place)
+            return LINE_ERROR
         return LINE_NONE if self.error == NO_ERROR else LINE_ERROR
 
     cdef bint next_line(self) noexcept nogil:

@@ -86,7 +86,8 @@ def test_what_stays_open_is_said() -> None:
         (f"{10**20}:0 true", 1, "a time-stamp is an integer from 0 to 2^63-1"),
         (f"0:{2**64} true", 3, "an offset is an integer from 0 to 2^64-1"),
         (f"0:{'0' * 21} true", 3, "an offset is an integer from 0 to 2^64-1"),
-        ("!revoke 1:0", 1, "lines that begin with '!' are reserved"),
+        ("!1:0 true", 1, "'!' changes what was said before: add --changelog"),
+        ("a\tb\t!x1:0", 5, "'!' changes what was said before: add --changelog"),
     ],
 )
 def test_bad_lines(line: str, column: int, message: str, tmp_path: Path) -> None:
