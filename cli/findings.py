@@ -21,7 +21,7 @@ from mtlmon.cli.explaining import check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
 from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
-from mtlmon.cli.time_stamps import time_texts
+from mtlmon.cli.time_stamps import iso_times
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
@@ -106,9 +106,8 @@ class Findings:
         self.check = check
         self.source = source
         self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
-        self.times: TimeTexts | None = None
-        if options.time_stamps == "iso":
-            self.times = time_texts(options, None if isinstance(source, TextLog) else source.times)
+        times = None if isinstance(source, TextLog) else source.times
+        self.times: TimeTexts | None = iso_times(options, times)
         self.inputs = inputs
         self.options = options
         self.written = WrittenPolicies(file, options) if options.report is not None else None

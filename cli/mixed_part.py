@@ -11,7 +11,7 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.relations import Check
 from mtlmon.cli.report import is_terminal
-from mtlmon.cli.time_stamps import time_texts
+from mtlmon.cli.time_stamps import iso_times, time_texts
 from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead
 
@@ -138,13 +138,12 @@ def mixed_output(
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, (None,) if source is None else tuple(source.key_tables))
     times = None if source is None else source.times
-    texts = time_texts(options, times)
     if options.for_people:
         from mtlmon.cli.people import PeopleOutput
 
-        return PeopleOutput(check, keys, texts, options), None
+        return PeopleOutput(check, keys, time_texts(options, times), options), None
     if options.output_format == "text" or options.verdicts == "none":
-        return TextOutput(names, keys, check.row_tracker, texts), None
+        return TextOutput(names, keys, check.row_tracker, iso_times(options, times)), None
     is_parquet = options.output_format == "parquet"
     if is_parquet and options.output is None and is_terminal(sys.stdout):
         raise Failure("cannot write Parquet to a terminal: add -o FILE")

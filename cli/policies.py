@@ -22,7 +22,7 @@ from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import is_terminal, name_list, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
-from mtlmon.cli.time_stamps import time_texts
+from mtlmon.cli.time_stamps import iso_times, time_texts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.support.option_names import COMMAND
@@ -515,21 +515,20 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.verdicts == "none":
         return None
-    texts = time_texts(options, None if isinstance(source, TextLog) else source.times)
+    times = None if isinstance(source, TextLog) else source.times
     if options.for_people:
         from mtlmon.cli.people import PeopleOutput
 
-        return PeopleOutput(check, keys, texts, options)
+        return PeopleOutput(check, keys, time_texts(options, times), options)
     rows = check.row_tracker
     if options.output_format == "text":
-        return TextOutput(names, keys, rows, texts)
+        return TextOutput(names, keys, rows, iso_times(options, times))
     facts = PolicyFacts(check.policies)
     messages = check.messages
     if options.output_format == "jsonl" and (messages is not None or rows is not None):
         from mtlmon.tables.stream_values import JsonRowsOutput
         from mtlmon.tables.verdicts import VerdictTable
 
-        times = None if isinstance(source, TextLog) else source.times
         return JsonRowsOutput(VerdictTable(names, keys, times, messages, rows, facts))
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):

@@ -22,7 +22,7 @@ from mtlmon.cli.report import (
 from mtlmon.cli.row_work import RowLoop, row_pump
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
-from mtlmon.cli.time_stamps import TimedAnswers, time_texts
+from mtlmon.cli.time_stamps import TimedAnswers, iso_times, time_texts
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
@@ -252,8 +252,7 @@ class Check:
                 counts_matches=options.negate,
                 point_rows=self.point_rows,
             )
-            if options.time_stamps == "iso":
-                self.findings.times = time_texts(options, times)
+            self.findings.times = iso_times(options, times)
         self.run = RelationalRun(
             self.engine,
             self.taker if queue is None else queue,
@@ -281,7 +280,7 @@ class Check:
 
                 assert self.point_rows is not None
                 output = RowLines(lines, self.point_rows)
-            texts = time_texts(options, times)
+            texts = iso_times(options, times)
             if texts is None:
                 return output
             return TimedAnswers(output, (names[0] is not None) + self.key_count, texts)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.checking.time_lines import timed_lines
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.text.byte_writer import ByteWriter
+from mtlmon.text.native import IsoWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["IsoTimes", "TimedAnswers", "time_texts"]
+__all__ = ["IsoTimes", "TimedAnswers", "iso_times", "time_texts"]
 
 
 class IsoTimes:
@@ -29,11 +29,10 @@ class IsoTimes:
     """
 
     def __init__(self, times: Times | None, unit: str | None) -> None:
-        from mtlmon.support.extras import load_extra
-
-        load_extra("pyarrow", "tables")
         self.times = times
         self.given_unit = unit
+        # is made when a time is written, as the unit is known then
+        self.iso_writer: IsoWriter | None = None
 
     @property
     def unit(self) -> str | None:
@@ -48,34 +47,41 @@ class IsoTimes:
         """Whether time-stamps stay as they are, as their unit is not known."""
         return self.unit is None
 
+    @property
+    def writer(self) -> IsoWriter:
+        """Writes the times, if their unit is known."""
+        if self.iso_writer is None:
+            assert self.unit is not None
+            self.iso_writer = IsoWriter(UNITS[self.unit])
+        return self.iso_writer
+
     def texts(self, time_stamps: Iterable[int]) -> list[str]:
         """Return time-stamps in ISO 8601; those beyond the year 9999 stay as they are."""
-        import numpy as np
+        return self.writer.texts(time_stamps)
 
-        from mtlmon.tables.columns.calendar_texts import YEAR_10000, calendar_texts
-
-        assert self.unit is not None
-        length = UNITS[self.unit]
-        limit = (YEAR_10000 * UNITS["s"] - 1) // length
-        stamps = list(time_stamps)
-        known = np.array([stamp if stamp <= limit else 0 for stamp in stamps], np.int64)
-        texts: list[str] = calendar_texts(known, length).to_pylist()
-        return [
-            text if stamp <= limit else str(stamp)
-            for stamp, text in zip(stamps, texts, strict=True)
-        ]
+    def lines(self, lines: bytes, fields: int) -> bytes:
+        """Return lines of text with times in place of time-stamps, behind so many fields."""
+        return lines if not lines or self.is_plain else self.writer.lines(lines, fields)
 
 
-def time_texts(options: Options, times: Times | None) -> TimeTexts | None:
+def iso_times(options: Options, times: Times | None) -> IsoTimes | None:
     """Return what writes times in lines of text, or None for time-stamps.
 
     Args:
         options: the options of the command line.
         times: the notation of a table; None for a text log.
     """
-    if options.time_stamps == "iso":
-        return IsoTimes(times, options.unit)
-    return times if options.for_people and options.time_stamps is None else None
+    return IsoTimes(times, options.unit) if options.time_stamps == "iso" else None
+
+
+def time_texts(options: Options, times: Times | None) -> TimeTexts | None:
+    """Return what writes times for people, or None for time-stamps.
+
+    The arguments are those of `iso_times`.
+    """
+    if options.for_people and options.time_stamps is None:
+        return times
+    return iso_times(options, times)
 
 
 class TimedAnswers:
@@ -87,7 +93,7 @@ class TimedAnswers:
         times: writes the times.
     """
 
-    def __init__(self, lines: Output, place: int, times: TimeTexts) -> None:
+    def __init__(self, lines: Output, place: int, times: IsoTimes) -> None:
         self.writer = ByteWriter()
         self.lines = lines
         self.place = place
@@ -96,7 +102,7 @@ class TimedAnswers:
     def put(self, answers: AnswerBlock) -> None:
         """Write answers, and forget them."""
         self.lines.put(answers)
-        text = timed_lines(self.lines.writer.take(), self.place, self.times)
+        text = self.times.lines(self.lines.writer.take(), self.place)
         self.writer.write(memoryview(text))
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from mtlmon.checking.time_lines import timed_lines
 from mtlmon.drive.native import PolicyLines
 from mtlmon.text.byte_writer import ByteWriter
 
@@ -20,6 +19,7 @@ __all__ = [
     "FIXED",
     "ROW_COLUMNS",
     "JsonLinesOutput",
+    "LineTimes",
     "Output",
     "TextOutput",
     "TimeTexts",
@@ -92,6 +92,13 @@ class Output(Protocol):
         """Write the end of the file to the writer; no more verdicts follow."""
 
 
+class LineTimes(Protocol):
+    """The notation of times in lines of text."""
+
+    def lines(self, lines: bytes, fields: int, /) -> bytes:
+        """Return lines with times in place of time-stamps, behind so many fields."""
+
+
 class TimeTexts(Protocol):
     """The notation of times in a log."""
 
@@ -140,7 +147,7 @@ class TextOutput:
         names: Sequence[str | None],
         keys: TraceKeys | None = None,
         row_tracker: RowTracker | None = None,
-        times: TimeTexts | None = None,
+        times: LineTimes | None = None,
     ) -> None:
         self._lines = _policy_lines(names, keys)
         self._row_tracker = row_tracker
@@ -161,7 +168,7 @@ class TextOutput:
             names = [name or "" for name in self._row_tracker.files]
             self._lines.write(rows, files=names, file_numbers=found.files, row_numbers=found.rows)
         if self._times is not None:
-            lines = timed_lines(self._lines.writer.take(), self._place, self._times)
+            lines = self._times.lines(self._lines.writer.take(), self._place)
             self._timed.write(memoryview(lines))
 
     def close(self) -> None:

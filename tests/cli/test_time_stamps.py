@@ -10,11 +10,10 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.checking.time_lines import timed_lines
 from tests.cli.process import Ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     Command = Callable[..., Ended]
@@ -149,30 +148,3 @@ def test_refusals(command: Command, tmp_path: Path) -> None:
         assert (done.status, done.output) == (2, "")
         assert done.errors.startswith(f"mtlmon: {error}")
     assert command("--time-stamps", "raw", "--output-format", "csv", "-e", "p", log).status == 1
-
-
-class Dates:
-    """Writes a date for each time-stamp."""
-
-    is_plain = False
-
-    def texts(self, time_stamps: Iterable[int]) -> list[str]:
-        return [f"T{stamp}:00" for stamp in time_stamps]
-
-
-@pytest.mark.parametrize(
-    ("line", "place", "expected"),
-    [
-        ("1:0 true", 0, "T1:00:0 true"),
-        ("007:1 = 5:0\ta:1", 0, "T7:00:1 = T5:00:0\ta:1"),
-        ("a\t\t7:1 = 7:0", 2, "a\t\tT7:00:1 = T7:00:0"),
-        ("3:0 = 2:0\t9:9\t3:0 false (x=4:4, y= = 1:1)", 2, None),
-        ('3:0 false (x="= 1:1")', 0, 'T3:00:0 false (x="= 1:1")'),
-    ],
-)
-def test_lines(line: str, place: int, expected: str | None) -> None:
-    line = line.replace("007", "7")
-    wanted = expected or line.replace("\t3:0 f", "\tT3:00:0 f")
-    both = timed_lines(f"{line}\n{line}\n".encode(), place, Dates())
-    assert both.decode() == f"{wanted}\n{wanted}\n"
-    assert timed_lines(b"", place, Dates()) == b""
