@@ -18,6 +18,7 @@ from mtlmon.cli.mixed_part import Part, mixed_output
 from mtlmon.cli.mixed_work import MixedTableWork, MixedTextWork
 from mtlmon.cli.option_rules import require_no_keys
 from mtlmon.cli.policies import (
+    knows_rows,
     note_modes,
     open_findings,
     open_source,
@@ -27,7 +28,6 @@ from mtlmon.cli.policies import (
     shown_in,
     statuses,
     text_atoms,
-    waits_for_later,
     wants_triggered,
 )
 from mtlmon.cli.relation_readers import rewind, table_reader, text_reader
@@ -84,7 +84,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         has_whole=True,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(file.policies, options),
-        rows=options.rows or (options.for_people and not any(map(waits_for_later, file.policies))),
+        rows=options.rows or (options.for_people and knows_rows(file.policies, options)),
     )
     if not options.is_table:
         require_no_keys(check, file, options)

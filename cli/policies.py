@@ -75,7 +75,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         threads=options.threads,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(policies, options),
-        rows=options.rows or (options.for_people and not any(map(waits_for_later, policies))),
+        rows=options.rows or (options.for_people and knows_rows(policies, options)),
     )
     if not options.is_table:
         require_no_keys(check, file, options)
@@ -278,10 +278,10 @@ def wants_triggered(policies: Sequence[Policy], options: Options) -> bool:
     )
 
 
-def waits_for_later(policy: Policy) -> bool:
-    """Whether a policy uses later values: what row a verdict is about is not known then."""
-    clock = clock_of(policy)
-    return clock is not None and clock.waits
+def knows_rows(policies: Sequence[Policy], options: Options) -> bool:
+    """Whether no row that waits for later values can be left out, after which rows are unknown."""
+    clocks = map(clock_of, policies)
+    return options.on_error != "skip" or not any(one is not None and one.waits for one in clocks)
 
 
 def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:

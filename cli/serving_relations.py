@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mtlmon.cli.command import run
 from mtlmon.cli.explaining import WIDTH, Explanations
 from mtlmon.cli.failure import Failure, note
-from mtlmon.cli.policies import waits_for_later
+from mtlmon.cli.policies import knows_rows
 from mtlmon.cli.serving_run import KEPT, unnamed_file
 from mtlmon.errors import MtlmonError
 from mtlmon.explanation.html import body
@@ -81,7 +81,7 @@ def found_relations(
     reasons = Reasons()
     options.formula, options.formula_files = text, []
     options.explain, options.explain_limit, options.explanations = True, EXPLAINED, reasons
-    options.rows = not any(map(waits_for_later, file.policies))
+    options.rows = knows_rows(file.policies, options)
     options.given_format = options.output_format = "jsonl"
     error: Exception | None = None
     with unnamed_file() as output:

@@ -15,7 +15,7 @@ from mtlmon.checking.shown import Details
 from mtlmon.cli.endings import is_violated, note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
-from mtlmon.cli.policies import assumption_watch, open_source, prepare_messages, waits_for_later
+from mtlmon.cli.policies import assumption_watch, knows_rows, open_source, prepare_messages
 from mtlmon.cli.relations import has_variables
 from mtlmon.cli.report import absent_atoms
 from mtlmon.engine.native import MemoryLimit
@@ -97,7 +97,7 @@ def checked(file: PolicyFile, options: Options) -> LogCheck:
         keep_keys=True,
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         counts_triggered=True,
-        rows=not any(map(waits_for_later, file.policies)),
+        rows=knows_rows(file.policies, options),
     )
     if not options.is_table:
         require_no_keys(check, file, options)

@@ -38,13 +38,11 @@ def period_of(clock: Clock | None) -> int | None:
     return period if isinstance(period, int) else None
 
 
-def refuse_waiting(verdicts: str, *, advances: bool, has_rows: bool) -> None:
+def refuse_waiting(verdicts: str, *, advances: bool) -> None:
     """Refuse what needs rows in the order of time, where rows wait for later values."""
     what = "the first violation" if verdicts == "first" else None
     if advances:
         what = "advancing all keys with time"
-    if has_rows:
-        what = "finding the rows of verdicts"
     if what is not None:
         raise MtlmonError(
             f"{what} is not possible where a policy uses next(...), because its rows wait for "

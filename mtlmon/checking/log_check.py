@@ -145,7 +145,7 @@ class LogCheck:
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
-            refuse_waiting(verdicts, advances=advance_every is not None, has_rows=rows)
+            refuse_waiting(verdicts, advances=advance_every is not None)
         keys = (policy.key for policy in self.policies)
         self.partitions = partitions_of(keys, key, has_whole=has_whole)
         of_policies = self.partitions.of_policies

@@ -127,10 +127,12 @@ class RowTracker:
             assert rows is not None
             stamps, traces, offsets = (column[first:end] for column in rows)
             own_files, own_rows = files, numbers
-            if clock is not None:
-                if clock.atom is None:
-                    # ticks are not rows
-                    continue
+            if clock is not None and clock.has_ticks:
+                # ticks are not rows
+                continue
+            # Those that wait for later values leave in the order in which they came, so they have
+            # the offsets that they would have if they did not wait.
+            if clock is not None and clock.atom is not None:
                 places = points.places[policy]
                 assert places is not None
                 chosen = places[(places >= first) & (places < end)].astype(np.intp) - first

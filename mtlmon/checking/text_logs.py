@@ -261,6 +261,8 @@ class TextLog(BatchReader[TextBatch]):
         """From the first batch on, tell the lines of events."""
         self._events.number_lines()
         self.tracks_rows = True
+        if self._streams is not None:
+            self._streams.track_rows()
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return None: the only trace is never forgotten."""

@@ -82,6 +82,10 @@ class TextStreams:
         """The number of bytes that the states of all streams take."""
         return self._streams.held_bytes
 
+    def track_rows(self) -> None:
+        """Refuse to leave out rows that wait, as rows are known by their places."""
+        self._streams.tracks_rows = True
+
     def only_due_ticks(self, is_wanted: bool = True) -> None:
         """From the first batch on, leave out ticks at which no atom changes, or not."""
         self._streams.only_due = is_wanted

@@ -33,7 +33,7 @@ class ViolationRows:
         violations: Iterable[tuple[int, int, int, int]],
     ) -> None:
         self._partition_of = partition_of
-        self._has_rows = [clock is None or clock.atom is not None for clock in clocks]
+        self._has_rows = [clock is None or not clock.has_ticks for clock in clocks]
         # by partition: number of the trace, time-stamp and offset
         self._wanted: dict[int, set[tuple[int, int, int]]] = {}
         for policy, *point in violations:

@@ -127,6 +127,8 @@ class StreamAtoms:
             values may change, as far as it is known which these are.
         can_leave_out: set this, too, if ticks may be left out then. All ticks are computed from the
             first one on that is.
+        tracks_rows: set this before the first rows if rows are known by their places. Rows that
+            have waited cannot be left out then.
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class StreamAtoms:
         )
         self.only_due = False
         self.can_leave_out = False
+        self.tracks_rows = False
         self._has_all_ticks = False
         later = needs_of(file, (), values).later_values
         self._values_wait = Waiting(later) if later else None
@@ -392,7 +395,15 @@ class StreamAtoms:
         """Leave out the tick or rows of an error: they are no time-points of their trace.
 
         The rows are to be evaluated again, from `piece` on, as fewer ticks go at once now.
+
+        Raises:
+            MtlmonError: rows are known by their places, which those behind would change.
         """
+        if error.rows and self.tracks_rows:
+            raise MtlmonError(
+                f"at {error.where}: {error.reason}; such rows cannot be left out where the rows of "
+                "verdicts are wanted"
+            )
         program = self._programs[error.partition]
         assert program is not None
         program.leave_out(error)

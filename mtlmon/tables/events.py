@@ -225,6 +225,8 @@ class TableEvents(BatchReader[EventBatch]):
     def track_rows(self) -> None:
         """From the first batch on, tell the origins of events; call this before the first batch."""
         self._origins = RowOrigins(self.sources)
+        if self._streams is not None:
+            self._streams.tracks_rows = True
 
     @property
     def tracks_rows(self) -> bool:

@@ -192,9 +192,58 @@ def test_no_verdicts_take_no_memory() -> None:
     assert not found.log_check.row_tracker.held_bytes
 
 
-def test_policies_that_look_ahead_are_refused() -> None:
-    with pytest.raises(MtlmonError, match="rows of verdicts is not possible where a policy uses n"):
-        check_tables("-", "policy a: x.next() > 1", rows=True, format="csv")
+LATER = """\
+policy soon per user: host.next(or: "y") = "x" IMPLIES EVENTUALLY[0,4] q
+policy far: p IMPLIES user.next(2) = "a"
+policy both per user, host: user.next(3, or: "b") = "a" OR PREVIOUS p
+policy plain per host: p IMPLIES NEXT q
+"""
+LATER_KEYS = {"soon": "response", "far": "whole", "both": "both", "plain": "past"}
+
+
+@given(
+    some_files(),
+    st.sampled_from(["all", "boolean", "false"]),
+    st.booleans(),
+    st.sampled_from(["local", "global", "naive"]),
+    st.sampled_from([None, "last", "inf"]),
+)
+def test_rows_that_wait_for_later_values(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[LogRow]],
+    verdicts: Any,
+    is_resolved: bool,
+    mode: Any,
+    end_time: Any,
+) -> None:
+    paths = write(files, tmp_path_factory.mktemp("rows"))
+    options: dict[str, Any] = {
+        "verdicts": verdicts,
+        "resolve": is_resolved,
+        "mode": mode,
+        "end_time": end_time,
+        "event": "e",
+        "on_error": "skip",
+    }
+    check = check_tables(paths, LATER, rows=True, **options)
+    found = check.to_arrow().to_pylist()
+    named = [{**one, "policy": LATER_KEYS[one["policy"]]} for one in found]
+    hold_rows(named, files, paths, is_sorted=False)
+    plain = [{k: v for k, v in one.items() if k not in ("file", "row")} for one in found]
+    assert plain == check_tables(paths, LATER, **options).to_arrow().to_pylist()
+    if end_time == "inf" and verdicts == "all":
+        assert len(found) == 4 * sum(row.time_stamp is not None for file in files for row in file)
+
+
+def test_rows_that_have_waited_cannot_be_left_out(tmp_path: Path) -> None:
+    """Those behind them at their time-stamp would get their places."""
+    path = tmp_path / "log.csv"
+    path.write_text(f"ts,x\n1,1\n1,{2**62}\n1,{2**62}\n1,3\n")
+    asked: dict[str, Any] = {"on_error": "skip", "end_time": "inf"}
+    policy = "policy a: x + x.next(or: 0) > 9"
+    assert check_tables(str(path), policy, **asked).to_arrow().num_rows == 3
+    with pytest.raises(MtlmonError, match=r"stamp 1: x \+ .*; such rows cannot be left out"):
+        check_tables(str(path), policy, rows=True, **asked).to_arrow()
 
 
 def relayed(paths: list[str], verdicts: Any, policies: str = POLICIES) -> list[dict[str, Any]]:

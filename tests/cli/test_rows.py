@@ -84,15 +84,29 @@ def test_checkpoints(tmp_path: Path, format: str) -> None:
     assert "the snapshot is of another selection of verdicts" in refused.errors
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    rules = tmp_path / "rules.mtl"
-    rules.write_text("policy a: b.next() > 1\n")
-    done = mtlmon("--rows", "--format", "csv", str(rules), log="ts,b\n")
-    assert (done.status, done.errors) == (
-        2,
-        "mtlmon: finding the rows of verdicts is not possible where a policy uses next(...), "
-        "because its rows wait for later ones\n",
+@pytest.mark.parametrize("options", [[], ["--sort"], ["--resolve"]])
+def test_rows_that_wait_for_later_values(tmp_path: Path, options: list[str]) -> None:
+    """Their verdicts come late, but are about the rows that waited."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text("policy a per u: x < x.next() IMPLIES NOT late\n")
+    log.write_text(
+        "ts,u,x,late\n1,a,1,true\n1,b,7,false\n1,a,2,true\n3,b,6,true\n3,a,1,true\n4,b,7,false\n"
+        "9,a,0,false\n"
     )
+    done = mtlmon("--rows", "--verdicts", "false", *options, str(rules), str(log))
+    assert (done.status, done.output) == (
+        1,
+        f"a\ta\t1:0 false\t{log}:1\na\tb\t3:0 false\t{log}:4\n",
+    )
+    if not options:
+        shown = mtlmon("--color", "always", str(rules), str(log)).output
+        assert "log.csv:1  1:0" in shown
+        assert "log.csv:4  3:0" in shown
+    explained = mtlmon("--explain", "--rows", *options, str(rules), str(log)).errors
+    assert [line for line in explained.splitlines() if line.startswith("at ")] == [
+        f"at {log}:1",
+        f"at {log}:4",
+    ]
 
 
 @pytest.mark.parametrize("is_sorted", [False, True])
