@@ -10,6 +10,7 @@ from bench.clocks import clocks
 from bench.contenders import CEILING, MODES
 from bench.first_verdict import first_verdict
 from bench.keyed import keyed
+from bench.late import late
 from bench.length import length
 from bench.library import library
 from bench.memory import memory
@@ -191,6 +192,11 @@ MEASURES = {
         tables,
         "policies on CSV, JSON lines and Parquet, with keys, 20 at a time",
         replace(_THROUGHPUT, events=5_000_000),
+    ),
+    "late": Measure(
+        late,
+        "rows that come late: --wait 5s beside the sorted log, by how many and how late",
+        replace(_SMALLER, repeats=3),
     ),
     "spark": Measure(
         spark,
