@@ -148,12 +148,14 @@ def refuse_others(options: Options) -> None:
         "--idle": options.idle is not None,
         "--rows": options.rows,
         "--context": options.has_context,
+        "--sort": options.sort,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",
         "--end-time": "--nonewlastts leaves the end of the log open",
         "--idle": "a time-point ends where the next one begins, so that a line with a time-stamp "
         "alone, @TS, lets time pass",
+        "--sort": "a time-point can have several lines there; sort the log first",
     }
     for name, is_given in refused.items():
         if is_given:
