@@ -138,8 +138,6 @@ def run(options: Options) -> int:
     settle_format(options)
     if not options.is_table:
         check_text_options(options)
-    elif options.reorders and options.idle is not None:
-        raise Failure("--idle does not work yet with --wait or --late on tables: leave one out")
     if options.is_table and options.event_separator is not None and options.event is None:
         raise Failure(
             "--event-separator needs the column of event names: add --event COLUMN "

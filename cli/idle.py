@@ -41,7 +41,10 @@ if TYPE_CHECKING:
             """Whether rows wait for others that come late."""
 
         def release(self, time_stamp: int) -> bool:
-            """Declare that rows below a time come too late; return whether others can go on now."""
+            """Declare that rows below a time come too late; return whether others can be read now.
+
+            Rows that the work can check without reading are checked at once.
+            """
 
     class TimedCheckpointedWork(TimedWork, CheckpointedWork, Protocol):
         """Such work that can stop, and continue in another process."""
@@ -82,8 +85,7 @@ class IdleClock:
         Raises:
             Failure: the unit of the time-stamps is not known.
         """
-        known = self.timed.known_time
-        if known is None and not self.timed.has_late_rows:
+        if self.timed.known_time is None and not self.timed.has_late_rows:
             return False
         times = self.timed.times
         if times is None:
@@ -98,6 +100,7 @@ class IdleClock:
         time_stamp = (time.time_ns() - self.idle.nanoseconds) // UNITS[unit]
         if self.timed.release(time_stamp):
             return True
+        known = self.timed.known_time
         if known is not None and time_stamp > known:
             self.timed.pass_time(time_stamp)
         return False

@@ -116,6 +116,18 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         help="read FILE as the log, and go on with what is appended to it, also when it is cut or "
         "replaced by a new one (as tail -F); SIGINT and SIGTERM end the log",
     )
+    add_late_options(group)
+    group.add_argument(
+        "--sort",
+        action="store_true",
+        help="sort rows by time first; for tables, it uses temporary files if there are many",
+    )
+    add_end_option(group)
+    add_error_option(group)
+
+
+def add_late_options(group: argparse._ActionsContainer) -> None:
+    """Add the options for rows that come late."""
     group.add_argument(
         "--wait",
         type=wait_time,
@@ -130,13 +142,6 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         help="write the rows that come too late to FILE; without --wait, all that are below the "
         "largest time so far",
     )
-    group.add_argument(
-        "--sort",
-        action="store_true",
-        help="sort rows by time first; for tables, it uses temporary files if there are many",
-    )
-    add_end_option(group)
-    add_error_option(group)
 
 
 def add_end_option(group: argparse._ActionsContainer) -> None:

@@ -79,7 +79,10 @@ def check_late_options(parser: Parser, options: Options) -> None:
     if options.sort:
         parser.error(f"{given} does not work with --sort, which waits for all rows: leave one out")
     if options.signature is not None:
-        parser.error(f"{given} does not work yet with --signature: sort the log first")
+        parser.error(
+            f"{given} does not work with --signature: a time-point can have several lines there; "
+            "sort the log first"
+        )
     if options.idle is not None and options.checkpoint is not None:
         parser.error(
             f"--idle and --checkpoint do not work with {given}: a later run could not tell which "

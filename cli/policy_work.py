@@ -107,10 +107,15 @@ class LogWork(Generic[_Batch]):
             batch = next(self.batches, None)
         except OSError as error:
             raise unreadable(error) from None
-        if self.assumptions is not None and batch is not None:
+        if batch is not None:
+            self.note_assumptions(batch)
+        return batch
+
+    def note_assumptions(self, batch: _Batch) -> None:
+        """Mention the assumptions that the events of a batch break."""
+        if self.assumptions is not None:
             for message in self.assumptions.note(batch, self.source):
                 note(message)
-        return batch
 
     def note_absent(self) -> None:
         """Mention columns that are missing from a live log, whose end may never come."""
@@ -254,8 +259,19 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         return self.source.has_late_rows
 
     def release(self, time_stamp: int) -> bool:
-        """Declare that rows below a time come too late; return whether others can go on now."""
-        return self.source.release(time_stamp)
+        """Declare that rows below a time come too late; return whether others can be read now.
+
+        Rows of tables that waited for it are checked at once.
+        """
+        if isinstance(self.source, TextLog):
+            return self.source.release(time_stamp)
+        for batch in self.source.rows_until(time_stamp):
+            self.note_assumptions(batch)
+            for _ in self.feed(batch):
+                pass
+            if self.is_stopped:
+                break
+        return False
 
     # ---- what is told at the end -----------------------------------------------------------
 

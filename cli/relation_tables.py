@@ -181,8 +181,14 @@ class TableWork(LogWork["EventBatch"]):
         return self.source.has_late_rows
 
     def release(self, time_stamp: int) -> bool:
-        """Declare that rows below a time come too late; return whether others can go on now."""
-        return self.source.release(time_stamp)
+        """Declare that rows below a time come too late, and check those that waited for it."""
+        for batch in self.source.rows_until(time_stamp):
+            self.note_assumptions(batch)
+            for _ in self.feed(batch):
+                pass
+            if self.is_stopped:
+                break
+        return False
 
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later row is below a time, which is above the known one."""

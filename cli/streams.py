@@ -13,17 +13,24 @@ from mtlmon.cli.command import declared_policies
 from mtlmon.cli.endings import note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, texts_of
+from mtlmon.cli.late_rows import note_refused, table_order, text_order
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
     add_end_option,
     add_error_option,
+    add_late_options,
     add_memory_option,
     add_pattern_option,
     add_policy_option,
     add_unit_options,
 )
-from mtlmon.cli.option_rules import check_text_options, require_no_columns, take_policy_files
+from mtlmon.cli.option_rules import (
+    check_late_options,
+    check_text_options,
+    require_no_columns,
+    take_policy_files,
+)
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
@@ -116,7 +123,7 @@ def write_streams(arguments: Sequence[str]) -> int:
         return run_to_end(
             Pump(work, target, signals, Progress(0)),
             has_violation=lambda: False,
-            report=lambda _, __: report_end(log),
+            report=lambda _, __: report_end(log, options),
             summary=lambda seconds: streams_summary(log, memory, seconds, watch, work.forgotten),
             wants_summary=options.summary,
             end_time=options.end_time,
@@ -133,10 +140,21 @@ def open_streams(
         MtlmonError: the options are contradictory or unknown.
     """
     if options.is_table:
-        return open_table_source(options, (), file, [options.key_columns], memory, streams=names)
+        return open_table_source(
+            options,
+            (),
+            file,
+            [options.key_columns],
+            memory,
+            streams=names,
+            order=table_order(options),
+        )
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.policy.needs import needs_of
 
+    order = text_order(options)
+    if order is not None:
+        order.memory = memory
     log = open_log(options.log)
     atoms = needs_of(file, (), names).log_atoms
     streams = TextStreams(
@@ -149,6 +167,7 @@ def open_streams(
         skip_errors=options.on_error == "skip",
         memory=memory,
         streams=streams,
+        order=order,
     )
 
 
@@ -165,9 +184,10 @@ def require_one_key(file: PolicyFile, options: Options) -> None:
         raise Failure(f"{' and '.join(keys)}: values have one key, add --key COLUMN")
 
 
-def report_end(log: Source) -> None:
+def report_end(log: Source, options: Options) -> None:
     """Mention what the values do not show."""
     note_skipped(log)
+    note_refused(log.refused, log.row_name, options)
     if isinstance(log, TextLog) and log.unseen_atoms:
         note(absent_atoms(log.unseen_atoms, log.rows, lambda: log.seen_names))
     note_waiting(log)
@@ -198,7 +218,7 @@ def make_output(
         from mtlmon.support.extras import load_extra
 
         load_extra("matplotlib", "plot")
-        others = [*options.logs, *options.formula_files, options.output]
+        others = [*options.logs, *options.formula_files, options.output, options.late]
         check_file(options.plot, "the picture", others, statuses(source).values())
         return PlotOutput(table, names, source, times, file, options.plot, options, memory)
     if options.output_format == "jsonl":
@@ -339,12 +359,14 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.advance_every = None
     options.time_points = "row"
     options.time_stamps = None
-    options.wait = options.late = None
+    options.signature = options.idle = None
+    options.checkpoint = options.report = options.explain_output = None
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
     if not options.logs:
         parser.error("no log: name one, or - for standard input")
     options.log = options.logs[0]
+    check_late_options(parser, options)
     if STANDARD_STREAM in options.formula_files and STANDARD_STREAM in options.logs:
         parser.error("streams and log cannot both come from standard input")
     if options.plot is not None:
@@ -381,6 +403,7 @@ def add_options(parser: Parser) -> None:
     add_cell_options(parser)
     add_column_options(parser)
     add_unit_options(parser)
+    add_late_options(parser)
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
     add_end_option(parser)
     add_error_option(parser)

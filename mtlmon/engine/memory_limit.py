@@ -51,7 +51,10 @@ _CATEGORIES = {
         "verdicts that wait for their turn",
         "give the formula's reach, or do without the order",
     ),
-    "sorting": ("events that are being sorted", "sort the log beforehand"),
+    "sorting": (
+        "events that are being sorted, or wait for late ones",
+        "sort the log beforehand, or let rows wait for less time",
+    ),
     "verdicts": ("verdicts that are not taken out yet", "feed fewer events at a time"),
     "buffers": ("the buffers of text", "look for lines that are too long"),
 }

@@ -256,6 +256,11 @@ class TableEvents(BatchReader[EventBatch]):
         return 0 if self._order is None else self._order.refused
 
     @property
+    def first_refused(self) -> TableError | None:
+        """Says where the first row is that came too late; None if none did."""
+        return None if self._order is None else self._order.first_refused
+
+    @property
     def points_left_out(self) -> int:
         """The number of time-points that were left out, as integers overflow there."""
         return 0 if self._streams is None else self._streams.points_left_out
@@ -421,26 +426,30 @@ class TableEvents(BatchReader[EventBatch]):
             usable = self._order.ordered(usable)
         with closing(usable):
             for rows in usable:
-                count = len(rows.time_stamps)
-                skipped = min(count, self.to_skip)
-                if self._streams is not None:
-                    self._last_block = rows.block._replace(batch=rows.block.batch.slice(0, 0))
-                    yield from self._with_streams(rows, self._streams)
-                    continue
-                if skipped:
-                    if self.digest is not None:
-                        # Of the keys, only the texts matter.
-                        tables = self._new_key_tables()
-                        self._add_to_digest(rows, tables, self._numbers(rows, tables))
-                    self.to_skip -= skipped
-                    yield None
-                    if skipped == count:
-                        continue
-                    rows.drop(skipped)
-                numbers = self._numbers(rows, self.key_tables)
-                if not skipped:
-                    self._add_to_digest(rows, self.key_tables, numbers)
-                yield self._batch(rows, numbers)
+                yield from self._batches_of(rows)
+
+    def _batches_of(self, rows: UsableRows) -> Generator[EventBatch | None, None, None]:
+        """Yield the batches of rows, and None for each batch that is skipped."""
+        count = len(rows.time_stamps)
+        skipped = min(count, self.to_skip)
+        if self._streams is not None:
+            self._last_block = rows.block._replace(batch=rows.block.batch.slice(0, 0))
+            yield from self._with_streams(rows, self._streams)
+            return
+        if skipped:
+            if self.digest is not None:
+                # Of the keys, only the texts matter.
+                tables = self._new_key_tables()
+                self._add_to_digest(rows, tables, self._numbers(rows, tables))
+            self.to_skip -= skipped
+            yield None
+            if skipped == count:
+                return
+            rows.drop(skipped)
+        numbers = self._numbers(rows, self.key_tables)
+        if not skipped:
+            self._add_to_digest(rows, self.key_tables, numbers)
+        yield self._batch(rows, numbers)
 
     def _batch(self, rows: UsableRows, numbers: Sequence[NDArray[np.uint32] | None]) -> EventBatch:
         block = rows.block
@@ -587,11 +596,19 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def has_late_rows(self) -> bool:
         """Whether rows wait for others that come late."""
-        return False
+        return self._order is not None and self._order.has_rows
 
-    def release(self, time_stamp: int) -> bool:
-        """Declare that rows below a time come too late; return whether others can be read now."""
-        return False
+    def rows_until(self, time_stamp: int) -> Generator[EventBatch, None, None]:
+        """Declare that rows below a time come too late; yield batches of those that waited for it.
+
+        Rows at that time are among them. This may be called while the next batch is waited for.
+        """
+        if self._order is None:
+            return
+        for rows in self._order.pass_time(time_stamp):
+            for batch in self._batches_of(rows):
+                assert batch is not None
+                yield batch
 
     def released(self) -> Generator[EventBatch, None, None]:
         """Yield a batch without rows, with those that wait for later values: no more rows come.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.engine.native import MemoryLimit
+    from mtlmon.errors import TableError
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.columns.times import Times
@@ -53,6 +54,7 @@ class RowOrder:
 
     Attributes:
         refused: the number of rows that came too late.
+        first_refused: says where the first of these is; None if there are none.
         clock: the largest time-stamp of the rows that were yielded, or None before the first one.
     """
 
@@ -83,8 +85,11 @@ class RowOrder:
         self._seen_rows = 0
         self._seen_bytes = 0
         self.refused = 0
+        self.first_refused: TableError | None = None
         self.clock: int | None = None
         self._latest = 0
+        # time has passed up to here without rows
+        self._passed = 0
         # in the order of time, each and together
         self._waiting: deque[UsableRows] = deque()
         # whether the last row, which may be incomplete, has come
@@ -106,7 +111,7 @@ class RowOrder:
                 for rows in usable:
                     error, rows.error = rows.error, None
                     self._add(rows)
-                    yield from self._released(self._latest - min(self._latest, self._time_to_wait))
+                    yield from self._released(self._frontier)
                     if error is not None:
                         raise error
         except MtlmonError:
@@ -114,6 +119,21 @@ class RowOrder:
             raise
         self._is_tail = True
         yield from self._released(None)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows wait."""
+        return bool(self._waiting)
+
+    def pass_time(self, time_stamp: int) -> Iterator[UsableRows]:
+        """Declare that rows below a time come too late from now on; yield those up to it."""
+        self._passed = max(self._passed, time_stamp)
+        yield from self._released(self._frontier)
+
+    @property
+    def _frontier(self) -> int:
+        """No row below this time is taken any more; call this after rows have been read."""
+        return max(self._passed, self._latest - min(self._latest, self._time_to_wait))
 
     @property
     def _time_to_wait(self) -> int:
@@ -147,7 +167,7 @@ class RowOrder:
         self._is_tail = self._is_tail or rows.block.is_tail
         latest = np.maximum(np.maximum.accumulate(stamps), self._latest)
         # differences of numbers from 0 on cannot overflow
-        is_late = latest - stamps > self._time_to_wait
+        is_late = (latest - stamps > self._time_to_wait) | (stamps < self._passed)
         self._latest = int(latest[-1])
         if is_late.any():
             self._refuse(rows, is_late)
@@ -180,6 +200,13 @@ class RowOrder:
     def _refuse(self, rows: UsableRows, is_late: NDArray[np.bool_]) -> None:
         """Count rows that come too late, and write them."""
         places = np.flatnonzero(is_late)
+        if self.first_refused is None:
+            place = int(places[0])
+            self.first_refused = rows.block.error(
+                rows.place(place),
+                f"time-stamp {rows.time_stamps[place]} comes too late: it is below the largest one "
+                f"so far less the time to wait, {self._time_to_wait}",
+            )
         self.refused += len(places)
         if self._late is None:
             return

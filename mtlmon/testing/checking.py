@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtlmon._core import Verdict
 from mtlmon.errors import EventTypeError, TimeStampError, VacuousError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of, has_columns, numbered_events
+from mtlmon.testing.ordering import EventOrder, wait_units
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording
 from mtlmon.testing.recordings import Recordings
 from mtlmon.testing.subject import read_subject
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.relational import Answer
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.events import Trace
+    from mtlmon.testing.ordering import Wait
     from mtlmon.testing.recording import AtEnd, EndTime, Mode, NumberedPair, Pair
     from mtlmon.testing.recordings import AnyRecording
     from mtlmon.testing.seen import Unknown
@@ -142,6 +144,7 @@ def check(
     keep: int | None = DEFAULT_KEEP,
     unknown: Unknown = None,
     vacuous: Vacuous = "ignore",
+    wait: Wait | None = None,
 ) -> Result:
     """Monitor a whole trace.
 
@@ -186,6 +189,10 @@ def check(
             "warn" (`UnknownAtomWarning`), "error" or "ignore". By default they are an error if the
             trace says which atoms it knows: by its columns, by mappings with false values or by
             `atoms`. For sets of names and logs they are a warning.
+        wait: how late an event may be, if events are not in the order of time: a number of time
+            units, a length of time such as "5s", or a timedelta. Events are put in the order of
+            time; an event that is more than that below the largest time-stamp so far is an error,
+            a `TimeStampError`, or in a file a `LogError` or `TableError`.
         vacuous: what to do if the formula is an implication whose left side holds nowhere, so that
             the trace says nothing about it: "warn" (`VacuousWarning`), "error" (a failure) or
             "ignore". ALWAYS and HISTORICALLY can be around the implication.
@@ -206,7 +213,7 @@ def check(
     ([(4, 0)], [(20, 0)])
     """
     __tracebackhide__ = True
-    run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous)
+    run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous, wait)
     resolutions: dict[AnyRecording, Resolution] = {}
     violations: dict[AnyRecording, list[tuple[int, int]]] = {}
     answers: list[Answer] = []
@@ -266,6 +273,7 @@ def assert_holds(
     keep: int | None = DEFAULT_KEEP,
     unknown: Unknown = None,
     vacuous: Vacuous = "ignore",
+    wait: Wait | None = None,
 ) -> None:
     """Assert that every time-point of a trace satisfies a formula.
 
@@ -280,7 +288,7 @@ def assert_holds(
     >>> assert_holds("response IMPLIES ONCE[0,5] request", [(1, {"request"}), (3, {"response"})])
     """
     __tracebackhide__ = True
-    run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous)
+    run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous, wait)
     for recording, verdict in run.verdicts(trace, time, atoms):
         if verdict.value is False:
             raise report.violation(recording, (verdict.time_stamp, verdict.offset))
@@ -303,6 +311,7 @@ class _Run:
         keep: int | None,
         unknown: Unknown,
         vacuous: Vacuous,
+        wait: Wait | None,
     ) -> None:
         __tracebackhide__ = True
         subject = read_subject(formula, unit)
@@ -313,6 +322,9 @@ class _Run:
         self.unit = subject.unit
         self.times = TimeReader(subject.unit, subject.zone)
         self.end_time = end_time
+        self.order: EventOrder[Any] | None = None
+        if wait is not None:
+            self.order = EventOrder(wait_units(wait, subject.unit))
 
     def verdicts(
         self, trace: Trace, time: str | None, atoms: Sequence[str] | None
@@ -324,15 +336,15 @@ class _Run:
         time = time or recordings.subject.time
         if atoms is not None:
             first.seen.require(atoms, "atoms= does not name", "It names")
-        if has_columns(trace):
+        order = self.order
+        if has_columns(trace) and order is None:
             first.place = "row {}".format
         unit, times = self.unit, self.times
         if not isinstance(first, Recording):
             from mtlmon.testing.relations import read_events
 
-            yield from self._one_by_one(
-                (0, event) for event in read_events(first, trace, time=time, unit=unit, times=times)
-            )
+            points = read_events(first, trace, time=time, unit=unit, times=times, order=order)
+            yield from self._one_by_one((0, event) for event in points)
             return
         conditions = recordings.conditions
         if is_table_file(trace, recordings.subject):
@@ -346,6 +358,7 @@ class _Run:
                     time=time,
                     seen=first.seen,
                     places=places,
+                    order=order,
                 )
             )
             return
@@ -353,7 +366,9 @@ class _Run:
         if atoms is not None:
             names = tuple(atoms)
         if conditions is None and recordings.keys is None:
-            events = events_of(trace, names, time=time, unit=unit, seen=first.seen, times=times)
+            events = events_of(
+                trace, names, time=time, unit=unit, seen=first.seen, times=times, order=order
+            )
             yield from self._of_one(first, events)
             return
         numbered = numbered_events(
@@ -365,6 +380,7 @@ class _Run:
             unit=unit,
             seen=first.seen,
             times=times,
+            order=order,
         )
         yield from self._one_by_one(numbered)
 
@@ -403,7 +419,7 @@ class _Run:
             try:
                 verdicts = step(*event)
             except (TimeStampError, EventTypeError) as error:
-                number = recording.event_count
+                number = self._position(recording.event_count)
                 raise type(error)(f"event {number}: {error}", index=number) from None
             keep(event)
             if left is not None:
@@ -414,6 +430,10 @@ class _Run:
                 yield recording, verdict
         yield from self.recordings.finish(self.end_time)
 
+    def _position(self, count: int) -> int:
+        """The place in the trace of an event, before which so many have been monitored."""
+        return count if self.order is None else self.order.position
+
     def _one_by_one(self, events: Iterator[NumberedPair]) -> Iterator[_Found]:
         """Yield the verdicts on events with the numbers of their keys."""
         __tracebackhide__ = True
@@ -422,7 +442,8 @@ class _Run:
             try:
                 found = self.recordings.step(*event, key)
             except (TimeStampError, EventTypeError) as error:
-                raise type(error)(f"event {number}: {error}", index=number) from None
+                place = self._position(number)
+                raise type(error)(f"event {place}: {error}", index=place) from None
             if left is not None:
                 left.step(*event, key)
             yield from found

@@ -156,6 +156,14 @@ def columns_of(table: Any, names: Sequence[str], namer: str = "a condition") -> 
     return columns
 
 
+def rows_of(columns: Mapping[str, pa.Array], places: Sequence[int]) -> dict[str, pa.Array]:
+    """Return columns with other rows: those at these places."""
+    import pyarrow as pa
+
+    rows = pa.array(places, pa.int64())
+    return {name: column.take(rows) for name, column in columns.items()}
+
+
 def _column_names(table: Any) -> list[str]:
     for attribute in ("column_names", "columns"):
         names = getattr(table, attribute, None)

@@ -10,16 +10,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
 from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.engine.native import read_atoms
 from mtlmon.errors import EventTypeError, TraceError
+from mtlmon.testing.ordering import log_blocks, ordered
 from mtlmon.text.head import HEAD_BYTES, LogHead
-from mtlmon.text.native import Scanner
+from mtlmon.text.native import LineOrder, Scanner
 
 if TYPE_CHECKING:
     from mtlmon.testing.conditions import Conditions, ValuedEvent
     from mtlmon.testing.keys import Keys
+    from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.recording import Atoms, NumberedPair, Pair
     from mtlmon.testing.seen import SeenNames
     from mtlmon.testing.times import TimeReader, TimeStamp
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Letters", "events_of", "is_truth", "numbered_events", "read_letter"]
 
-BLOCK_BYTES = 1 << 18
 _NO_VALUES: dict[str, object] = {}
 _STORED = (frozenset, set, tuple, list)
 
@@ -59,6 +61,7 @@ def events_of(
     unit: str | None = None,
     seen: SeenNames,
     times: TimeReader,
+    order: EventOrder[Any] | None = None,
 ) -> Iterator[Pair]:
     """Return the events of a trace.
 
@@ -72,6 +75,7 @@ def events_of(
         unit: the unit to which dates and times are rounded down.
         seen: is told the names that the trace has, unless the events themselves say it.
         times: reads times that are no integers.
+        order: puts the events into the order of time; None if they are in order.
 
     Raises:
         TraceError: the trace has an unknown form, or a value is invalid; the latter can also be
@@ -82,7 +86,21 @@ def events_of(
     """
     __tracebackhide__ = True
     if isinstance(trace, (str, os.PathLike)):
-        return read_log(trace, names, seen)
+        return read_log(trace, names, seen, order)
+    events = _events_in_memory(trace, names, time=time, unit=unit, seen=seen, times=times)
+    return events if order is None else ordered(events, order, itemgetter(0))
+
+
+def _events_in_memory(
+    trace: Any,
+    names: Sequence[str],
+    *,
+    time: str | None,
+    unit: str | None,
+    seen: SeenNames,
+    times: TimeReader,
+) -> Iterator[Pair]:
+    __tracebackhide__ = True
     if has_columns(trace):
         from mtlmon.testing.columns import events_of_table
 
@@ -116,6 +134,7 @@ def numbered_events(
     unit: str | None = None,
     seen: SeenNames,
     times: TimeReader,
+    order: EventOrder[Any] | None = None,
 ) -> Iterator[NumberedPair]:
     """Return the events of a trace, with the conditions that hold and the numbers of their keys.
 
@@ -130,6 +149,7 @@ def numbered_events(
         unit: the unit to which dates and times are rounded down.
         seen: is told the names that the trace has.
         times: reads times that are no integers.
+        order: puts the events into the order of time; None if they are in order.
 
     Raises:
         TraceError: the events have no key.
@@ -140,12 +160,17 @@ def numbered_events(
     if has_columns(trace):
         pairs = events_of(trace, names, time=time, unit=unit, seen=seen, times=times)
         numbers = repeat(0) if keys is None else keys.of_table(trace)
-        rows = zip(numbers, pairs, strict=False)
+        rows: Iterator[NumberedPair] = zip(numbers, pairs, strict=False)
         if conditions is None:
-            return rows
-        from mtlmon.testing.columns import columns_of
+            return rows if order is None else ordered(rows, order, _time_of_numbered)
+        from mtlmon.testing.columns import columns_of, rows_of
 
-        return conditions.table(rows, columns_of(trace, conditions.columns))
+        columns = columns_of(trace, conditions.columns)
+        if order is not None:
+            placed = list(ordered(enumerate(rows), order, lambda one: one[1][1][0]))
+            rows = (row for _, row in placed)
+            columns = rows_of(columns, [place for place, _ in placed])
+        return conditions.table(rows, columns)
     is_path = isinstance(trace, (str, os.PathLike))
     if not (isinstance(trace, Iterable) and not is_path) or _is_arrays(trace):
         if keys is not None:
@@ -158,14 +183,20 @@ def numbered_events(
         # What comes one by one may depend on what the test does in between.
         at_once = EVENTS_AT_ONCE if isinstance(trace, Sequence) else 1
         events = read_valued_pairs(trace, conditions, keys, seen, times)
+        if order is not None:
+            events = ordered(events, order, itemgetter(0))
         if conditions is None:
             return _without_values(events)
         return conditions.events(events, at_once=at_once)
-    found = events_of(trace, names, time=time, unit=unit, seen=seen, times=times)
+    found = events_of(trace, names, time=time, unit=unit, seen=seen, times=times, order=order)
     if conditions is None:
         return ((0, event) for event in found)
     valued = ((stamp, frozenset(letter), _NO_VALUES, 0) for stamp, letter in found)
     return conditions.events(valued, at_once=EVENTS_AT_ONCE)
+
+
+def _time_of_numbered(event: NumberedPair) -> Any:
+    return event[1][0]
 
 
 def _without_values(events: Iterator[ValuedEvent]) -> Iterator[NumberedPair]:
@@ -279,15 +310,22 @@ def is_truth(value: object) -> bool:
     return isinstance(value, bool) or type(value).__name__ == "bool_"
 
 
-def read_log(path: str | os.PathLike[str], names: Sequence[str], seen: SeenNames) -> Iterator[Pair]:
-    """Return the events of a text log."""
+def read_log(
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    seen: SeenNames,
+    order: EventOrder[Any] | None = None,
+) -> Iterator[Pair]:
+    """Return the events of a text log; the arguments are those of `events_of`."""
     __tracebackhide__ = True
     scanner = Scanner(names, path=os.fspath(path))
     letters = Letters(names)
     # Open the file now and not at the first event, so that the error for a wrong path comes early.
     file = FileIO(path)
     seen.more = lambda: _names_in(path)
-    return _scan(file, scanner, letters)
+    if order is not None:
+        scanner.order = LineOrder(order.wait)
+    return _scan(file, scanner, letters, 0 if order is None else order.wait)
 
 
 def _names_in(path: str | os.PathLike[str]) -> list[str]:
@@ -302,11 +340,11 @@ def _names_in(path: str | os.PathLike[str]) -> list[str]:
     return head.names()
 
 
-def _scan(file: FileIO, scanner: Scanner, letters: Letters) -> Iterator[Pair]:
+def _scan(file: FileIO, scanner: Scanner, letters: Letters, wait: int) -> Iterator[Pair]:
     __tracebackhide__ = True
     # The scanner returns the events before an invalid line, and raises when it is called again.
     with file:
-        while block := file.read(BLOCK_BYTES):
+        for block in log_blocks(file, scanner.order, wait):
             for time_stamp, mask in scanner.feed(block):
                 yield time_stamp, letters[mask]
         for time_stamp, mask in scanner.finish():

@@ -13,6 +13,7 @@ from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
+from mtlmon.testing.ordering import EventOrder, wait_units
 from mtlmon.testing.recording import DEFAULT_KEEP
 from mtlmon.testing.recordings import Recordings
 from mtlmon.testing.subject import read_subject
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.logs import Listening, LogRule
+    from mtlmon.testing.ordering import Wait
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
     from mtlmon.testing.recordings import AnyRecording, EventRead, Found
     from mtlmon.testing.seen import Unknown
@@ -84,6 +86,10 @@ class LiveMonitor:
             otherwise. Atoms that a rule of `listen` can give are not reported.
         vacuous: what `close` does if the left side of an implication has held nowhere, as for
             `check`.
+        wait: how late an event may be, if events are not in the order of time, as for `check`.
+            Events are monitored once none can come before them any more, at the latest by `close`;
+            an event that comes later is an error of its call. With a clock, time passes up to that
+            long ago.
         owner: the identifier of the thread that owns the monitor; by default the thread and the
             asyncio task that create it.
 
@@ -117,12 +123,16 @@ class LiveMonitor:
         keep: int | None = DEFAULT_KEEP,
         unknown: Unknown = None,
         vacuous: Vacuous = "ignore",
+        wait: Wait | None = None,
         owner: int | None = None,
     ) -> None:
         __tracebackhide__ = True
         if unit is not None and unit not in UNITS:
             raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
         subject = read_subject(formula, unit, "ms" if isinstance(clock, str) else None)
+        self._order: EventOrder[_Call] | None = None
+        if wait is not None:
+            self._order = EventOrder(wait_units(wait, subject.unit))
         self._end_time = end_time
         self._recordings = Recordings(
             subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown
@@ -244,7 +254,7 @@ class LiveMonitor:
         else:
             stamp = index(self._times.read(time_stamp))
             with self._door:
-                if stamp >= self._last_time_stamp:
+                if stamp >= self._known_time:
                     self._put(self._checked(stamp), None)
         self._after_call()
 
@@ -374,12 +384,17 @@ class LiveMonitor:
         number = index(time_stamp)
         if not 0 <= number <= LARGEST_TIME_STAMP:
             raise TimeStampError(f"time-stamp {number} is not between 0 and 2^63-1")
-        if number < self._last_time_stamp:
+        if self._order is None and number < self._last_time_stamp:
             raise TimeStampError(
                 f"time-stamp {number} is below {self._last_time_stamp}: time-stamps must not "
                 "decrease"
             )
         return number
+
+    @property
+    def _known_time(self) -> int:
+        """No event is below this time; the caller holds `_door`."""
+        return self._last_time_stamp if self._order is None else self._order.frontier
 
     def _pass_time(self) -> None:
         if self._clock is not None and not self._is_closed:
@@ -408,6 +423,9 @@ class LiveMonitor:
             # A time-stamp below the last one is not an error here: the clock went back, or a signal
             # handler brought an event in between. It is raised to the last one.
             stamp = index(clock())
+            if self._order is not None:
+                late = self._order.wait if letter is None else 0
+                stamp = max(stamp - late, self._order.frontier)
             self._put(stamp, letter, is_adjustable=True, values=values, number=number)
 
     def _put(
@@ -426,7 +444,17 @@ class LiveMonitor:
                 raise MtlmonError("the monitor is closed: no event can follow")
             return
         self._last_time_stamp = max(self._last_time_stamp, time_stamp)
-        self._queue.append(_Call(time_stamp, letter, is_adjustable, dict(values), number))
+        call = _Call(time_stamp, letter, is_adjustable, dict(values), number)
+        if self._order is None:
+            self._queue.append(call)
+            return
+        if letter is None:
+            self._order.pass_time(time_stamp)
+        else:
+            self._order.add(time_stamp, call)
+        self._queue.extend(self._order.released())
+        if letter is None:
+            self._queue.append(call)
 
     def _after_call(self) -> None:
         __tracebackhide__ = True
@@ -497,6 +525,8 @@ class LiveMonitor:
             one.stop()
         with self._door:
             self._is_closed = True
+            if self._order is not None:
+                self._queue.extend(self._order.finish())
         self._drain(wait=True)
 
     def _finish(self, place: tuple[str, int] | None) -> None:

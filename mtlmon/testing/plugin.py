@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.testing.clocks import Clock
+    from mtlmon.testing.ordering import Wait
     from mtlmon.testing.recording import AtEnd, EndTime, Mode
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Asserted
@@ -71,6 +72,7 @@ class MonitorFactory:
         keep: int | None = DEFAULT_KEEP,
         unknown: Unknown = None,
         vacuous: Vacuous = "ignore",
+        wait: Wait | None = None,
     ) -> LiveMonitor:
         """Make a monitor for this test; the arguments are those of `LiveMonitor`."""
         __tracebackhide__ = True
@@ -85,6 +87,7 @@ class MonitorFactory:
             keep=keep,
             unknown=unknown,
             vacuous=vacuous,
+            wait=wait,
             # The test's thread is the owner, even if another thread makes the monitor.
             owner=None if get_ident() == self._thread else self._thread,
         )

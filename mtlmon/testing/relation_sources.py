@@ -14,13 +14,15 @@ from mtlmon.relational.cells import from_cell
 from mtlmon.relational.input.native import RowScanner
 from mtlmon.relational.native import PointBlock
 from mtlmon.support.option_names import ASSERTION
-from mtlmon.testing.events import BLOCK_BYTES
-from mtlmon.testing.table_files import Places
+from mtlmon.testing.ordering import log_blocks
+from mtlmon.testing.table_files import Places, in_time
+from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.relational.plan import Plan
+    from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.relations import Database, RelationalRecording
 
 __all__ = ["log_events", "table_events"]
@@ -48,17 +50,23 @@ class _Points:
 
 
 def log_events(
-    recording: RelationalRecording, path: str | os.PathLike[str]
+    recording: RelationalRecording,
+    path: str | os.PathLike[str],
+    order: EventOrder[Any] | None = None,
 ) -> Iterator[tuple[int, Database]]:
     """Return the time-points of a text log; the arguments and errors are those of `read_events`."""
     made = recording.monitor.plan
     points = _Points(made)
     rows = RowScanner(named_rows(made), points.block, points.texts, path=os.fspath(path))
+    if order is not None:
+        rows.lines.order = LineOrder(order.wait)
     # The error for a wrong path comes now, not at the first event.
-    return _scanned(FileIO(path), rows, points)
+    return _scanned(FileIO(path), rows, points, 0 if order is None else order.wait)
 
 
-def _scanned(file: FileIO, rows: RowScanner, points: _Points) -> Iterator[tuple[int, Database]]:
+def _scanned(
+    file: FileIO, rows: RowScanner, points: _Points, wait: int
+) -> Iterator[tuple[int, Database]]:
     __tracebackhide__ = True
 
     def read() -> Iterator[tuple[int, Database]]:
@@ -68,7 +76,7 @@ def _scanned(file: FileIO, rows: RowScanner, points: _Points) -> Iterator[tuple[
             yield from points.take()
 
     with file:
-        while block := file.read(BLOCK_BYTES):
+        for block in log_blocks(file, rows.lines.order, wait):
             rows.load(block)
             yield from read()
             rows.unload()
@@ -77,7 +85,12 @@ def _scanned(file: FileIO, rows: RowScanner, points: _Points) -> Iterator[tuple[
 
 
 def table_events(
-    recording: RelationalRecording, table: Any, *, time: str | None, unit: str | None
+    recording: RelationalRecording,
+    table: Any,
+    *,
+    time: str | None,
+    unit: str | None,
+    order: EventOrder[Any] | None = None,
 ) -> Iterator[tuple[int, Database]]:
     """Return the time-points of a table: its rows, which conditions say are rows of atoms.
 
@@ -86,6 +99,7 @@ def table_events(
         table: the table, or its path.
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
+        order: puts the rows into the order of time; None if they are in order.
     """
     __tracebackhide__ = True
     from mtlmon.tables.relation_check import relation_events
@@ -101,6 +115,8 @@ def table_events(
     options["time"] = time if is_file else time_column(table, time)
     if recording.unit or unit:
         options["resolution"] = recording.unit or unit
+    if order is not None:
+        options["wait"] = order.wait
     events, shown = relation_events(_arrow(table), file, names, options)
     places = Places(recording.pairs.maxlen)
     if is_file:
@@ -111,7 +127,7 @@ def table_events(
     with events:
         rows: RelationRows | None = None
         points: _Points | None = None
-        for batch in events:
+        for batch in in_time(events):
             if rows is None or points is None:
                 monitor.start(events.schema)
                 points = _Points(monitor.plan)

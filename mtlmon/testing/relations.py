@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon._relational import RelationalMonitor
@@ -20,6 +21,7 @@ from mtlmon.relational.monitor import point_rows
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.traversal import postorder
+from mtlmon.testing.ordering import ordered
 from mtlmon.testing.recording import Events
 from mtlmon.testing.seen import SeenNames
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.syntax.formula import Formula
+    from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.recording import AtEnd, EndTime, Event
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.subject import Subject
@@ -277,6 +280,7 @@ def read_events(
     time: str | None,
     unit: str | None,
     times: TimeReader,
+    order: EventOrder[Any] | None = None,
 ) -> Iterator[tuple[int, Database]]:
     """Return the time-points of a trace, with the rows of atoms.
 
@@ -286,6 +290,7 @@ def read_events(
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
         times: reads times that are no integers.
+        order: puts the events into the order of time; None if they are in order.
 
     Raises:
         TraceError: the trace has an unknown form.
@@ -300,17 +305,18 @@ def read_events(
     if isinstance(trace, (str, os.PathLike)) and not is_file:
         from mtlmon.testing.relation_sources import log_events
 
-        return log_events(recording, trace)
+        return log_events(recording, trace, order)
     if is_file or has_columns(trace):
         from mtlmon.testing.relation_sources import table_events
 
-        return table_events(recording, trace, time=time, unit=unit)
+        return table_events(recording, trace, time=time, unit=unit, order=order)
     if hasattr(trace, "dtype") or not isinstance(trace, Iterable) or _is_arrays(trace):
         raise TraceError(
             "arrays and other values without names have no arguments: pass pairs (time_stamp, "
             "rows), such as (3, {'publish': [('alice', 'report')]}), a table or the path of a log"
         )
-    return _pairs(recording, trace, times)
+    pairs = _pairs(recording, trace, times)
+    return pairs if order is None else ordered(pairs, order, itemgetter(0))
 
 
 def _is_arrays(trace: object) -> bool:

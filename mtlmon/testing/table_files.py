@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from mtlmon.tables.events import TableEvents
     from mtlmon.testing.conditions import Conditions
     from mtlmon.testing.keys import Keys
+    from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.recording import NumberedPair
     from mtlmon.testing.seen import SeenNames
     from mtlmon.testing.subject import Subject
 
-__all__ = ["Places", "file_events", "is_table_file"]
+__all__ = ["Places", "file_events", "in_time", "is_table_file"]
 
 _WORD_BITS = 64
 
@@ -77,6 +78,7 @@ def file_events(
     time: str | None,
     seen: SeenNames,
     places: Places,
+    order: EventOrder[Any] | None = None,
 ) -> Iterator[NumberedPair]:
     """Return the events of a table, with the conditions that hold and the numbers of their keys.
 
@@ -90,6 +92,7 @@ def file_events(
         time: the name of the column of times.
         seen: is told the names that the table has.
         places: is told the places of rows.
+        order: puts the rows into the order of time; None if they are in order.
 
     Raises:
         MtlmonError: pyarrow is missing, or the table does not fit.
@@ -107,6 +110,8 @@ def file_events(
         options |= {"policies": file, "shown": [conditions.shown_names]}
     if keys is not None:
         options["key"] = keys.names
+    if order is not None:
+        options["wait"] = order.wait
     try:
         tables = open_tables(path, subject.formula.atoms, **options)
     except MtlmonError as error:
@@ -128,7 +133,7 @@ def _read(
     __tracebackhide__ = True
     seen.more = lambda: tables.seen_names
     with tables:
-        batches = iter(tables)
+        batches = in_time(tables)
         while True:
             try:
                 batch = next(batches, None)
@@ -141,6 +146,21 @@ def _read(
             if conditions is not None:
                 conditions.keep_values(len(batch), batch.shown_of(0))
             yield from zip(_numbers(batch, tables, keys), _pairs(batch), strict=True)
+
+
+def in_time(tables: TableEvents) -> Iterator[EventBatch]:
+    """Yield the batches of tables.
+
+    Raises:
+        TableError: a row comes too late.
+    """
+    __tracebackhide__ = True
+    for batch in tables:
+        if tables.first_refused is not None:
+            break
+        yield batch
+    if tables.first_refused is not None:
+        raise tables.first_refused
 
 
 def _pairs(batch: EventBatch) -> Iterator[tuple[int, frozenset[str]]]:

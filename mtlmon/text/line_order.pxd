@@ -21,7 +21,8 @@ cdef struct LineNumbers:
 
 
 cdef class LineOrder:
-    cdef readonly uint64_t refused_count
+    # how many lines were refused, and the number in the log of the first one
+    cdef readonly uint64_t refused_count, refused_line
     cdef uint64_t wait
     # time has passed up to here without lines
     cdef uint64_t passed

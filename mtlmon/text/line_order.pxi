@@ -359,6 +359,8 @@ cdef class LineOrder:
             self.refused_room = room
         memcpy(self.refused + self.refused_size, self.text + place, size)
         self.refused_size += size
+        if self.refused_count == 0:
+            self.refused_line = self.line_count
         self.refused_count += 1
         return 0
 

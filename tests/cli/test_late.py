@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.kills import check_killed_runs
 from tests.cli.process import Ended, Live, mtlmon
-from tests.reference.late import judged_and_refused
+from tests.reference.late import judged_and_refused, judged_and_refused_quickly
 
 Command = Callable[..., Ended]
 
@@ -242,19 +242,6 @@ def test_killed_runs_write_what_an_undisturbed_one_does(text: str, tmp_path: Pat
     check_killed_runs(arguments, log, output, source, every="2000", kills=(2, 1))
     _, refused = judged_and_refused_quickly(rows, 25)
     assert late.read_text() == text_of(refused)
-
-
-def judged_and_refused_quickly(
-    rows: list[tuple[int, str]], wait: int
-) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """What the reference returns, for long logs."""
-    latest = 0
-    judged: list[tuple[int, str]] = []
-    refused: list[tuple[int, str]] = []
-    for stamp, row in rows:
-        latest = max(latest, stamp)
-        (refused if latest - stamp > wait else judged).append((stamp, row))
-    return sorted(judged, key=lambda pair: pair[0]), refused
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

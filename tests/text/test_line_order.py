@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.text.native import LineOrder
-from tests.reference.late import judged_and_refused
+from tests.reference.late import judged_and_refused, judged_and_refused_quickly
 
 
 def taken(order: LineOrder, size: int = 1 << 16) -> bytes:
@@ -77,6 +79,49 @@ def test_released_lines_are_a_stable_sort_of_those_that_are_not_late(
     assert before_end == b"".join(line + b"\n" for line in released)
 
 
+@given(
+    # lines, and to what time time passes before them
+    st.lists(st.tuples(st.none() | st.integers(0, 12), st.lists(st.integers(0, 12))), max_size=6),
+    st.none() | st.integers(0, 9),
+    SIZES,
+)
+def test_time_passes_while_nothing_comes(
+    groups: list[tuple[int | None, list[int]]], wait: int | None, sizes: list[int]
+) -> None:
+    rows = [
+        (stamp, b"@%d line%d.%d\n" % (stamp, number, place))
+        for number, (_, stamps) in enumerate(groups)
+        for place, stamp in enumerate(stamps)
+    ]
+    times = list(accumulate((time or 0 for time, _ in groups), max))
+    passed = [time for time, (_, stamps) in zip(times, groups, strict=True) for _ in stamps]
+    judged, refused = judged_and_refused(rows, wait, passed)
+    order = LineOrder(wait)
+    found, come, turn = b"", 0, 0
+    for frontier, (time, stamps) in zip(times, groups, strict=True):
+        if time is not None:
+            order.pass_time(time)
+            found += taken(order)
+        text = b"".join(line for _, line in rows[come : come + len(stamps)])
+        come += len(stamps)
+        while text:
+            size = sizes[turn % len(sizes)]
+            order.push(text[:size])
+            text, turn = text[size:], turn + 1
+            if turn % 2:
+                found += taken(order)
+        found += taken(order)
+        latest = max((stamp for stamp, _ in rows[:come]), default=0)
+        until = max(frontier, 0 if wait is None else latest - wait)
+        known = {line for _, line in rows[:come]}
+        ready = [line for stamp, line in judged if stamp <= until and line in known]
+        assert found == b"".join(ready)
+        assert not order.is_ready
+    order.finish()
+    assert found + taken(order) == b"".join(line for _, line in judged)
+    assert order.take_refused() == b"".join(line for _, line in refused)
+
+
 @given(STAMPS, st.integers(0, 9), SIZES)
 def test_lines_have_their_numbers_in_the_log(
     stamps: list[int], wait: int, sizes: list[int]
@@ -109,6 +154,7 @@ def test_lines_have_their_numbers_in_the_log(
         (b"@5 a\n@7x b\n@4 c\n", b"@4 c\n@5 a\n@7x b\n"),
         (b"@5 a\n@9223372036854775808 b\n@4 c\n", b"@4 c\n@5 a\n@9223372036854775808 b\n"),
         (b"@005 a\n@4 b\n@0005 c\n", b"@4 b\n@005 a\n@0005 c\n"),
+        (b"@5 a\n@4;\n", b"@4;\n@5 a\n"),
         (b"@\n@4", b"@\n@4\n"),
         (b"", b""),
         (b"\n", b""),
@@ -134,6 +180,80 @@ def test_time_that_passes_releases_lines_and_refuses_those_below() -> None:
     assert taken(order) == b"@9 c\nbad\n@30 g\n"
     assert order.take_refused() == b"@9 f\n@29 h\n"
     assert order.refused_count == 3
+
+
+def long_lines(*stamps: bytes) -> list[bytes]:
+    """Lines that are long enough for several to be looked at together."""
+    return [b"@%s %s\n" % (stamp, b"x" * 40) for stamp in stamps]
+
+
+@pytest.mark.parametrize("size", [20, 1000])
+def test_what_looks_like_the_time_before_it(size: int) -> None:
+    lines = long_lines(b"100", b"200x", b"150", b"120", b"2000", b"160")
+    wanted = [lines[place] for place in (0, 1, 3, 2, 5, 4)]
+    assert taken(ordered(b"".join(lines), None, [size])) == b"".join(wanted)
+
+
+@pytest.mark.parametrize("size", [20, 1000])
+def test_long_lines_come_too_late_once_time_has_passed(size: int) -> None:
+    before, *lines = long_lines(b"100", b"140", b"149", b"150", b"150", b"160", b"149", b"160")
+    order = LineOrder(None)
+    order.push(before)
+    order.pass_time(150)
+    order.pass_time(120)
+    text = b"".join(lines)
+    for place in range(0, len(text), size):
+        order.push(text[place : place + size])
+    assert taken(order) == before + 2 * lines[2]
+    assert order.take_refused() == b"".join(lines[place] for place in (0, 1, 5))
+    assert (order.refused_count, order.refused_line) == (3, 2)
+    waiting = [order.has_lines]
+    order.finish()
+    assert taken(order) == 2 * lines[4]
+    assert [*waiting, order.has_lines] == [True, False]
+    assert order.take_refused() == b""
+
+
+def test_numbers_are_known_of_the_last_lines() -> None:
+    # pairs of lines that change places, so that each line has a number of its own
+    count = 700_000
+    order = LineOrder(1)
+    block = bytearray(1 << 16)
+    found = 0
+    for first in range(0, count, 20_000):
+        pairs = range(first, first + 20_000, 2)
+        order.push(b"".join(b"@%d\n@%d\n" % (one + 1, one) for one in pairs))
+        while size := order.take_into(block):
+            found += block[:size].count(b"\n")
+    assert order.refused_count == 0
+    for released in range(found - 200_000, found, 997):
+        # both count from 1
+        assert order.line_of(released) == released + (1 if released % 2 else -1)
+    assert order.held_bytes < 1 << 25
+
+
+@pytest.mark.parametrize("wait", [3, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_come_while_others_are_taken_in_pieces(wait: int, seed: int) -> None:
+    source = random.Random(seed)
+    rows = []
+    for number in range(6_000):
+        stamp = max(0, number // 2 - source.choice([0, 0, 1, 2]))
+        rows.append((stamp, b"@%d %d %s\n" % (stamp, number, b"x" * source.randrange(90))))
+    judged, refused = judged_and_refused_quickly(rows, wait)
+    order = LineOrder(wait)
+    found: list[bytes | bytearray] = []
+    late = []
+    for first in range(0, len(rows), 50):
+        order.push(b"".join(line for _, line in rows[first : first + 50]))
+        late.append(order.take_refused())
+        for _ in range(50):
+            piece = bytearray(source.randrange(1, 120))
+            found.append(piece[: order.take_into(piece)])
+    order.finish()
+    found.append(taken(order))
+    assert b"".join(found) == b"".join(line for _, line in judged)
+    assert b"".join(late) == b"".join(line for _, line in refused)
 
 
 def test_memory_is_that_of_lines_that_wait() -> None:

@@ -102,6 +102,8 @@ complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l event-separator -
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l key -x -d 'rows with equal values in these columns form a trace of their own'
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l unit -x -a 'ns us ms s m h d' -d 'the unit of the log'\''s time-stamps, so that bounds can have units: ONCE[0,7d]'
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l set -x -d 'the value of a constant that the policy file declares: --set limit=30'
+complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l wait -x -d 'let rows wait for others that come late: rows are put in the order of time before they are checked, if none is more than D, as in 5s, below the largest time so far'
+complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l late -r -F -d 'write the rows that come too late to FILE'
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l sort -d 'sort rows by time first'
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l end-time -x -d 'what is known about the end of the log: it is complete up to and including time-stamp TS, up to its last time-stamp, or no event ever follows'
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l on-error -x -a 'stop skip' -d 'what to do with lines or rows that are invalid'
