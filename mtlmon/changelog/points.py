@@ -83,7 +83,10 @@ class Points:
             UnfitLineError: the row cannot come after those before it.
         """
         kind, prefix, is_change, time_stamp, offset, value, reference = row
-        point = self._point(prefix, time_stamp, offset)
+        points = self._at.get(time_stamp)
+        point = None if points is None else points.get((prefix, offset))
+        if point is None:
+            point = self._point(prefix, time_stamp, offset)
         if point.is_withdrawn:
             raise UnfitLineError(f"the event of {point} was retracted: no line about it can follow")
         if not is_change and point.has_line:
@@ -118,7 +121,9 @@ class Points:
         while self._times and (bound is None or self._times[0] < bound):
             points = self._at.pop(heappop(self._times))
             self.count -= len(points)
-            ordered = [points[name] for name in sorted(points)]
+            ordered = list(points.values())
+            if len(ordered) > 1:
+                ordered = [points[name] for name in sorted(points)]
             yield ordered
             for point in ordered:
                 # Nothing changes it any more. What follows it keeps its value.
