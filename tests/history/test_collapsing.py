@@ -227,6 +227,18 @@ def test_an_equivalence_to_what_is_final_keeps_its_reference() -> None:
     assert run(LatestVerdicts(), changed) == ["3:0 false", "7:0 true", "8:0 true"]
 
 
+def test_a_withdrawn_time_point_has_one_line_if_it_had_a_verdict() -> None:
+    assert run(ResolvedChanges(), "5:0 true\n!x5:0\n") == ["5:0 true", "!x5:0"]
+    assert run(ResolvedChanges(), "5:1 = 5:0\n!x5:0\n!5:1 true\n") == ["5:1 true"]
+    assert run(LatestVerdicts(), "5:1 = 5:0\n!x5:0\n") == []
+
+
+def test_a_bound_that_is_repeated_is_written_once() -> None:
+    loop = ResolvedChanges()
+    assert run(loop, "!@7\n!@7\n7:0 true\n") == ["!@7", "7:0 true"]
+    assert loop.bound == 7
+
+
 def test_what_is_selected_by_state_need_not_begin_with_a_first_line() -> None:
     """With --verdicts false, a verdict that was true before has no line until it changes."""
     assert run(LatestVerdicts(), "!5:0 false\n!x6:0\n!7:0\n") == ["5:0 false"]
