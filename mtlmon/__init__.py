@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mtlmon._monitors import Monitors
     from mtlmon._relational import RelationalMonitor
     from mtlmon.explanation import Proof, explain
+    from mtlmon.history.history import History
     from mtlmon.syntax.build import (
         always,
         atoms,
@@ -68,6 +69,7 @@ _LATER = {
     "mtlmon._monitors": ("Monitors",),
     "mtlmon._relational": ("RelationalMonitor",),
     "mtlmon.explanation": ("Proof", "explain"),
+    "mtlmon.history.history": ("History",),
     "mtlmon.syntax.build": (
         "always",
         "atoms",
@@ -91,6 +93,7 @@ __all__ = [
     "ExplanationError",
     "Formula",
     "FormulaError",
+    "History",
     "LimitError",
     "LogError",
     "MemoryLimitError",

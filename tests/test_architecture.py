@@ -25,6 +25,7 @@ LAYERS = [
     {"traces"},
     {"drive"},
     {"_core", "_monitors"},
+    {"history"},
     {"policy"},
     {"relational"},
     {"monpoly"},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mtlmon._core import Monitor
 
-__all__ = ["feed"]
+__all__ = ["event_columns", "feed"]
 
 _ARROW_METHODS = ("__arrow_c_array__", "__arrow_c_stream__")
 
@@ -43,7 +43,7 @@ def feed(
         if atoms is not None:
             raise EventTypeError("the columns of a table have names: give no atoms")
         return _fed(monitor, columns_of_table(monitor.atoms, time_stamps, time, is_strict))
-    return _fed(monitor, [_columns(monitor.atoms, time_stamps, letters, atoms, is_strict)])
+    return _fed(monitor, [event_columns(monitor.atoms, time_stamps, letters, atoms, is_strict)])
 
 
 def _fed(monitor: Monitor, batches: list[EventColumns]) -> VerdictArray:
@@ -60,7 +60,7 @@ def _fed(monitor: Monitor, batches: list[EventColumns]) -> VerdictArray:
         raise
 
 
-def _columns(
+def event_columns(
     formula_atoms: tuple[str, ...],
     time_stamps: object,
     letters: object,

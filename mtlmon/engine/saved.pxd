@@ -12,17 +12,23 @@ cdef bint read_state(
 ) except -1 nogil
 
 
+cdef struct Saved:
+    # A state as words, and what the words do not say. All zeros: nothing is saved yet.
+    Words words
+    uint64_t time_stamp, offset, clock, event_count
+    uint64_t true_count, false_count
+    uint32_t peak_pending
+
+
+# For states of one program and mode, that of the table's engine.
+cdef int take_state(Table table, State *state, Saved *saved) except -1 nogil
+cdef int give_state(Table table, State *state, const Saved *saved) except -1 nogil
+cdef bint state_equals(
+    Table table, State *state, const Saved *saved, Words *scratch
+) except -1 nogil
+
+
 cdef class SavedState:
     cdef Program program
     cdef Mode mode
-    cdef Words words
-    cdef uint64_t time_stamp, offset, clock, event_count
-    cdef uint64_t true_count, false_count
-    cdef uint32_t peak_pending
-
-    cdef int take(self, Table table, State *state) except -1 nogil
-    cdef int give(self, Table table, State *state) except -1 nogil
-    cdef bint equals(self, Table table, State *state, Words *scratch) except -1 nogil
-    cdef bint _names_equal(self, const State *state) noexcept nogil
-    cdef bint _find_configuration(self, Table table, State *state) except -1 nogil
-    cdef bint _equals_by_meaning(self, Table table, State *state, Words *words) except -1
+    cdef Saved saved

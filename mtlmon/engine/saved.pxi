@@ -136,6 +136,109 @@ cdef uint32_t read_registers(
 # ---- saved states ------------------------------------------------------------------------------
 
 
+cdef int take_state(Table table, State *state, Saved *saved) except -1 nogil:
+    """Save a state; what was saved before is lost."""
+    write_state(table, state, &saved.words)
+    saved.time_stamp = state.time_stamp
+    saved.offset = state.offset
+    saved.clock = state.clock
+    saved.event_count = state.event_count
+    saved.true_count = state.history.true_count
+    saved.false_count = state.history.false_count
+    saved.peak_pending = state.history.peak_pending
+    return 0
+
+
+cdef int give_state(Table table, State *state, const Saved *saved) except -1 nogil:
+    """Replace a state by a saved one; after an error, it must not be used."""
+    state.time_stamp = saved.time_stamp
+    state.offset = saved.offset
+    state.clock = saved.clock
+    state.event_count = saved.event_count
+    state.history.true_count = saved.true_count
+    state.history.false_count = saved.false_count
+    state.history.peak_pending = saved.peak_pending
+    state.history.verdict_count = 0
+    if state.network == NULL or not find_configuration(table, state, saved):
+        read_state(table, state, saved.words.items, saved.words.count)
+    return 0
+
+
+cdef bint find_configuration(Table table, State *state, const Saved *saved) except -1 nogil:
+    """Let a state of a network have a configuration that the table knows, if there is one."""
+    cdef uint64_t registers = saved.words.items[0]
+    cdef const uint64_t *key = saved.words.items + 1 + 3 * registers
+    cdef WordReader reader
+    if (
+        registers > MOST_REGISTERS or saved.event_count == 0 or saved.clock != saved.time_stamp
+        or saved.time_stamp >= TIME_LIMIT() or key[0] >= MOST_WORDS
+    ):
+        return False
+    state.configuration = table.find(key, <uint32_t> key[0] + 1)
+    if state.configuration == NO_CONFIGURATION:
+        return False
+    require_registers(state)
+    reader.items = saved.words.items
+    reader.count = saved.words.count
+    reader.place = 0
+    state.register_base = 0
+    state.register_count = read_registers(&reader, state, state.registers)
+    state.is_structured = False
+    return True
+
+
+cdef bint state_equals(
+    Table table, State *state, const Saved *saved, Words *scratch
+) except -1 nogil:
+    """Whether a state answers whatever follows as a saved one does."""
+    if not names_equal(state, saved):
+        return False
+    write_state(table, state, scratch)
+    if scratch.count == saved.words.count and memcmp(
+        scratch.items, saved.words.items, scratch.count * sizeof(uint64_t)
+    ) == 0:
+        return True
+    if state.network != NULL or table.engine.workspace.manager is None:
+        return False
+    with gil:
+        return equals_by_meaning(table, state, saved, scratch)
+
+
+cdef bint names_equal(const State *state, const Saved *saved) noexcept nogil:
+    """Whether the clock and the name of the last event are the same."""
+    return (
+        saved.time_stamp == state.time_stamp and saved.offset == state.offset
+        and saved.clock == state.clock and (saved.event_count == 0) == (state.event_count == 0)
+    )
+
+
+cdef bint equals_by_meaning(
+    Table table, State *state, const Saved *saved, Words *words
+) except -1:
+    """Do the same where BDDs may have been written with their variables in another order."""
+    cdef Program program = table.engine.program
+    cdef State own, other
+    cdef uint32_t i
+    memset(&own, 0, sizeof(State))
+    memset(&other, 0, sizeof(State))
+    try:
+        init_state(&own, program, state.history.mode)
+        init_state(&other, program, state.history.mode)
+        give_state(table, &own, saved)
+        other.time_stamp = state.time_stamp
+        other.clock = state.clock
+        other.event_count = state.event_count
+        read_state(table, &other, words.items, words.count)
+        for i in range(own.family_count):
+            if not have_equal_windows(&own.families[i], &other.families[i]):
+                return False
+        return expressions_are_equal(table.engine, &own, &other)
+    finally:
+        table.engine.workspace.families = state.families
+        free_state(&own)
+        free_state(&other)
+
+
 @final
 cdef class SavedState:
     """The state of a session at one moment, kept outside of the session.
@@ -151,7 +254,7 @@ cdef class SavedState:
         session.save(self)
 
     def __dealloc__(self):
-        free(self.words.items)
+        free(self.saved.words.items)
 
     def save(self, Session session not None):
         """Save the present state of a session of any formula and mode."""
@@ -176,99 +279,7 @@ cdef class SavedState:
     @property
     def held_bytes(self):
         """The memory for the words."""
-        return self.words.capacity * sizeof(uint64_t)
-
-    cdef int take(self, Table table, State *state) except -1 nogil:
-        """Save a state of this program and mode."""
-        write_state(table, state, &self.words)
-        self.time_stamp = state.time_stamp
-        self.offset = state.offset
-        self.clock = state.clock
-        self.event_count = state.event_count
-        self.true_count = state.history.true_count
-        self.false_count = state.history.false_count
-        self.peak_pending = state.history.peak_pending
-        return 0
-
-    cdef int give(self, Table table, State *state) except -1 nogil:
-        """Replace a state of this program and mode; after an error, it must not be used."""
-        state.time_stamp = self.time_stamp
-        state.offset = self.offset
-        state.clock = self.clock
-        state.event_count = self.event_count
-        state.history.true_count = self.true_count
-        state.history.false_count = self.false_count
-        state.history.peak_pending = self.peak_pending
-        state.history.verdict_count = 0
-        if state.network == NULL or not self._find_configuration(table, state):
-            read_state(table, state, self.words.items, self.words.count)
-        return 0
-
-    cdef bint _find_configuration(self, Table table, State *state) except -1 nogil:
-        """Let a state of a network have a configuration that the table knows, if there is one."""
-        cdef uint64_t registers = self.words.items[0]
-        cdef const uint64_t *key = self.words.items + 1 + 3 * registers
-        cdef WordReader reader
-        if (
-            registers > MOST_REGISTERS or self.event_count == 0 or self.clock != self.time_stamp
-            or self.time_stamp >= TIME_LIMIT() or key[0] >= MOST_WORDS
-        ):
-            return False
-        state.configuration = table.find(key, <uint32_t> key[0] + 1)
-        if state.configuration == NO_CONFIGURATION:
-            return False
-        require_registers(state)
-        reader.items = self.words.items
-        reader.count = self.words.count
-        reader.place = 0
-        state.register_base = 0
-        state.register_count = read_registers(&reader, state, state.registers)
-        state.is_structured = False
-        return True
-
-    cdef bint equals(self, Table table, State *state, Words *scratch) except -1 nogil:
-        """Whether a state of this program and mode equals this one."""
-        if not self._names_equal(state):
-            return False
-        write_state(table, state, scratch)
-        if scratch.count == self.words.count and memcmp(
-            scratch.items, self.words.items, scratch.count * sizeof(uint64_t)
-        ) == 0:
-            return True
-        if state.network != NULL or table.engine.workspace.manager is None:
-            return False
-        with gil:
-            return self._equals_by_meaning(table, state, scratch)
-
-    cdef bint _names_equal(self, const State *state) noexcept nogil:
-        """Whether the clock and the name of the last event are the same."""
-        return (
-            self.time_stamp == state.time_stamp and self.offset == state.offset
-            and self.clock == state.clock and (self.event_count == 0) == (state.event_count == 0)
-        )
-
-    cdef bint _equals_by_meaning(self, Table table, State *state, Words *words) except -1:
-        """Do the same where BDDs may have been written with their variables in another order."""
-        cdef State own, other
-        cdef uint32_t i
-        memset(&own, 0, sizeof(State))
-        memset(&other, 0, sizeof(State))
-        try:
-            init_state(&own, self.program, self.mode)
-            init_state(&other, self.program, self.mode)
-            self.give(table, &own)
-            other.time_stamp = state.time_stamp
-            other.clock = state.clock
-            other.event_count = state.event_count
-            read_state(table, &other, words.items, words.count)
-            for i in range(own.family_count):
-                if not have_equal_windows(&own.families[i], &other.families[i]):
-                    return False
-            return expressions_are_equal(table.engine, &own, &other)
-        finally:
-            table.engine.workspace.families = state.families
-            free_state(&own)
-            free_state(&other)
+        return self.saved.words.capacity * sizeof(uint64_t)
 
 
 cdef bint have_equal_windows(const Family *family, const Family *other) noexcept:

@@ -45,6 +45,7 @@ cdef class Session(MemoryHolder):
     cdef size_t run(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
     ) except? 0 nogil
+    cdef int pass_time(self, uint64_t time_stamp) except -1 nogil
     cdef int run_finish(self, const EndTime *end) except -1 nogil
     cdef int save(self, SavedState saved) except -1 nogil
     cdef int load(self, SavedState saved) except -1 nogil
@@ -67,7 +68,6 @@ cdef class Session(MemoryHolder):
 
     cdef void set_limit(self, MemoryLimit memory, size_t monitors)
 
-    cdef int _pass_time(self, uint64_t time_stamp) except -1 nogil
     cdef int _end(self) except -1 nogil
     cdef void _take_from_history(self, bint is_done) noexcept nogil
     cdef int _refuse(self) except -1

@@ -129,13 +129,13 @@ cdef class Session:
         if end.kind == END_INFINITE:
             return self._end()
         if self.state.event_count == 0:
-            return self._pass_time(0)
-        return self._pass_time(clock_after(end, self.state.time_stamp))
+            return self.pass_time(0)
+        return self.pass_time(clock_after(end, self.state.time_stamp))
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
         """Declare that no event is below a time-stamp."""
         self.enter()
-        self._pass_time(time_stamp)
+        self.pass_time(time_stamp)
         self.leave()
         return 0
 
@@ -161,7 +161,7 @@ cdef class Session:
                 with gil:
                     saved.program = self.program
             saved.mode = self.state.history.mode
-            saved.take(self.table, &self.state)
+            take_state(self.table, &self.state, &saved.saved)
         finally:
             self.leave()
         return 0
@@ -178,7 +178,7 @@ cdef class Session:
             if condition == BROKEN:
                 with gil:
                     self.rebuild_engine(condition)
-            saved.give(self.table, &self.state)
+            give_state(self.table, &self.state, &saved.saved)
             self.verdict_count = 0
             is_done = True
         finally:
@@ -191,7 +191,7 @@ cdef class Session:
         self._require_kind(saved)
         self.enter()
         try:
-            is_equal = saved.equals(self.table, &self.state, &self.words)
+            is_equal = state_equals(self.table, &self.state, &saved.saved, &self.words)
         finally:
             self.leave()
         return is_equal
@@ -209,7 +209,8 @@ cdef class Session:
                 raise SnapshotError("the state is of another formula or mode")
         return 0
 
-    cdef int _pass_time(self, uint64_t time_stamp) except -1 nogil:
+    cdef int pass_time(self, uint64_t time_stamp) except -1 nogil:
+        """Do the same as `push_time`, between `enter` and `leave`."""
         cdef bint is_done = False
         self.state.history.verdict_count = 0
         try:

@@ -1,0 +1,27 @@
+# cython: language_level=3
+"""Declarations for events that have come and wait to be put in order."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+
+cdef struct Arrivals:
+    # Events in the order in which they came.
+    uint64_t *time_stamps
+    uint64_t *letters
+    uint32_t *traces
+    uint32_t count, time_room, letter_room, trace_room
+
+
+cdef struct Place:
+    uint64_t time_stamp
+    uint32_t trace
+    uint32_t number
+
+
+cdef int make_arrival_room(Arrivals *arrivals, size_t more, size_t words) except -1 nogil
+cdef void free_arrivals(Arrivals *arrivals) noexcept nogil
+cdef void move_arrival(
+    Arrivals *arrivals, uint32_t source, uint32_t target, size_t words
+) noexcept nogil
+cdef void sort_places(Place *places, size_t count) noexcept nogil

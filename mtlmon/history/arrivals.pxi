@@ -1,0 +1,58 @@
+# cython: language_level=3
+"""Events in the order in which they came, and how to sort them."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, qsort
+from libc.string cimport memcpy
+
+from mtlmon.engine.native cimport reserve
+
+
+cdef int make_arrival_room(Arrivals *arrivals, size_t more, size_t words) except -1 nogil:
+    """Make room for more events."""
+    cdef size_t needed = <size_t> arrivals.count + more
+    reserve(<void **> &arrivals.time_stamps, &arrivals.time_room, needed, sizeof(uint64_t))
+    reserve(<void **> &arrivals.traces, &arrivals.trace_room, needed, sizeof(uint32_t))
+    reserve(<void **> &arrivals.letters, &arrivals.letter_room, needed, words * sizeof(uint64_t))
+    return 0
+
+
+cdef void free_arrivals(Arrivals *arrivals) noexcept nogil:
+    free(arrivals.time_stamps)
+    free(arrivals.letters)
+    free(arrivals.traces)
+
+
+cdef void move_arrival(
+    Arrivals *arrivals, uint32_t source, uint32_t target, size_t words
+) noexcept nogil:
+    """Copy an event to an earlier place."""
+    if source == target:
+        return
+    arrivals.time_stamps[target] = arrivals.time_stamps[source]
+    arrivals.traces[target] = arrivals.traces[source]
+    memcpy(
+        arrivals.letters + target * words, arrivals.letters + source * words,
+        words * sizeof(uint64_t)
+    )
+
+
+cdef int compare_places(const void *left, const void *right) noexcept nogil:
+    cdef const Place *a = <const Place *> left
+    cdef const Place *b = <const Place *> right
+    if a.trace != b.trace:
+        return -1 if a.trace < b.trace else 1
+    if a.time_stamp != b.time_stamp:
+        return -1 if a.time_stamp < b.time_stamp else 1
+    # no two are equal, so the order of arrival decides
+    return -1 if a.number < b.number else 1
+
+
+cdef void sort_places(Place *places, size_t count) noexcept nogil:
+    """Sort by trace, time-stamp and arrival."""
+    cdef size_t k
+    for k in range(1, count):
+        if compare_places(&places[k - 1], &places[k]) > 0:
+            qsort(places, count, sizeof(Place), compare_places)
+            return

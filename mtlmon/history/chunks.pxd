@@ -1,0 +1,74 @@
+# cython: language_level=3
+"""Declarations for the events of a trace, in chunks with the engine's state at their starts."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from mtlmon.engine.native cimport Saved
+
+
+cdef enum:
+    # the kind of a time-point without a verdict, beside those of verdict records
+    STILL_OPEN = 3
+    NO_CHUNK = 0xFFFFFFFF
+
+
+cdef struct Point:
+    # A time-point of the history; its time-stamp stands in an array of its own.
+    uint64_t offset
+    uint64_t reference_time_stamp, reference_offset     # 0 unless it is equivalent
+    uint32_t mark       # one more than its number in the journal, if that entry is about it
+    uint8_t kind
+    uint8_t is_told     # whether it has had a verdict at the end of a batch
+
+
+cdef struct Chunk:
+    uint64_t *time_stamps
+    uint64_t *letters
+    Point *points
+    uint32_t count, capacity
+    bint advances           # time passes to `advance` before the first event
+    uint64_t advance
+    bint is_saved           # else the state at the start is not known yet
+    Saved saved             # the state at the start, before time passes
+
+
+cdef struct Trace:
+    Chunk **chunks          # those that are remembered: from `first` to below `count`
+    uint32_t first, count, capacity
+    uint32_t recent         # a chunk that was looked at
+    Saved live              # the state at the end, unless the session holds it
+    bint has_begun
+    uint64_t last           # when the history ends: its last event or advance
+    uint64_t now            # the largest time-stamp so far, also of events that wait
+    bint has_now
+    bint has_pending        # whether a time-point is undecided, and when the earliest one is
+    uint64_t pending_from
+
+
+cdef int copy_saved(Saved *target, const Saved *source) except -1 nogil
+cdef Chunk *new_chunk() except NULL nogil
+cdef void free_chunk(Chunk *chunk) noexcept nogil
+cdef void free_trace(Trace *trace) noexcept nogil
+cdef int add_events(
+    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count,
+    uint64_t offset
+) except -1 nogil
+cdef int insert_events(
+    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count
+) except -1 nogil
+cdef int insert_chunk(Trace *trace, uint32_t place, Chunk *chunk) except -1 nogil
+cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) except -1 nogil
+cdef uint32_t chunk_at(const Trace *trace, uint64_t time_stamp) noexcept nogil
+cdef uint64_t next_offset(const Trace *trace, uint64_t time_stamp) noexcept nogil
+cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil
+cdef void forget_chunks(Trace *trace, uint64_t bound) noexcept nogil
+
+
+cdef inline uint64_t start_of(const Chunk *chunk) noexcept nogil:
+    """No event below this time-stamp belongs to the chunk."""
+    return chunk.advance if chunk.advances else chunk.time_stamps[0]
+
+
+cdef inline uint64_t end_of(const Chunk *chunk) noexcept nogil:
+    """The time of the last event or advance of the chunk."""
+    return chunk.time_stamps[chunk.count - 1] if chunk.count else chunk.advance

@@ -1,0 +1,311 @@
+# cython: language_level=3
+"""The events of a trace in the order of the history, in chunks.
+
+A chunk has events, or time passes at its start, or both. Events of one time-stamp may stand in
+several chunks. A late event goes to the last chunk that begins no later than the event, behind all
+events of its time-stamp, so no other event gets another name.
+"""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memmove, memset
+
+from mtlmon.engine.native cimport Words, reserve
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+cdef int copy_saved(Saved *target, const Saved *source) except -1 nogil:
+    """Copy a saved state to another place, without room for more words."""
+    cdef Words words = target.words
+    cdef void *block
+    if words.capacity < source.words.count:
+        block = realloc(words.items, source.words.count * sizeof(uint64_t))
+        if block == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        words.items = <uint64_t *> block
+        words.capacity = source.words.count
+    words.count = source.words.count
+    if words.count:
+        memcpy(words.items, source.words.items, words.count * sizeof(uint64_t))
+    target[0] = source[0]
+    target.words = words
+    return 0
+
+
+cdef Chunk *new_chunk() except NULL nogil:
+    cdef Chunk *chunk = <Chunk *> calloc(1, sizeof(Chunk))
+    if chunk == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    return chunk
+
+
+cdef void free_chunk(Chunk *chunk) noexcept nogil:
+    free(chunk.time_stamps)
+    free(chunk.letters)
+    free(chunk.points)
+    free(chunk.saved.words.items)
+    free(chunk)
+
+
+cdef void free_trace(Trace *trace) noexcept nogil:
+    """Free all that a trace holds, which is all zeros afterwards."""
+    cdef uint32_t k
+    for k in range(trace.first, trace.count):
+        free_chunk(trace.chunks[k])
+    free(trace.chunks)
+    free(trace.live.words.items)
+    memset(trace, 0, sizeof(Trace))
+
+
+cdef int make_room(Chunk *chunk, size_t more, size_t words) except -1 nogil:
+    """Make room for more events, at least half as many as there are."""
+    cdef size_t needed = <size_t> chunk.count + more
+    cdef size_t wanted = max(needed, <size_t> chunk.capacity + chunk.capacity // 2)
+    cdef void *block
+    if needed <= chunk.capacity:
+        return 0
+    if wanted > UINT32_MAX // 2 or wanted > SIZE_MAX // (words * sizeof(uint64_t)):
+        with gil:
+            raise MemoryError("mtlmon: a chunk of the history has outgrown 2^31 events")
+    block = realloc(chunk.time_stamps, wanted * sizeof(uint64_t))
+    if block != NULL:
+        chunk.time_stamps = <uint64_t *> block
+        block = realloc(chunk.letters, wanted * words * sizeof(uint64_t))
+    if block != NULL:
+        chunk.letters = <uint64_t *> block
+        block = realloc(chunk.points, wanted * sizeof(Point))
+    if block == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    chunk.points = <Point *> block
+    chunk.capacity = <uint32_t> wanted
+    return 0
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+cdef inline void set_open(Point *point, uint64_t offset) noexcept nogil:
+    memset(point, 0, sizeof(Point))
+    point.offset = offset
+    point.kind = STILL_OPEN
+
+
+cdef int add_events(
+    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count,
+    uint64_t offset
+) except -1 nogil:
+    """Put events at the end of a chunk; the first one gets this offset, and the others follow."""
+    cdef size_t k
+    cdef uint32_t place = chunk.count
+    if count == 0:
+        return 0
+    make_room(chunk, count, words)
+    memcpy(chunk.time_stamps + place, time_stamps, count * sizeof(uint64_t))
+    memcpy(chunk.letters + place * words, letters, count * words * sizeof(uint64_t))
+    for k in range(count):
+        if k:
+            offset = offset + 1 if time_stamps[k] == time_stamps[k - 1] else 0
+        set_open(&chunk.points[place + k], offset)
+    chunk.count += <uint32_t> count
+    return 0
+
+
+cdef int insert_events(
+    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count
+) except -1 nogil:
+    """Put late events, in order of time, each behind all events of its time-stamp.
+
+    Events that come before the first event of the chunk are the first of their time-stamps.
+    """
+    cdef size_t left, late, place, run
+    if count == 0:
+        return 0
+    make_room(chunk, count, words)
+    left = chunk.count
+    late = count
+    # From the end on: runs of the chunk's events move behind the late events that precede them.
+    while late:
+        run = left
+        while run and chunk.time_stamps[run - 1] > time_stamps[late - 1]:
+            run -= 1
+        if run < left:
+            memmove(
+                chunk.time_stamps + run + late, chunk.time_stamps + run,
+                (left - run) * sizeof(uint64_t)
+            )
+            memmove(
+                chunk.letters + (run + late) * words, chunk.letters + run * words,
+                (left - run) * words * sizeof(uint64_t)
+            )
+            memmove(
+                chunk.points + run + late, chunk.points + run, (left - run) * sizeof(Point)
+            )
+        left = run
+        late -= 1
+        place = left + late
+        chunk.time_stamps[place] = time_stamps[late]
+        memcpy(
+            chunk.letters + place * words, letters + late * words, words * sizeof(uint64_t)
+        )
+        # a kind that no time-point has: its offset is not known yet
+        chunk.points[place].kind = STILL_OPEN + 1
+    chunk.count += <uint32_t> count
+    for place in range(chunk.count):
+        if chunk.points[place].kind != STILL_OPEN + 1:
+            continue
+        if place and chunk.time_stamps[place - 1] == chunk.time_stamps[place]:
+            set_open(&chunk.points[place], chunk.points[place - 1].offset + 1)
+        else:
+            set_open(&chunk.points[place], 0)
+    return 0
+
+
+# ---- chunks ------------------------------------------------------------------------------------
+
+
+cdef int insert_chunk(Trace *trace, uint32_t place, Chunk *chunk) except -1 nogil:
+    """Put a chunk at a place among the chunks of a trace."""
+    reserve(<void **> &trace.chunks, &trace.capacity, trace.count + 1, sizeof(Chunk *))
+    if place < trace.count:
+        memmove(
+            trace.chunks + place + 1, trace.chunks + place,
+            (trace.count - place) * sizeof(Chunk *)
+        )
+    trace.chunks[place] = chunk
+    trace.count += 1
+    return 0
+
+
+cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) except -1 nogil:
+    """Leave the first `most` events in a chunk; the others get a chunk whose state is not known."""
+    cdef Chunk *chunk = trace.chunks[place]
+    cdef Chunk *other
+    cdef uint32_t count = chunk.count - most
+    cdef bint is_done = False
+    if count == 0:
+        return 0
+    other = new_chunk()
+    try:
+        make_room(other, count, words)
+        memcpy(other.time_stamps, chunk.time_stamps + most, count * sizeof(uint64_t))
+        memcpy(other.letters, chunk.letters + most * words, count * words * sizeof(uint64_t))
+        memcpy(other.points, chunk.points + most, count * sizeof(Point))
+        other.count = count
+        insert_chunk(trace, place + 1, other)
+        is_done = True
+    finally:
+        if not is_done:
+            free_chunk(other)
+    chunk.count = most
+    return 0
+
+
+cdef uint32_t chunk_at(const Trace *trace, uint64_t time_stamp) noexcept nogil:
+    """The last chunk that begins no later than a time-stamp; NO_CHUNK if all begin later."""
+    cdef uint32_t low = trace.first
+    cdef uint32_t high = trace.count
+    cdef uint32_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if start_of(trace.chunks[middle]) <= time_stamp:
+            low = middle + 1
+        else:
+            high = middle
+    return NO_CHUNK if low == trace.first else low - 1
+
+
+cdef uint64_t next_offset(const Trace *trace, uint64_t time_stamp) noexcept nogil:
+    """The offset of an event at the end of the history."""
+    cdef const Chunk *chunk
+    cdef uint32_t k = trace.count
+    while k > trace.first:
+        k -= 1
+        chunk = trace.chunks[k]
+        if chunk.count:
+            if chunk.time_stamps[chunk.count - 1] != time_stamp:
+                return 0
+            return chunk.points[chunk.count - 1].offset + 1
+        if chunk.advances:
+            return 0
+    return 0
+
+
+# ---- names -------------------------------------------------------------------------------------
+
+
+cdef inline bint begins_by(
+    const Chunk *chunk, uint64_t time_stamp, uint64_t offset
+) noexcept nogil:
+    """Whether the chunk begins no later than the time-point of this name."""
+    if chunk.count == 0:
+        return chunk.advance <= time_stamp
+    return chunk.time_stamps[0] < time_stamp or (
+        chunk.time_stamps[0] == time_stamp and chunk.points[0].offset <= offset
+    )
+
+
+cdef Point *find_in_chunk(Chunk *chunk, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+    cdef uint32_t low = 0
+    cdef uint32_t high = chunk.count
+    cdef uint32_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if chunk.time_stamps[middle] < time_stamp:
+            low = middle + 1
+        else:
+            high = middle
+    # The offsets of a time-stamp have no gaps.
+    if low == chunk.count or offset < chunk.points[low].offset:
+        return NULL
+    offset -= chunk.points[low].offset
+    if offset >= chunk.count - low or chunk.time_stamps[low + offset] != time_stamp:
+        return NULL
+    return &chunk.points[low + offset]
+
+
+cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+    """The time-point of a name; NULL if it is forgotten."""
+    cdef uint32_t low = trace.first
+    cdef uint32_t high = trace.count
+    cdef uint32_t middle = trace.recent
+    if trace.first == trace.count:
+        return NULL
+    if trace.first <= middle < trace.count and begins_by(
+        trace.chunks[middle], time_stamp, offset
+    ):
+        if middle + 1 == trace.count or not begins_by(
+            trace.chunks[middle + 1], time_stamp, offset
+        ):
+            return find_in_chunk(trace.chunks[middle], time_stamp, offset)
+        low = middle + 1
+        if low + 1 == trace.count or not begins_by(trace.chunks[low + 1], time_stamp, offset):
+            trace.recent = low
+            return find_in_chunk(trace.chunks[low], time_stamp, offset)
+    while low < high:
+        middle = low + (high - low) // 2
+        if begins_by(trace.chunks[middle], time_stamp, offset):
+            low = middle + 1
+        else:
+            high = middle
+    if low == trace.first:
+        return NULL
+    trace.recent = low - 1
+    return find_in_chunk(trace.chunks[low - 1], time_stamp, offset)
+
+
+cdef void forget_chunks(Trace *trace, uint64_t bound) noexcept nogil:
+    """Forget the chunks that end below a time-stamp."""
+    while trace.first < trace.count and end_of(trace.chunks[trace.first]) < bound:
+        free_chunk(trace.chunks[trace.first])
+        trace.first += 1
+    if trace.first > trace.count // 2:
+        trace.count -= trace.first
+        if trace.count:
+            memmove(trace.chunks, trace.chunks + trace.first, trace.count * sizeof(Chunk *))
+        trace.first = 0

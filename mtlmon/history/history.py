@@ -1,0 +1,392 @@
+"""`History`: the events of one or many traces, in the order of time however late they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mtlmon.drive.feeding import event_columns
+from mtlmon.engine.native import Session
+from mtlmon.engine.pending import decision_delay
+from mtlmon.errors import EventError, EventTypeError, MtlmonError, TimeStampError
+from mtlmon.history import snapshots
+from mtlmon.history.changes import Changes, change_type
+from mtlmon.history.native import Histories
+from mtlmon.verdicts.arrays import VerdictArray, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Buffer
+
+    from mtlmon.arrays.native import EventColumns
+    from mtlmon.engine.native import Program
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["History"]
+
+_MOST = 2**63 - 1
+
+
+class History:
+    """Monitors events that may come late, and corrects verdicts.
+
+    The history is what has come so far, sorted by time-stamp; events of one time-stamp keep the
+    order in which they came. After every batch, the verdicts are those that a `Monitor` gives for
+    the history. A late event takes the next free offset of its time-stamp, so no time-point ever
+    gets another name. Events are judged again from shortly before a late event on, up to where the
+    monitor's state is what it was.
+
+    Args:
+        formula: a `Formula`, a text that `parse` can read, or a compiled `Program`.
+        mode: which undecided time-points are reported as equivalent, as for `Monitor`.
+        lateness: how far below the largest time-stamp so far an event may be to be taken in, in the
+            stream's unit. Events that come later are refused and counted. None means that all
+            events are taken in; then nothing is ever forgotten.
+        wait: so much time must pass an event before it is judged. Events that come in the meantime
+            are put in order and need no corrections. At most `lateness`.
+        clock: "all": there is one largest time-stamp so far; "key": one for each key.
+        unit: the unit of the time-stamps, as for `Monitor`.
+        bdd: the back end of the library dd, as for `Monitor`.
+
+    Memory grows with the events of the last `lateness` and of the time that a verdict can take
+    after its time-point, if that has a bound.
+
+    Raises:
+        FormulaError: the text is not a formula.
+        MtlmonError: an argument is not one of these.
+
+    >>> from mtlmon import History
+    >>> history = History("request IMPLIES EVENTUALLY[0,5] response", lateness=60)
+    >>> history.atoms
+    ('request', 'response')
+    >>> print(*history.push([10, 20], [0b01, 0b00]), sep=", ")
+    10:0 false, 20:0 true
+    >>> print(*history.push([12], [0b10]), sep=", ")  # late
+    !10:0 true, 12:0 true
+    """
+
+    def __init__(
+        self,
+        formula: Formula | Program | str,
+        mode: Literal["local", "global", "naive"] = "local",
+        *,
+        lateness: int | None,
+        wait: int = 0,
+        clock: Literal["all", "key"] = "all",
+        unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
+        bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        _spacing: int = 0,
+    ) -> None:
+        given: object = formula
+        if isinstance(given, (list, tuple, dict)):
+            raise MtlmonError("a history has one formula: make a history for each policy")
+        if clock not in ("all", "key"):
+            raise MtlmonError(f"clock is 'all' or 'key', not {clock!r}")
+        self._lateness = None if lateness is None else _length(lateness, "lateness")
+        self._wait = _length(wait, "wait")
+        if self._lateness is not None and self._wait > self._lateness:
+            raise MtlmonError(
+                f"events wait {self._wait}, but those more than {self._lateness} late are refused: "
+                "wait is at most lateness"
+            )
+        self._clock = clock
+        self._spacing = _spacing
+        self._session = Session(formula, mode, unit=unit, bdd=bdd)
+        self._bdd: Literal["auto", "cudd", "autoref"] = bdd
+        self._histories = self._new_histories()
+        self._keys: list[Hashable] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._is_keyed: bool | None = None
+        self._told_final: int | None = None
+
+    def _new_histories(self) -> Histories:
+        session = Session(self.program, self.mode, bdd=self._bdd)
+        return Histories(
+            session,
+            lateness=self._lateness,
+            wait=self._wait,
+            delay=decision_delay(self.program.rows, self.program.root),
+            is_by_key=self._clock == "key",
+            spacing=self._spacing,
+        )
+
+    # ---- events ----------------------------------------------------------------------------
+
+    def push(
+        self,
+        time_stamps: ArrayLike,
+        letters: object,
+        *,
+        keys: Sequence[Hashable] | NDArray[Any] | None = None,
+        atoms: Sequence[str] | None = None,
+        unknown: Literal["ignore", "error"] = "ignore",
+    ) -> Changes:
+        """Take a batch of events, in the order in which they come, and return what they change.
+
+        Args:
+            time_stamps: an array of n integers, in any order.
+            letters: the atoms that hold at these events, as for `Monitor.feed`.
+            keys: the key of each event, which says to what trace it belongs: an array of integers
+                or texts, or a sequence of hashable objects. Either all batches have keys or none.
+            atoms: the names of the columns or bits, as for `Monitor.feed`.
+            unknown: what to do with columns and bits that the formula does not name, as for
+                `Monitor.feed`.
+
+        Raises:
+            EventTypeError, EventError, TimeStampError: as for `Monitor.feed`, except that
+                time-stamps may decrease; the history is unchanged.
+            MonitorBrokenError: an earlier batch was interrupted.
+        """
+        if unknown not in ("ignore", "error"):
+            raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
+        columns = event_columns(self.atoms, time_stamps, letters, atoms, unknown == "error")
+        return self.push_columns(columns, keys)
+
+    def push_columns(
+        self, columns: EventColumns, keys: Sequence[Hashable] | NDArray[Any] | None = None
+    ) -> Changes:
+        """Do the same as `push` with columns of events."""
+        if columns.count:
+            self._require_keys(keys is not None)
+        numbers = None if keys is None else self._numbers_of(keys, columns.count)
+        refused = self._histories.push(columns, numbers)
+        return self._changes(np.frombuffer(refused, np.uint32))
+
+    def insert(self, time_stamp: int, atoms: Any = (), *, key: Hashable = None) -> Changes:
+        """Take one event, given as for `Monitor.step`.
+
+        Raises:
+            EventTypeError, EventError, TimeStampError: as for `Monitor.step`, except that
+                time-stamps may decrease.
+        """
+        names = set(atoms) if not isinstance(atoms, (str, int, dict)) else atoms
+        if isinstance(names, str):
+            raise EventTypeError(f"atoms are a collection of names, not the text {names!r}")
+        if isinstance(names, dict):
+            names = {name for name, holds in names.items() if holds}
+        if isinstance(names, int):
+            letter = [[bool(names >> place & 1) for place in range(len(self.atoms))]]
+        else:
+            letter = [[name in names for name in self.atoms]]
+        matrix = np.array(letter, np.bool_).reshape(1, len(self.atoms))
+        keys = None if key is None else [key]
+        return self.push([_time_stamp(time_stamp)], matrix, keys=keys)
+
+    def advance(self, time_stamp: int, *, key: Hashable = None) -> Changes:
+        """Let time pass without an event, in all traces that have events.
+
+        A later event below `time_stamp` is late. A time-stamp that is not above the largest one so
+        far decides nothing. With a wait, time passes up to `time_stamp - wait`.
+
+        Args:
+            time_stamp: the time that it is now.
+            key: in histories with a clock for each key, the key whose time passes.
+
+        Raises:
+            EventTypeError, TimeStampError: the time-stamp is not an integer from 0 to 2^63-1.
+        """
+        checked = _time_stamp(time_stamp)
+        number = None
+        if self._clock == "key":
+            if key is None:
+                raise EventError("each key has its own time: say which one's time passes")
+            self._require_keys(True)
+            number = int(self._numbers_of([key], 1)[0])
+        elif key is not None:
+            raise EventError("there is one time for all keys: give no key")
+        self._histories.advance(checked, number)
+        return self._changes()
+
+    def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> Changes:
+        """End all traces: judge what waits, and then what the end decides. No event can follow.
+
+        Args:
+            end_time: what is known about the time after the last event, as for `Monitor.finish`.
+                With one clock, "last" means the largest time-stamp so far.
+        """
+        if end_time == "last" and self._clock == "all":
+            end_time = self._histories.now()
+        self._histories.finish(end_time)
+        return self._changes()
+
+    def _changes(self, refused: NDArray[np.uint32] | None = None) -> Changes:
+        records = np.frombuffer(self._histories.changes(), change_type())
+        final = None
+        if self._clock == "all":
+            bound = self._histories.bound()
+            if bound and (self._told_final is None or bound > self._told_final):
+                self._told_final = final = bound
+        keys = self._keys if self._is_keyed else None
+        return Changes(records, keys, final_below=final, refused=refused)
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    def _require_keys(self, is_keyed: bool) -> None:
+        if self._is_keyed is None:
+            self._is_keyed = is_keyed
+        elif self._is_keyed != is_keyed:
+            raise EventError(
+                "events have no keys, but those before have keys"
+                if self._is_keyed
+                else "events have keys, but those before have none"
+            )
+
+    def _numbers_of(
+        self, keys: Sequence[Hashable] | NDArray[Any], count: int
+    ) -> NDArray[np.uint32]:
+        """The numbers of keys, new ones in the order in which they come."""
+        if len(keys) != count:
+            raise EventError(f"{len(keys)} keys for {count} time-stamps")
+        if isinstance(keys, np.ndarray) and keys.dtype.kind in "iuU" and keys.ndim == 1:
+            unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+            numbers = np.empty(len(unique), np.uint32)
+            values = unique.tolist()
+            for place in np.argsort(first).tolist():
+                numbers[place] = self._number_of(values[place])
+            return numbers[inverse]
+        return np.fromiter((self._number_of(key) for key in keys), np.uint32, count)
+
+    def _number_of(self, key: Hashable) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return number
+
+    def _known_number(self, key: Hashable) -> int:
+        if self._is_keyed:
+            if key is None:
+                raise EventError("the history has keys: say which one is meant")
+            return self._numbers[key]
+        if key is not None:
+            raise EventError("the history has no keys")
+        return 0
+
+    # ---- what is known ---------------------------------------------------------------------
+
+    @property
+    def program(self) -> Program:
+        return self._session.program
+
+    @property
+    def mode(self) -> Literal["local", "global", "naive"]:
+        """The mode in use."""
+        return self._session.mode
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The names of the atoms, in the order of bits and columns."""
+        return self._session.atoms
+
+    @property
+    def keys(self) -> tuple[Hashable, ...]:
+        """The keys so far, in the order of their first events."""
+        return tuple(self._keys)
+
+    def latest(self, key: Hashable = None) -> VerdictArray:
+        """The verdicts as they are now, in the order of time-points, without forgotten ones.
+
+        Args:
+            key: the key whose verdicts are asked for; None in histories without keys.
+
+        Raises:
+            KeyError: no event has had this key.
+        """
+        records = self._histories.latest(self._known_number(key))
+        return VerdictArray(np.frombuffer(records, verdict_type()))
+
+    def final_below(self, key: Hashable = None) -> int | None:
+        """The time-stamp below which all verdicts are final; None if there is none.
+
+        Args:
+            key: the key that is meant; None means the verdicts of all keys.
+        """
+        return self._histories.bound(None if key is None else self._known_number(key))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters of what has been done so far: for diagnosis, not for decisions.
+
+        events (judged), late (those that needed corrections), refused, waiting; replays,
+        replayed_chunks, replayed_events and early_stops (replays that ended because the state was
+        what it had been); held_bytes (the memory for all events that are remembered).
+        """
+        histories = self._histories
+        return {
+            "events": histories.event_count,
+            "late": histories.late_count,
+            "refused": histories.refused_count,
+            "waiting": histories.waiting,
+            "replays": histories.replays,
+            "replayed_chunks": histories.replayed_chunks,
+            "replayed_events": histories.replayed_events,
+            "early_stops": histories.early_stops,
+            "held_bytes": histories.held_bytes,
+        }
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the history as bytes, for `restore` in any process.
+
+        The snapshot does not include the formula.
+
+        Raises:
+            SnapshotError: the history is finished, or a key is neither an integer nor a text.
+        """
+        return snapshots.encode(self._histories, self._settings(), self._keys, self._facts())
+
+    def restore(self, snapshot: Buffer) -> None:
+        """Go on from a snapshot of another history of the same formula, mode and settings.
+
+        Takes as long as judging the events that are remembered.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to a history of
+                another formula, mode or other settings; the history is unchanged.
+        """
+        histories = self._new_histories()
+        keys, facts = snapshots.decode(snapshot, histories, self._settings())
+        self._histories = histories
+        self._keys = keys
+        self._numbers = {key: number for number, key in enumerate(keys)}
+        self._is_keyed = facts["is_keyed"]
+        self._told_final = facts["told_final"]
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "atoms": list(self.atoms),
+            "lateness": self._lateness,
+            "wait": self._wait,
+            "clock": self._clock,
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        return {"is_keyed": self._is_keyed, "told_final": self._told_final}
+
+    def __repr__(self) -> str:
+        counters = self.counters
+        return (
+            f"<History in mode {self.mode} after {counters['events']} events, "
+            f"{counters['late']} late, {counters['refused']} refused>"
+        )
+
+
+def _length(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise MtlmonError(f"{name} is an integer in the unit of the time-stamps, not {value!r}")
+    if not 0 <= value <= _MOST:
+        raise MtlmonError(f"{name} is from 0 to 2^63-1, not {value}")
+    return int(value)
+
+
+def _time_stamp(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise EventTypeError(f"time-stamps are integers, not {value!r}")
+    if not 0 <= value <= _MOST:
+        raise TimeStampError(f"time-stamp {value} is not between 0 and 2^63-1")
+    return int(value)

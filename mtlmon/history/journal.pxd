@@ -1,0 +1,44 @@
+# cython: language_level=3
+"""Declarations for the journal of a batch: what verdicts were before it."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from mtlmon.engine.native cimport VerdictRecord
+
+
+cdef enum Operation:
+    INSERTED    # the first verdict of a time-point
+    UPDATED     # another verdict, or one after none
+    DELETED     # no verdict any more
+
+
+cdef struct Former:
+    # The verdict of a time-point before the batch.
+    uint64_t time_stamp, offset
+    uint64_t reference_time_stamp, reference_offset
+    uint32_t trace
+    uint8_t kind
+
+
+cdef struct ChangeRecord:
+    # The first fields are those of a verdict record. `kind` is STILL_OPEN in what is deleted.
+    uint64_t time_stamp, offset
+    uint64_t reference_time_stamp, reference_offset
+    uint8_t kind
+    uint8_t operation
+    uint8_t former          # the kind before the batch
+    uint32_t trace
+
+
+cdef struct Journal:
+    Former *entries
+    uint32_t count, capacity
+
+
+cdef int set_verdict(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point,
+    const VerdictRecord *verdict
+) except -1 nogil
+cdef size_t count_changes(
+    Journal *journal, Trace *traces, ChangeRecord *records
+) noexcept nogil

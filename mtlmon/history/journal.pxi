@@ -1,0 +1,106 @@
+# cython: language_level=3
+"""What verdicts were before a batch, so that only what the whole batch has changed is told."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+from mtlmon.engine.native cimport VERDICT_EQUIVALENT, reserve
+
+
+cdef int set_verdict(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point,
+    const VerdictRecord *verdict
+) except -1 nogil:
+    """Give a time-point another verdict, or none if that is NULL; note the one before."""
+    cdef uint8_t kind = STILL_OPEN if verdict == NULL else verdict.kind
+    cdef uint64_t reference_time_stamp = 0
+    cdef uint64_t reference_offset = 0
+    cdef Former *former
+    if kind == VERDICT_EQUIVALENT:
+        reference_time_stamp = verdict.reference_time_stamp
+        reference_offset = verdict.reference_offset
+    if (
+        point.kind == kind and point.reference_time_stamp == reference_time_stamp
+        and point.reference_offset == reference_offset
+    ):
+        return 0
+    if not is_noted(journal, trace, time_stamp, point):
+        reserve(
+            <void **> &journal.entries, &journal.capacity, <size_t> journal.count + 1,
+            sizeof(Former)
+        )
+        former = &journal.entries[journal.count]
+        memset(former, 0, sizeof(Former))
+        former.trace = trace
+        former.time_stamp = time_stamp
+        former.offset = point.offset
+        former.kind = point.kind
+        former.reference_time_stamp = point.reference_time_stamp
+        former.reference_offset = point.reference_offset
+        journal.count += 1
+        point.mark = journal.count
+    point.kind = kind
+    point.reference_time_stamp = reference_time_stamp
+    point.reference_offset = reference_offset
+    return 0
+
+
+cdef bint is_noted(
+    const Journal *journal, uint32_t trace, uint64_t time_stamp, const Point *point
+) noexcept nogil:
+    """Whether this batch has noted the former verdict of a time-point.
+
+    Marks of former batches are not wiped out; an entry that they lead to is about another
+    time-point.
+    """
+    cdef const Former *former
+    if point.mark == 0 or point.mark > journal.count:
+        return False
+    former = &journal.entries[point.mark - 1]
+    return (
+        former.time_stamp == time_stamp and former.offset == point.offset
+        and former.trace == trace
+    )
+
+
+cdef size_t count_changes(
+    Journal *journal, Trace *traces, ChangeRecord *records
+) noexcept nogil:
+    """Write a record for each time-point whose verdict has changed, and return their number.
+
+    There must be room for as many records as the journal has entries. All changes count as told.
+    """
+    cdef size_t count = 0
+    cdef uint32_t k
+    cdef const Former *former
+    cdef ChangeRecord *record
+    cdef Point *point
+    for k in range(journal.count):
+        former = &journal.entries[k]
+        point = find_point(&traces[former.trace], former.time_stamp, former.offset)
+        if point == NULL or (
+            point.kind == former.kind
+            and point.reference_time_stamp == former.reference_time_stamp
+            and point.reference_offset == former.reference_offset
+        ):
+            continue
+        record = &records[count]
+        memset(record, 0, sizeof(ChangeRecord))
+        record.time_stamp = former.time_stamp
+        record.offset = former.offset
+        record.trace = former.trace
+        record.kind = point.kind
+        record.former = former.kind
+        record.reference_time_stamp = point.reference_time_stamp
+        record.reference_offset = point.reference_offset
+        if point.kind == STILL_OPEN:
+            record.operation = DELETED
+        elif point.is_told:
+            record.operation = UPDATED
+        else:
+            record.operation = INSERTED
+        point.is_told = True
+        count += 1
+    journal.count = 0
+    return count

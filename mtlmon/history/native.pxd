@@ -1,0 +1,8 @@
+# cython: language_level=3
+"""Declarations of the compiled unit for histories of late events."""
+
+include "chunks.pxd"
+include "journal.pxd"
+include "arrivals.pxd"
+include "replay.pxd"
+include "histories.pxd"

@@ -1,0 +1,9 @@
+# cython: language_level=3
+"""The compiled unit for histories: late events are judged again in their places."""
+
+include "chunks.pxi"
+include "journal.pxi"
+include "arrivals.pxi"
+include "replay.pxi"
+include "histories.pxi"
+include "snapshots.pxi"

@@ -1,0 +1,66 @@
+# cython: language_level=3
+"""Declarations for traces whose late events are judged again."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from mtlmon.engine.native cimport Saved, Session, Words
+
+
+cdef enum:
+    NO_TRACE = 0xFFFFFFFF
+    LEAST_SPACING = 8
+    # how many other traces a batch looks at for what can be forgotten
+    SWEPT_TRACES = 64
+
+
+cdef class Replayer:
+    cdef readonly Session session
+    cdef size_t words               # of a letter
+    cdef Trace *traces
+    cdef readonly uint32_t trace_count
+    cdef uint32_t trace_capacity
+    cdef uint32_t loaded            # the trace whose state at the end the session holds
+    cdef uint32_t swept             # the next trace to look at for what can be forgotten
+    cdef Saved blank, taken         # the state of a trace that has no events; scratch memory
+    cdef Journal journal
+    cdef Words advances             # when time has passed without an event, if that still matters
+
+    cdef bint has_lateness, is_by_key, has_now, has_delay
+    cdef uint64_t lateness, wait, delay
+    cdef uint64_t now_of_all
+    cdef uint32_t spacing           # events of a chunk; 0 if it follows the size of states
+    cdef bint is_broken
+    cdef int64_t deadline
+    cdef readonly uint64_t event_count, late_count, refused_count
+    cdef readonly uint64_t replays, replayed_chunks, replayed_events, early_stops
+
+    cdef int require_ready(self) except -1
+    cdef int make_traces(self, size_t count) except -1
+    cdef uint64_t now_of(self, uint32_t number) noexcept nogil
+    cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil
+    cdef int take(
+        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except -1 nogil
+    cdef int append(
+        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
+        uint64_t offset
+    ) except -1 nogil
+    cdef int pass_time(self, uint32_t number, uint64_t time_stamp) except -1 nogil
+    cdef size_t replay(
+        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except? 0 nogil
+    cdef int begin_earlier(self, Trace *trace) except -1 nogil
+    cdef int keep_short(self, Trace *trace, uint32_t place) except -1 nogil
+    cdef uint32_t spacing_of(self, const Chunk *chunk) noexcept nogil
+    cdef int run_chunk(self, uint32_t number, Chunk *chunk, uint32_t first) except -1 nogil
+    cdef int apply(self, uint32_t number) except -1 nogil
+    cdef int reopen(self, uint32_t number) except -1 nogil
+    cdef void note_pending(self, uint32_t number) noexcept nogil
+    cdef int make_live(self, uint32_t number) except -1 nogil
+    cdef int park(self) except -1 nogil
+    cdef int save_start(self, Chunk *chunk) except -1 nogil
+    cdef int new_last_chunk(self, Trace *trace) except -1 nogil
+    cdef void forget(self, uint32_t number) noexcept nogil
+    cdef void forget_some(self) noexcept nogil
+    cdef int look_around(self) except -1 nogil

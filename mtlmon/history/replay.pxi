@@ -1,0 +1,391 @@
+# cython: language_level=3
+"""Many traces of one formula, whose late events are judged again in their places.
+
+A late event is put into its chunk, and events are judged again from the state at the start of that
+chunk. Where the state at the start of a later chunk is what it was, all that follows stays as it
+is. So no operator needs an algorithm of its own for late events.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from mtlmon.engine.native cimport (
+    NONE as NO_ENTRY,
+    Session,
+    State,
+    give_state,
+    nanoseconds,
+    reserve,
+    state_equals,
+    take_state,
+)
+
+from mtlmon.errors import MonitorBrokenError
+
+cdef enum:
+    # how long a batch works without looking for signals
+    RUN_NANOSECONDS = 50 * 1000 * 1000
+
+
+cdef class Replayer:
+    """The traces of one formula, by number, without what waits; see `Histories`."""
+
+    def __cinit__(
+        self, Session session not None, *, lateness=None, uint64_t wait=0, delay=None,
+        bint is_by_key=False, uint32_t spacing=0
+    ):
+        self.session = session
+        self.words = session.letter_words
+        self.loaded = NO_TRACE
+        self.has_lateness = lateness is not None
+        self.lateness = 0 if lateness is None else lateness
+        self.wait = wait
+        self.has_delay = delay is not None
+        self.delay = 0 if delay is None else delay
+        self.is_by_key = is_by_key
+        self.spacing = spacing
+        take_state(session.table, &session.state, &self.taken)
+        copy_saved(&self.blank, &self.taken)
+
+    def __dealloc__(self):
+        cdef uint32_t k
+        for k in range(self.trace_count):
+            free_trace(&self.traces[k])
+        free(self.traces)
+        free(self.blank.words.items)
+        free(self.taken.words.items)
+        free(self.journal.entries)
+        free(self.advances.items)
+
+    cdef int require_ready(self) except -1:
+        if self.is_broken:
+            raise MonitorBrokenError(
+                "the history was interrupted in the middle of a batch and cannot go on; "
+                "restore a snapshot, or start a new one"
+            )
+        return 0
+
+    cdef int make_traces(self, size_t count) except -1:
+        """Make sure that the traces with numbers below `count` exist."""
+        reserve(<void **> &self.traces, &self.trace_capacity, count, sizeof(Trace))
+        while self.trace_count < count:
+            memset(&self.traces[self.trace_count], 0, sizeof(Trace))
+            copy_saved(&self.traces[self.trace_count].live, &self.blank)
+            self.trace_count += 1
+        return 0
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    cdef uint64_t now_of(self, uint32_t number) noexcept nogil:
+        """The largest time-stamp so far."""
+        return self.traces[number].now if self.is_by_key else self.now_of_all
+
+    cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil:
+        """Whether there is a time-stamp below which everything is final, and which."""
+        cdef uint64_t now = self.now_of(number)
+        if not self.has_lateness or not self.has_delay:
+            return False
+        if now < self.lateness or now - self.lateness < self.delay:
+            return False
+        bound[0] = now - self.lateness - self.delay
+        # Time may not have passed as far in this trace as in others, or for what waits.
+        if self.traces[number].has_pending:
+            bound[0] = min(bound[0], self.traces[number].pending_from)
+        return True
+
+    cdef void note_pending(self, uint32_t number) noexcept nogil:
+        """Note the earliest undecided time-point of the trace whose end the session is at."""
+        cdef uint64_t offset
+        self.traces[number].has_pending = self.session.earliest_pending(
+            &self.traces[number].pending_from, &offset
+        )
+
+    # ---- one trace -------------------------------------------------------------------------
+
+    cdef int take(
+        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except -1 nogil:
+        """Judge events in order of time, which may be late."""
+        cdef Trace *trace = &self.traces[number]
+        cdef size_t late = 0
+        cdef size_t done = 0
+        self.event_count += count
+        if not trace.has_begun and not self.is_by_key:
+            for done in range(self.advances.count):
+                self.pass_time(number, self.advances.items[done])
+            done = 0
+        if trace.has_begun:
+            while late < count and time_stamps[late] < trace.last:
+                late += 1
+        self.late_count += late
+        while done < late:
+            done += self.replay(
+                number, time_stamps + done, letters + done * self.words, late - done
+            )
+        if late < count:
+            self.append(
+                number, time_stamps + late, letters + late * self.words, count - late,
+                next_offset(trace, time_stamps[late])
+            )
+        return 0
+
+    cdef int append(
+        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
+        uint64_t offset
+    ) except -1 nogil:
+        """Judge events at the end of the history; the first one gets this offset."""
+        cdef Trace *trace = &self.traces[number]
+        cdef Chunk *chunk
+        cdef size_t done = 0
+        cdef size_t now
+        cdef uint32_t place
+        cdef uint64_t latest_offset = 0
+        self.make_live(number)
+        while done < count:
+            if trace.first == trace.count:
+                self.new_last_chunk(trace)
+            chunk = trace.chunks[trace.count - 1]
+            if chunk.count >= self.spacing_of(chunk):
+                self.new_last_chunk(trace)
+                chunk = trace.chunks[trace.count - 1]
+            now = min(count - done, <size_t> (self.spacing_of(chunk) - chunk.count))
+            if done:
+                offset = (
+                    latest_offset + 1 if time_stamps[done] == time_stamps[done - 1] else 0
+                )
+            place = chunk.count
+            add_events(
+                chunk, time_stamps + done, letters + done * self.words, self.words, now, offset
+            )
+            latest_offset = chunk.points[chunk.count - 1].offset
+            self.run_chunk(number, chunk, place)
+            done += now
+            trace.last = time_stamps[done - 1]
+            trace.has_begun = True
+            self.look_around()
+        self.note_pending(number)
+        return 0
+
+    cdef int pass_time(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
+        """Let time pass at the end of the history."""
+        cdef Trace *trace = &self.traces[number]
+        cdef Chunk *chunk
+        if trace.has_begun and time_stamp <= trace.last:
+            return 0
+        self.make_live(number)
+        self.new_last_chunk(trace)
+        chunk = trace.chunks[trace.count - 1]
+        chunk.advances = True
+        chunk.advance = time_stamp
+        trace.last = time_stamp
+        trace.has_begun = True
+        self.run_chunk(number, chunk, 0)
+        self.note_pending(number)
+        return self.look_around()
+
+    cdef size_t replay(
+        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except? 0 nogil:
+        """Insert late events, as far as one replay goes; return how many it has taken.
+
+        PERF: one session judges the events at the end and those that are judged again. A second one
+        would save the loading of states at the end, but would learn the same transitions again.
+        """
+        cdef Trace *trace = &self.traces[number]
+        cdef Chunk *chunk
+        cdef Chunk *following
+        cdef uint32_t place = chunk_at(trace, time_stamps[0])
+        cdef size_t done = 0
+        cdef size_t last
+        self.park()
+        if place == NO_CHUNK:
+            place = trace.first
+            if trace.chunks[place].advances:
+                self.begin_earlier(trace)
+                place = trace.first
+        give_state(
+            self.session.table, &self.session.state, &trace.chunks[place].saved
+        )
+        self.replays += 1
+        while True:
+            chunk = trace.chunks[place]
+            last = count
+            if place + 1 < trace.count:
+                last = done
+                while last < count and time_stamps[last] < start_of(trace.chunks[place + 1]):
+                    last += 1
+            insert_events(
+                chunk, time_stamps + done, letters + done * self.words, self.words, last - done
+            )
+            done = last
+            self.keep_short(trace, place)
+            self.run_chunk(number, chunk, 0)
+            self.replayed_chunks += 1
+            self.replayed_events += chunk.count
+            self.look_around()
+            if place + 1 == trace.count:
+                self.reopen(number)
+                self.note_pending(number)
+                self.loaded = number
+                return done
+            following = trace.chunks[place + 1]
+            if following.is_saved and state_equals(
+                self.session.table, &self.session.state, &following.saved, &self.session.words
+            ):
+                self.early_stops += 1
+                return done
+            self.save_start(following)
+            place += 1
+
+    cdef int begin_earlier(self, Trace *trace) except -1 nogil:
+        """Put an empty chunk before the first one, in which time passes too early."""
+        cdef Chunk *following = trace.chunks[trace.first]
+        cdef Chunk *chunk = new_chunk()
+        cdef bint is_done = False
+        try:
+            insert_chunk(trace, trace.first, chunk)
+            is_done = True
+        finally:
+            if not is_done:
+                free_chunk(chunk)
+        chunk.saved = following.saved
+        chunk.is_saved = True
+        memset(&following.saved, 0, sizeof(Saved))
+        following.is_saved = False
+        return 0
+
+    cdef int keep_short(self, Trace *trace, uint32_t place) except -1 nogil:
+        """Split a chunk that has twice as many events as it should have."""
+        cdef uint32_t most = self.spacing_of(trace.chunks[place])
+        while trace.chunks[place].count >= 2 * <size_t> most:
+            # from the end on, so that the first part keeps its place
+            split_chunk(
+                trace, place, trace.chunks[place].count - most, self.words
+            )
+        return 0
+
+    cdef uint32_t spacing_of(self, const Chunk *chunk) noexcept nogil:
+        """How many events a chunk should have: a state takes as much memory as they do."""
+        if self.spacing:
+            return self.spacing
+        return max(<uint32_t> LEAST_SPACING, chunk.saved.words.count)
+
+    cdef int run_chunk(self, uint32_t number, Chunk *chunk, uint32_t first) except -1 nogil:
+        """Judge the events of a chunk from number `first` on, and let time pass before event 0."""
+        cdef size_t done = first
+        if first == 0 and chunk.advances:
+            self.session.pass_time(chunk.advance)
+            self.apply(number)
+        while done < chunk.count:
+            done += self.session.run(
+                chunk.time_stamps + done, chunk.letters + done * self.words, chunk.count - done
+            )
+            self.apply(number)
+        return 0
+
+    cdef int apply(self, uint32_t number) except -1 nogil:
+        """Give time-points the verdicts of the session; those that are forgotten have them."""
+        cdef Trace *trace = &self.traces[number]
+        cdef const VerdictRecord *verdict
+        cdef Point *point
+        cdef size_t k
+        for k in range(self.session.verdict_count):
+            verdict = &self.session.verdicts[k]
+            point = find_point(trace, verdict.time_stamp, verdict.offset)
+            if point != NULL:
+                set_verdict(&self.journal, number, verdict.time_stamp, point, verdict)
+        return 0
+
+    cdef int reopen(self, uint32_t number) except -1 nogil:
+        """Take the verdicts of time-points that are undecided at the end of the history."""
+        cdef Trace *trace = &self.traces[number]
+        cdef State *state = &self.session.state
+        cdef uint64_t time_stamp, offset
+        cdef Point *point
+        cdef uint32_t k
+        cdef uint32_t entry = NO_ENTRY
+        if state.is_structured:
+            entry = state.history.first
+        k = state.register_base
+        while True:
+            if state.is_structured:
+                if entry == NO_ENTRY:
+                    return 0
+                time_stamp = state.history.entries[entry].time_stamp
+                offset = state.history.entries[entry].offset
+                entry = state.history.entries[entry].later
+            else:
+                if k == state.register_base + state.register_count:
+                    return 0
+                time_stamp = state.registers[k].time_stamp
+                offset = state.registers[k].offset
+                k += 1
+            point = find_point(trace, time_stamp, offset)
+            if point != NULL:
+                set_verdict(&self.journal, number, time_stamp, point, NULL)
+
+    # ---- states ----------------------------------------------------------------------------
+
+    cdef int make_live(self, uint32_t number) except -1 nogil:
+        """Let the session have the state at the end of a trace."""
+        if self.loaded != number:
+            self.park()
+            give_state(self.session.table, &self.session.state, &self.traces[number].live)
+            self.loaded = number
+        return 0
+
+    cdef int park(self) except -1 nogil:
+        """Put the state that the session holds back to its trace."""
+        if self.loaded != NO_TRACE:
+            take_state(self.session.table, &self.session.state, &self.taken)
+            copy_saved(&self.traces[self.loaded].live, &self.taken)
+            self.loaded = NO_TRACE
+        return 0
+
+    cdef int save_start(self, Chunk *chunk) except -1 nogil:
+        """Keep the session's state as that at the start of a chunk."""
+        take_state(self.session.table, &self.session.state, &self.taken)
+        copy_saved(&chunk.saved, &self.taken)
+        chunk.is_saved = True
+        return 0
+
+    cdef int new_last_chunk(self, Trace *trace) except -1 nogil:
+        """Add an empty chunk that begins with the session's state."""
+        cdef Chunk *chunk = new_chunk()
+        cdef bint is_done = False
+        try:
+            self.save_start(chunk)
+            insert_chunk(trace, trace.count, chunk)
+            is_done = True
+        finally:
+            if not is_done:
+                free_chunk(chunk)
+        return 0
+
+    # ---- what is forgotten -----------------------------------------------------------------
+
+    cdef void forget(self, uint32_t number) noexcept nogil:
+        """Forget the chunks of a trace whose verdicts are final."""
+        cdef uint64_t bound
+        if self.bound_of(number, &bound):
+            forget_chunks(&self.traces[number], bound)
+
+    cdef void forget_some(self) noexcept nogil:
+        """Forget what is final, in some of the traces at a time."""
+        cdef uint32_t k
+        for k in range(min(self.trace_count, <uint32_t> SWEPT_TRACES)):
+            if self.swept >= self.trace_count:
+                self.swept = 0
+            self.forget(self.swept)
+            self.swept += 1
+
+    cdef int look_around(self) except -1 nogil:
+        """Look for signals every now and then."""
+        if nanoseconds() >= self.deadline:
+            self.deadline = nanoseconds() + RUN_NANOSECONDS
+            with gil:
+                PyErr_CheckSignals()
+        return 0

@@ -1,0 +1,128 @@
+"""Histories as bytes and back.
+
+A snapshot holds events and, of each trace, the monitor's state before the first of them. All else
+follows from these, so whoever restores it judges the events again.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.errors import SnapshotError
+from mtlmon.history.native import (
+    add_trace,
+    add_waiting,
+    first_state,
+    remembered_advances,
+    set_facts,
+    trace_parts,
+    waiting_parts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from typing_extensions import Buffer
+
+    from mtlmon.history.native import Histories
+
+__all__ = ["decode", "encode"]
+
+_MAGIC = b"mtlmon history 1\n"
+_LENGTH = struct.Struct("<Q")
+_CHECK = struct.Struct("<I")
+_DAMAGED = "the snapshot of a history is damaged"
+
+
+def encode(
+    histories: Histories, settings: dict[str, Any], keys: list[Hashable], facts: dict[str, Any]
+) -> bytes:
+    """Return the snapshot of a history."""
+    if histories.finished:
+        raise SnapshotError("the history is finished: take the snapshot before that")
+    for key in keys:
+        if type(key) not in (int, str):
+            raise SnapshotError(
+                f"the key {key!r} is neither an integer nor a text: no snapshot can hold it"
+            )
+    # The state without events shows what formula the snapshot is of.
+    blobs = [first_state(histories)]
+    traces = []
+    for number in range(histories.trace_count):
+        state, time_stamps, letters, told, offset, advances, *rest = trace_parts(histories, number)
+        blobs += [state, time_stamps, letters, told]
+        traces.append([offset, advances, *rest])
+    blobs += waiting_parts(histories)
+    head = {
+        "settings": settings,
+        "facts": facts,
+        "keys": keys,
+        "traces": traces,
+        "now": histories.now() if settings["clock"] == "all" else None,
+        "advances": remembered_advances(histories),
+        "counts": [histories.event_count, histories.late_count, histories.refused_count],
+        "lengths": [len(blob) for blob in blobs],
+    }
+    text = json.dumps(head).encode()
+    body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *blobs])
+    return body + _CHECK.pack(zlib.crc32(body))
+
+
+def decode(
+    snapshot: Buffer, histories: Histories, settings: dict[str, Any]
+) -> tuple[list[Hashable], dict[str, Any]]:
+    """Let a new object of histories go on from a snapshot.
+
+    Returns:
+        The keys, and what the caller of `encode` has told.
+
+    Raises:
+        SnapshotError: the bytes are not a snapshot of such a history; `histories` must not be used.
+    """
+    data = bytes(memoryview(snapshot).cast("B"))
+    if not data.startswith(_MAGIC):
+        raise SnapshotError("these bytes are not a snapshot of a history of this version")
+    start = len(_MAGIC) + _LENGTH.size
+    if len(data) < start + _CHECK.size or (
+        zlib.crc32(data[: -_CHECK.size]) != _CHECK.unpack(data[-_CHECK.size :])[0]
+    ):
+        raise SnapshotError(_DAMAGED)
+    (length,) = _LENGTH.unpack_from(data, len(_MAGIC))
+    try:
+        head = json.loads(data[start : start + length])
+        _require_settings(head["settings"], settings)
+        blobs = _blobs(data[start + length : -_CHECK.size], head["lengths"])
+        histories.session.restore(blobs[0])
+        histories.session.reset()
+        for number, (offset, advances, has_begun, last, now) in enumerate(head["traces"]):
+            state, stamps, letters, told = blobs[1 + 4 * number : 5 + 4 * number]
+            places = [(place, time_stamp) for place, time_stamp in advances]
+            add_trace(histories, state, stamps, letters, told, offset, places, has_begun, last, now)
+        stamps, letters, numbers = blobs[-3:]
+        add_waiting(histories, stamps, letters, numbers)
+        set_facts(histories, head["now"], head["advances"], *head["counts"])
+        return head["keys"], head["facts"]
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        raise SnapshotError(_DAMAGED) from error
+
+
+def _require_settings(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for name, value in wanted.items():
+        if found[name] != value:
+            raise SnapshotError(
+                f"the snapshot is of a history with {name} {found[name]!r}, not {value!r}"
+            )
+
+
+def _blobs(data: bytes, lengths: list[int]) -> list[bytes]:
+    blobs = []
+    start = 0
+    for length in lengths:
+        blobs.append(data[start : start + length])
+        start += length
+    if start != len(data) or any(length < 0 for length in lengths):
+        raise SnapshotError(_DAMAGED)
+    return blobs
