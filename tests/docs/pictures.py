@@ -1,4 +1,4 @@
-"""Draws the small traces of the pages on semantics and patterns: `python -m tests.docs.pictures`.
+"""Draws the pictures of the pages: `python -m tests.docs.pictures`.
 
 What the pictures show is what a monitor says, and tests compare them with the files. They have a
 ground of their own and follow the reader's setting, dark or light; marks differ in shape as well
@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon import Monitor, resolve
+from tests.docs import late_picture
 from tests.docs.pages import DIRECTORY
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ def values(formula: str, trace: tuple[tuple[int, str], ...]) -> dict[tuple[int, 
         for verdict in resolve(Monitor(formula)(events))
         if verdict.value is not None
     }
+
+
+def all_files() -> dict[str, str]:
+    """The pictures by name, as SVG."""
+    return {picture.name: draw(picture) for picture in ALL} | {"late": late_picture.draw(_STYLE)}
 
 
 def draw(picture: Picture) -> str:
@@ -243,8 +249,8 @@ class _Drawing:
 def main() -> None:
     """Write all pictures."""
     PICTURES.mkdir(exist_ok=True)
-    for picture in ALL:
-        (PICTURES / f"{picture.name}.svg").write_text(draw(picture), encoding="utf-8")
+    for name, text in all_files().items():
+        (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
