@@ -161,6 +161,8 @@ class ChangelogLines:
 
 def parse(line: bytes) -> Row:
     """Read one line, without its end."""
+    if line.startswith(b"{") and line.endswith(b"}"):
+        raise _Fault("changelogs are lines of text, such as '!5:0 true', and no JSON lines", 0)
     place = line.rfind(b"\t") + 1
     prefix = line[:place]
     is_change = line.startswith(b"!", place)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtlmon import History
 from mtlmon.changelog.loops import ChangelogLoop, LatestVerdicts, ResolvedChanges
 from mtlmon.errors import LogError
 from mtlmon.syntax.parser import parse
@@ -186,6 +188,26 @@ def test_random_changelogs(
     compare(changelog, states, size)
 
 
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    batches=arrivals(), formula=st.sampled_from(FORMULAS), mode=st.sampled_from(["local", "global"])
+)
+def test_what_a_history_says(
+    batches: list[list[Arrival]], formula: str, mode: Literal["local", "global"]
+) -> None:
+    history = History(formula, mode, lateness=4)
+    changelog: list[list[str]] = []
+    inserts = [[one for one in batch if isinstance(one, Insert)] for batch in batches]
+    for batch in inserts:
+        letters = [sum((a in i.letter) << k for k, a in enumerate(history.atoms)) for i in batch]
+        times = [insert.time_stamp for insert in batch]
+        changelog.append(list(history.push(times, letters, keys=[i.key or "-" for i in batch])))
+    named = [[insert._replace(key=insert.key or "-", id=None) for insert in b] for b in inserts]
+    states = states_of(named, 4, monitored(parse(formula), mode))
+    holds(changelog, states, exactly=True)
+    compare(changelog, states)
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_cases(case: Case) -> None:
     judge = monitored(case.formula)
@@ -270,6 +292,7 @@ def test_what_is_selected_by_state_need_not_begin_with_a_first_line() -> None:
         ("k\t!5:1 = ", "1:10", "expected the time-point that this one is equivalent to, found the"),
         (f"{2**63}:0 true", "1:1", "a time-stamp is an integer from 0 to 2^63-1"),
         (f"5:{2**64} true", "1:3", "an offset is an integer from 0 to 2^64-1"),
+        ('{"time":5,"offset":0}', "1:1", "changelogs are lines of text, such as '!5:0 true', and"),
         ("\0\1\2", "1:1", "expected a time-stamp, found control character 0x00"),
         ("größe\t!5:0 maybe", "1:11", "expected ' true', ' false'"),
         ("x" * 1_100_000, "1:1", "a line of more than 1 MiB"),
