@@ -119,6 +119,7 @@ class TextOrder:
     Args:
         wait: how late a line may be, in time units; None if it may be as late as it likes.
         late: the file for lines that come too late; None if they are only counted.
+        joins_lines: whether time-points may have several lines, the first of which begins with '@'.
 
     Attributes:
         lines: orders the lines.
@@ -127,8 +128,10 @@ class TextOrder:
 
     memory: MemoryLimit | None = None
 
-    def __init__(self, wait: int | None, late: LateFile | None) -> None:
-        self.lines = LineOrder(wait)
+    def __init__(
+        self, wait: int | None, late: LateFile | None, *, joins_lines: bool = False
+    ) -> None:
+        self.lines = LineOrder(wait, joins_lines=joins_lines)
         self.late = late
         self.is_complete = False
 
@@ -174,12 +177,13 @@ def text_order(options: Options, *, is_again: bool = False) -> TextOrder | None:
     Raises:
         Failure: the unit of the time to wait does not fit, or the file cannot be written.
     """
+    joins = options.signature is not None
     if options.sort:
-        return TextOrder(None, None)
+        return TextOrder(None, None, joins_lines=joins)
     if not options.reorders:
         return None
     wait = wait_units(options, options.unit, "--unit")
-    return TextOrder(wait, None if is_again else late_file(options))
+    return TextOrder(wait, None if is_again else late_file(options), joins_lines=joins)
 
 
 def wait_units(options: Options, unit: str | None, option: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.cli.failure import Failure, note, show
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input, read_formula
+from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.relations import Check, engine_for, tell_findings
 from mtlmon.cli.report import plural, progress_for
 from mtlmon.cli.row_work import RowLoop, row_pump
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.late_rows import TextOrder
     from mtlmon.cli.pump import EndTime
     from mtlmon.cli.relations import Output
     from mtlmon.monpoly import MonPolyPolicy
@@ -63,14 +65,17 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         return 0
     check = MonPolyCheck(engine_for(policy.file, analysis, options), policy, options)
     start_of_input = position_of_input(options)
-    log = open_log(options.log)
+    order = text_order(options)
+    if order is not None:
+        order.memory = check.run.memory
+    log = open_log(options.log, order)
     logs = {log.name: log.status}
     if check.findings is not None:
         from mtlmon.cli.relation_findings import check_explained
 
         check_explained(options, logs)
     made, points = check.engine.plan, check.engine.points
-    reader = log_reader(policy, log.name, options)
+    reader = log_reader(policy, log.name, options, order)
     rows = point_reader(policy, reader, made, points)
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
@@ -82,6 +87,8 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     def report(status: int, seconds: float) -> None:
         if reader.skipped:
             note(f"skipped {plural(reader.skipped, 'time-point')} that could not be read")
+        if order is not None:
+            order.note_refused(options)
         check.report_end()
         log.close()
         if check.findings is None:
@@ -89,7 +96,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         from mtlmon.cli.relation_readers import block_reader
 
         def rows_for(made: Plan, points: PointBlock, name: str) -> PointReader:
-            return point_reader(policy, log_reader(policy, name, options), made, points)
+            return point_reader(policy, log_reader(policy, name, options, order), made, points)
 
         read = block_reader(rows_for, options, rows.point_count, start_of_input)
         if not options.nonewlastts:
@@ -102,6 +109,8 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         counts = [("time-points", rows.point_count, "")]
         if reader.skipped:
             counts.append(("skipped", reader.skipped, "that cannot be read"))
+        if order is not None and order.refused:
+            counts.append(("too late", order.refused, "lines that were not checked"))
         return check.summary(counts, "time-points", seconds)
 
     return run_to_end(
@@ -113,10 +122,13 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     )
 
 
-def log_reader(policy: MonPolyPolicy, name: str, options: Options) -> LogReader:
-    """Return what reads the log of this name."""
+def log_reader(
+    policy: MonPolyPolicy, name: str, options: Options, order: TextOrder | None
+) -> LogReader:
+    """Return what reads the log of this name, whose lines may be put into the order of time."""
     skips = options.on_error == "skip"
-    return LogReader(policy.signature, policy.relations, name, skip_errors=skips)
+    lines = None if order is None else order.lines
+    return LogReader(policy.signature, policy.relations, name, skip_errors=skips, order=lines)
 
 
 def point_reader(
@@ -148,14 +160,12 @@ def refuse_others(options: Options) -> None:
         "--idle": options.idle is not None,
         "--rows": options.rows,
         "--context": options.has_context,
-        "--sort": options.sort,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",
         "--end-time": "--nonewlastts leaves the end of the log open",
         "--idle": "a time-point ends where the next one begins, so that a line with a time-stamp "
         "alone, @TS, lets time pass",
-        "--sort": "a time-point can have several lines there; sort the log first",
     }
     for name, is_given in refused.items():
         if is_given:

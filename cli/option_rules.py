@@ -78,11 +78,6 @@ def check_late_options(parser: Parser, options: Options) -> None:
     given = "--late" if options.wait is None else "--wait"
     if options.sort:
         parser.error(f"{given} does not work with --sort, which waits for all rows: leave one out")
-    if options.signature is not None:
-        parser.error(
-            f"{given} does not work with --signature: a time-point can have several lines there; "
-            "sort the log first"
-        )
     if options.idle is not None and options.checkpoint is not None:
         parser.error(
             f"--idle and --checkpoint do not work with {given}: a later run could not tell which "

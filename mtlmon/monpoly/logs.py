@@ -17,6 +17,8 @@ from mtlmon.syntax.report import shorten, visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from mtlmon.text.native import LineOrder
+
     Value = int | float | str
     Row = tuple[Value, ...]
     _Matcher = Callable[[bytes, int, int], re.Match[bytes] | None]
@@ -86,6 +88,8 @@ class LogReader:
         relations: the relations whose rows are wanted, with the names that they get.
         name: the name of the log in errors.
         skip_errors: whether time-points that cannot be read are left out.
+        order: what has put the lines of the log into the order of time, so that each time-point
+            must begin a line, and each text end on its line; None if nothing has.
 
     Attributes:
         skipped: how many time-points were left out.
@@ -98,9 +102,11 @@ class LogReader:
         name: str = "<log>",
         *,
         skip_errors: bool = False,
+        order: LineOrder | None = None,
     ) -> None:
         self.name = name
         self.skip_errors = skip_errors
+        self._order = order
         self.skipped = 0
         self._signature = signature
         self._relations = relations
@@ -202,6 +208,8 @@ class LogReader:
             if kind == "blank":
                 continue
             try:
+                if self._order is not None:
+                    self._check_lines(data, start, place)
                 if kind == "symbol":
                     self._symbol(data[start])
                 else:
@@ -240,6 +248,8 @@ class LogReader:
         if found is None:
             return 0
         values = found.groups()
+        if self._order is not None and any(b"\n" in value for value in values):
+            return 0
         readers = self._readers if begun is None else begun[1]
         try:
             row = tuple(
@@ -262,6 +272,20 @@ class LogReader:
         assert self._rows is not None
         self._rows.append(row)
         return found.end()
+
+    def _check_lines(self, data: bytes, start: int, end: int) -> None:
+        """Refuse a token at which lines cannot have been put into the order of time.
+
+        Raises:
+            LogError: there is one. It is never left out, as the order of others depends on it.
+        """
+        if b"\n" in data[start:end]:
+            raise self._error(start, "a text must end on its line where lines are put in order")
+        if data[start] == _AT:
+            line = data.rfind(b"\n", 0, start) + 1
+            if data[line:start].strip() or (line == 0 and self._column):
+                message = "a time-point must begin a line where lines are put in order"
+                raise self._error(start, message)
 
     def _symbol(self, symbol: int) -> None:
         state = self._state
@@ -372,8 +396,15 @@ class LogReader:
             self._state = _SKIPPED
             self._point = self._rows = None
             if not self.skip_errors:
-                line, column = self._line_and_column(place)
-                raise LogError(message, path=self.name, line=line + 1, column=column + 1)
+                raise self._error(place, message)
+
+    def _error(self, place: int, message: str) -> LogError:
+        """Return an error with its place in the log."""
+        line, column = self._line_and_column(place)
+        line += 1
+        if self._order is not None:
+            line = self._order.line_of(line)
+        return LogError(message, path=self.name, line=line, column=column + 1)
 
     def _unexpected(self, data: bytes, place: int) -> str:
         if _OPEN_TEXT.match(data, place):

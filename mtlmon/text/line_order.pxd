@@ -30,6 +30,11 @@ cdef class LineOrder:
     cdef uint64_t latest
     cdef bint has_ended, has_begun
     cdef uint64_t line_count
+    # whether lines that do not begin with '@' go on with the time-point before them, whose
+    # time-stamp this is, and whether that was refused
+    cdef bint joins_lines
+    cdef uint64_t before
+    cdef bint has_refused_before
     # the last time-stamp that did not come after a larger one
     cdef LastTimeStamp last
     cdef uint8_t classes[256]
@@ -61,6 +66,9 @@ cdef class LineOrder:
     cdef int move_text(self, size_t room) except -1 nogil
     cdef int read_lines(self) except -1 nogil
     cdef int read_line(self, size_t place, size_t size) except -1 nogil
+    cdef int take_line(
+        self, uint64_t time_stamp, bint is_refused, size_t place, size_t size
+    ) except -1 nogil
     cdef bint find_time(self, const uint8_t *place, uint64_t *time_stamp) noexcept nogil
     cdef int keep(self, uint64_t time_stamp, size_t place, size_t size) except -1 nogil
     cdef int refuse(self, size_t place, size_t size) except -1 nogil

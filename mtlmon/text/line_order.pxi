@@ -38,9 +38,12 @@ cdef class LineOrder:
 
     wait: how much below the largest time-stamp so far a line may be, in time units; None if no
         line comes too late, so that all lines wait for the end of the log.
+    joins_lines: lines that do not begin with '@' belong to the time-point before them, and go
+        where that goes.
     """
 
-    def __cinit__(self, wait):
+    def __cinit__(self, wait, *, bint joins_lines=False):
+        self.joins_lines = joins_lines
         self.wait = <uint64_t> -1 if wait is None else wait
         classify_bytes(self.classes)
 
@@ -259,17 +262,26 @@ cdef class LineOrder:
             and is_alike(self, line + 1)
         ):
             self.latest = self.last.value
-            if self.latest < self.passed:
-                return self.refuse(place, size)
-            return self.keep(self.latest, place, size)
+            return self.take_line(self.latest, self.latest < self.passed, place, size)
         while self.classes[line[0]] == BLANK:
             line += 1
         if line[0] == c'\n' or line[0] == c'#' or (line[0] == c'\r' and line[1] == c'\n'):
             return 0
+        if self.joins_lines and line[0] != c'@':
+            # Nothing has come since the line before it that could be released between them.
+            return self.take_line(self.before, self.has_refused_before, place, size)
         if not self.find_time(line, &time_stamp):
-            return self.keep(max(self.latest, self.passed), place, size)
+            return self.take_line(max(self.latest, self.passed), False, place, size)
         self.latest = max(self.latest, time_stamp)
-        if time_stamp < self.frontier():
+        return self.take_line(time_stamp, time_stamp < self.frontier(), place, size)
+
+    cdef int take_line(
+        self, uint64_t time_stamp, bint is_refused, size_t place, size_t size
+    ) except -1 nogil:
+        """Let a line wait, or put it to those that came too late."""
+        self.before = time_stamp
+        self.has_refused_before = is_refused
+        if is_refused:
             return self.refuse(place, size)
         return self.keep(time_stamp, place, size)
 
@@ -551,6 +563,8 @@ cdef inline int keep_lines_alike(LineOrder order) except -1 nogil:
     order.live += live
     order.line_count = line
     order.latest = max(order.latest, kept)
+    order.before = kept
+    order.has_refused_before = False
     remember_time_stamp(&order.last, order.latest, digits)
     order.rest = order.searched = place
     order.has_begun = True

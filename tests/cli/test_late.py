@@ -71,7 +71,10 @@ RUNS: dict[str, tuple[str, list[str]]] = {
     "csv": (SEVERAL, ["--output-format", "csv", "--resolve"]),
     "streams": (STREAMS, ["--end-time", "last"]),
     "variables": (VARIABLES, []),
+    "slices": (VARIABLES, ["--slices", "2", "--verdicts", "all"]),
+    "parted": (VARIABLES, ["--output-format", "jsonl", "--end-time", "last"]),
     "mixed": (MIXED, ["--resolve"]),
+    "mixed slices": (MIXED, ["--slices", "2", "--output-format", "csv"]),
 }
 
 
@@ -316,3 +319,92 @@ def test_silent_pipes_have_no_checkpoints(tmp_path: Path, command: Command) -> N
     done = command(*given, "-e", "a", "log")
     assert done.status == 2
     assert "--idle and --checkpoint do not work with --wait: a later run could not" in done.errors
+
+
+def monpoly_points(seed: int, count: int) -> list[tuple[int, str]]:
+    """Time-points of a log of MonPoly, some of which have several lines and come late."""
+    points = []
+    for stamp, row in late_rows(seed, count):
+        items = [item.replace("(", " (") for item in row.split()[1:] if "(" in item]
+        first, rest = ("", "") if not items else (items[0], "\n\t".join(items[1:]))
+        points.append((stamp, f"@{stamp} {first}" + (f"\n# more\n\t{rest}" if rest else "")))
+    return points
+
+
+def monpoly_files(folder: Path, *, is_policy: bool = False) -> list[str]:
+    signature, formula = folder / "s.sig", folder / "f.mfotl"
+    signature.write_text("p(x: string)\nq(x: string)\n")
+    implied = "IMPLIES" if is_policy else "AND NOT"
+    formula.write_text(f"p(x) {implied} EVENTUALLY[0,4] q(x)\n")
+    return ["--signature", str(signature), *(["--negate"] if is_policy else []), str(formula)]
+
+
+def without_comments(text: str) -> str:
+    return text.replace("# more\n", "")
+
+
+MONPOLY: dict[str, list[str]] = {
+    "as MonPoly": ["--output-format", "monpoly"],
+    "lines": ["--nonewlastts"],
+    "slices": ["--slices", "2", "--summary"],
+    "explained": ["--explain"],
+}
+
+
+@pytest.mark.parametrize("name", MONPOLY)
+def test_logs_of_monpoly_are_put_in_order(name: str, tmp_path: Path, command: Command) -> None:
+    files = monpoly_files(tmp_path, is_policy=name == "explained")
+    log, sorted_log, late = tmp_path / "log", tmp_path / "sorted", tmp_path / "late"
+    for seed in range(4):
+        points = monpoly_points(seed, 60)
+        log.write_text(text_of(points))
+        for wait in (0, WAIT, None):
+            judged, refused = judged_and_refused(points, wait)
+            sorted_log.write_text(text_of(judged))
+            given = ["--sort"] if wait is None else ["--wait", f"{wait}s", "--late", late]
+            done = command(*MONPOLY[name], *given, *files, log)
+            wanted = command(*MONPOLY[name], *files, sorted_log)
+            assert wanted.status in (0, 1), wanted.errors
+            assert (done.status, done.output) == wanted[:2], done.errors
+            if name == "explained":
+                assert done.errors.endswith(wanted.errors)
+            if wait is not None:
+                assert late.read_text() == without_comments(text_of(refused))
+                assert "came too late to be checked (see" in done.errors
+            if name == "slices":
+                is_summed = "too late" in done.errors.partition("time-points ")[2]
+                assert is_summed == (wait is not None)
+
+
+def test_errors_in_logs_of_monpoly_have_their_lines(tmp_path: Path, command: Command) -> None:
+    files = monpoly_files(tmp_path)
+    log = tmp_path / "log"
+    for text, place, message in [
+        ("@5 p(a)\n\n@9 q(a)\n@7 p(b)\n  q(b,c)\n@9\n", "5:8", "a row of q has one value, not 2"),
+        ("@5 p(a)\n@7 q(a); @9 p(b)\n", "2:10", "a time-point must begin a line where lines"),
+        ('@7 p(a)\n@5 p(b)\n q("b\n")\n', "3:4", "a text must end on its line where lines"),
+    ]:
+        log.write_text(text)
+        for given in [], ["--on-error", "skip"]:
+            done = command("--wait", "5", *given, *files, log)
+            if given and "must" not in message:
+                assert done.status == 0, done.errors
+                continue
+            assert done.status == 2
+            assert f"{log}:{place}: {message}" in done.errors
+    done = command(*files, log.with_name("log"))
+    assert "below the one before" in done.errors
+
+
+def test_logs_of_monpoly_go_on_from_checkpoints(tmp_path: Path, command: Command) -> None:
+    files = monpoly_files(tmp_path)
+    log, output, late = tmp_path / "log", tmp_path / "output", tmp_path / "late"
+    given = ["--wait", "6", "--late", late, *files]
+    kept = ["--checkpoint", tmp_path / "state", "--resume", "--checkpoint-every", "7"]
+    points = monpoly_points(7, 400)
+    text = text_of(points)
+    for size in (1_000, 1_003, 4_000, len(text)):
+        log.write_text(text[:size])
+        done = command(*kept, "-o", output, *given, log)
+    assert done.status == 0, done.errors
+    assert output.read_text() == command(*given, log).output

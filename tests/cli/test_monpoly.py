@@ -200,9 +200,6 @@ def test_what_nothing_binds_is_refused(files: tuple[str, str, str], command: Com
         (["--mode", "global"], "--mode does not work with --signature"),
         (["--idle", "1s"], "a time-point ends where the next one begins, so that a line with"),
         (["--format", "csv"], "not for tables"),
-        (["--sort"], "--sort does not work with --signature: a time-point can have several lines"),
-        (["--wait", "5s"], "--wait does not work with --signature: a time-point can have several"),
-        (["--late", "late.log"], "--late does not work with --signature: a time-point can have"),
     ],
 )
 def test_options_that_do_not_work(

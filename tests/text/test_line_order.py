@@ -44,6 +44,40 @@ STAMPS = st.one_of(
 SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=4)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2)), max_size=30),
+    st.none() | st.integers(0, 9),
+    SIZES,
+    st.integers(1, 40),
+)
+def test_lines_of_a_time_point_stay_together(
+    points: list[tuple[int, int]], wait: int | None, sizes: list[int], out: int
+) -> None:
+    texts = [
+        (stamp, b"@%d p%d\n" % (stamp, number) + b"".join(b" q%d\n" % one for one in range(more)))
+        for number, (stamp, more) in enumerate(points)
+    ]
+    judged, refused = judged_and_refused(texts, wait)
+    order = LineOrder(wait, joins_lines=True)
+    # comments and empty lines are left out
+    text = b"# begin\n" + b"".join(text.replace(b"\n q", b"\n\n#c\n q") for _, text in texts)
+    found, place, turn = b"", 0, 0
+    while place < len(text):
+        size = sizes[turn % len(sizes)]
+        order.push(text[place : place + size])
+        found += taken(order, out)
+        place += size
+        turn += 1
+    order.finish()
+    found += taken(order, out)
+    assert found == b"".join(one for _, one in judged)
+    assert order.take_refused() == b"".join(one for _, one in refused)
+    # the number of each line of the log
+    lines = text.split(b"\n")
+    for number, line in enumerate(found.splitlines(), 1):
+        assert lines[order.line_of(number) - 1] == line
+
+
 @given(STAMPS, st.none() | st.integers(0, 9), SIZES, st.integers(1, 40), st.booleans())
 def test_released_lines_are_a_stable_sort_of_those_that_are_not_late(
     stamps: list[int], wait: int | None, sizes: list[int], out: int, has_end: bool
