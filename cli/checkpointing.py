@@ -300,6 +300,7 @@ class CheckpointingPump(Pump):
             return
         while not self.signals.wait(descriptor, self.seconds_left()):
             self.write_checkpoint()
+            self.note_checkpoint()
 
     def reach_end(self) -> None:
         """Write the last checkpoint, before the end decides what may change when the log grows."""
@@ -333,6 +334,8 @@ class CheckpointingPump(Pump):
     def write_checkpoint(self) -> None:
         """Write the verdicts and then a checkpoint, unless the next line cannot be read.
 
+        While the work is between two parts of a row or block, a checkpoint stays due.
+
         Raises:
             WriteFailure: the verdicts or the checkpoint cannot be written.
             LimitError: the engine has reached a limit.
@@ -341,7 +344,9 @@ class CheckpointingPump(Pump):
         while more:
             more = self.checkpointed.settle()
             self.flush()
-        if self.checkpointed.is_settled and self.checkpointed.position != self.noted_position:
+        if not self.checkpointed.is_settled:
+            return
+        if self.checkpointed.position != self.noted_position:
             self.verdicts.sync()
             self.file.write(self.make_checkpoint(self.verdicts.size_written()))
         self.note_checkpoint()

@@ -183,6 +183,7 @@ class IdleCheckpointingPump(CheckpointingPump):
                 return
             if time.monotonic() < idle_at:
                 self.write_checkpoint()
+                self.note_checkpoint()
                 continue
             if self.checkpointed.position != self.noted_position:
                 self.write_checkpoint()

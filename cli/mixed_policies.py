@@ -6,12 +6,10 @@ variables, then those of the others.
 
 from __future__ import annotations
 
-from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import LogCheck, TextLog
-from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_log, position_of_input
 from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.mixed_part import Part, mixed_output
@@ -30,18 +28,22 @@ from mtlmon.cli.policies import (
     text_atoms,
     wants_triggered,
 )
-from mtlmon.cli.relation_readers import rewind, table_reader, text_reader
+from mtlmon.cli.relation_readers import (
+    dropped_events,
+    rewind,
+    table_reader,
+    text_events,
+    text_reader,
+)
 from mtlmon.cli.relations import engine_for, require_no_conditions
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
-    named_rows,
     refuse_points,
     require_rows_of_tables,
     used_atoms,
 )
-from mtlmon.relational.input.native import RowEvents, RowScanner
-from mtlmon.relational.native import PointBlock
+from mtlmon.relational.input.native import RowEvents
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import shown_arguments
@@ -67,7 +69,6 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         Failure: a file cannot be read or written, or an option does not work for such files.
         MtlmonError: a line or row cannot be read, or an engine has reached a limit.
     """
-    check_mixed_options(options)
     options.verdicts = "false" if options.for_people else options.given_verdicts or "all"
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = LogCheck(
@@ -94,15 +95,6 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
     return check_mixed_text(file, check, options, memory)
 
 
-def check_mixed_options(options: Options) -> None:
-    """Raise Failure if an option does not work for files with policies of both kinds."""
-    if options.checkpoint is not None and options.given_verdicts == "first":
-        raise Failure(
-            "--checkpoint does not work yet with --verdicts first for a file with policies with "
-            "variables and without: write them in two files"
-        )
-
-
 def check_mixed_text(
     file: PolicyFile, check: LogCheck, options: Options, memory: MemoryLimit
 ) -> int:
@@ -115,26 +107,13 @@ def check_mixed_text(
     log = open_log(options.log)
     shown = shown_in(check, file, options, is_for_explanations=False)
     atoms, streams = text_atoms(check, file, log.name, shown[0], None)
-    if streams is not None and options.checkpoint is not None:
-        raise Failure(
-            "--checkpoint does not work yet with computed atoms and streams of a text log beside "
-            "policies with variables: write them in two files"
-        )
     prepare_messages(check, options)
     outputs = lines, table = mixed_output(check, None, options)
     analysis = valid_analysis(file, None)
     part = Part(engine_for(file, analysis, options), analysis, options, memory, 0, table, lines)
-    made = part.check.plan
-    skips = options.on_error == "skip"
-    rows = RowScanner(
-        named_rows(made),
-        part.check.engine.points,
-        made.texts,
-        path=log.name,
-        skip_errors=skips,
-        marks=atoms,
-    )
-    events = RowEvents(rows)
+    points = part.check.engine.points
+    events = text_events(file, part.check.plan, points, log.name, options, atoms)
+    atoms = events.atoms
     source = TextLog(
         log.descriptor,
         log.name,
@@ -145,16 +124,12 @@ def check_mixed_text(
         order=order,
     )
 
+    def events_again() -> RowEvents:
+        return dropped_events(file, plan(file, analysis), log.name, options, atoms)
+
     def again() -> Source:
         rewind(start)
         log = open_log(options.log)
-        # lines that cannot be read are the same ones only if all rows are read
-        made = plan(file, analysis)
-        points = PointBlock(array("I", [len(kinds) for _, kinds in named_rows(made)]))
-        rows = RowScanner(
-            named_rows(made), points, made.texts, path=log.name, skip_errors=skips, marks=atoms
-        )
-        events = RowEvents(rows, drops_points=True)
         shown = shown_in(check, file, options, is_for_explanations=True)
         _, streams = text_atoms(check, file, log.name, shown[0], None)
         source = TextLog(
@@ -163,7 +138,7 @@ def check_mixed_text(
             atoms,
             memory=memory,
             streams=streams,
-            events=events,
+            events=events_again(),
             order=text_order(options, is_again=True),
         )
         if options.tracks_rows:
@@ -171,7 +146,7 @@ def check_mixed_text(
         return source
 
     def reader_for(most: int) -> Reader:
-        return text_reader(options, most, start)
+        return text_reader(options, file, most, start)
 
     if check.repeats_ticks:
         source.only_due_ticks()
@@ -180,7 +155,17 @@ def check_mixed_text(
     logs = statuses(source)
     findings = open_findings(check, source, logs, options, file)
     work = MixedTextWork(
-        check, source, part, outputs, findings, logs, options, file, reader_for, events
+        check,
+        source,
+        part,
+        outputs,
+        findings,
+        logs,
+        options,
+        file,
+        reader_for,
+        events,
+        None if streams is None and isinstance(events, RowEvents) else events_again,
     )
     return run_work(work, again, options)
 

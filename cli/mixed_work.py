@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking import LogCheck, TextLog
+from mtlmon.checking.computed_rows import ComputedEvents
 from mtlmon.cli.endings import report_end
 from mtlmon.cli.failure import note
 from mtlmon.cli.mixed_part import Part
@@ -94,6 +95,8 @@ class MixedWork(PolicyWork, ABC):
         # the rest of a batch that the policies with variables have taken in
         self.rest: Iterator[None] = iter(())
         self.is_within_batch = False
+        # how many events came after the one at which the policies without variables stopped
+        self.events_after_stop = 0
         self.first: FirstOfBoth | None = None
         if options.verdicts == "first":
             self.first = FirstOfBoth(
@@ -107,7 +110,7 @@ class MixedWork(PolicyWork, ABC):
         """Return the policies with variables, also if no row has shown the types of columns."""
 
     def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        part, position = self.known_part(), self.check.position
+        part, position = self.known_part(), self.event_count
         error, until = None, len(batch.time_stamps)
         try:
             cuts = part.feed(batch, position)
@@ -130,6 +133,10 @@ class MixedWork(PolicyWork, ABC):
     def is_stopped(self) -> bool:
         return self.first is not None and self.first.is_known
 
+    @property
+    def event_count(self) -> int:
+        return self.check.position + self.events_after_stop
+
     def look_for_first(self) -> None:
         """If only the first violation is wanted, find out whether it is known."""
         if self.first is not None:
@@ -146,12 +153,15 @@ class MixedWork(PolicyWork, ABC):
             until: how many of its events are checked; None for all. It is one of the cuts.
         """
         self.is_within_batch = True
+        events = self.event_count + len(batch.time_stamps)
         end = None if until is None else self.check.position + until
         if not self.check.is_stopped and until != 0:
             for _ in self.check.feed(batch, self.source, cuts):
                 yield
                 if self.check.position == end:
                     break
+        if self.check.is_stopped:
+            self.events_after_stop = events - self.check.position
         self.is_within_batch = False
         self.look_for_first()
         yield
@@ -362,7 +372,11 @@ class MixedWork(PolicyWork, ABC):
             own = snapshot_of(None, b"", self.options)
         else:
             own = snapshot_of(self.part.check, self.source_state(), self.options)
-        return joined_parts(MIXED, [super().snapshot(), own])
+        parts = [super().snapshot(), own]
+        if self.first is not None:
+            after = self.events_after_stop.to_bytes(_SIZE_BYTES, "little")
+            parts.append(after + self.first.snapshot())
+        return joined_parts(MIXED, parts)
 
     def restored(self, snapshot: bytes, output_size: int) -> tuple[bytes, list[bytes]]:
         """Restore the policies without variables; return the parts of the snapshot of the others.
@@ -370,11 +384,15 @@ class MixedWork(PolicyWork, ABC):
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
-        parts = split_parts(snapshot, MIXED, 2)
-        if len(parts) != 2:
+        own, others, *first = split_parts(snapshot, MIXED, 2)
+        super().restore(own, output_size)
+        restored = restored_source(others, self.options)
+        if len(first) != (self.first is not None):
             raise damaged()
-        super().restore(parts[0], output_size)
-        return restored_source(parts[1], self.options)
+        if self.first is not None:
+            self.events_after_stop = int.from_bytes(first[0][:_SIZE_BYTES], "little")
+            self.first.restore(first[0][_SIZE_BYTES:])
+        return restored
 
 
 class MixedTextWork(MixedWork):
@@ -382,6 +400,7 @@ class MixedTextWork(MixedWork):
 
     Args:
         events: reads the log for both kinds of policies.
+        events_again: returns what reads it again for streams; None if there are none.
     """
 
     def __init__(
@@ -395,15 +414,18 @@ class MixedTextWork(MixedWork):
         options: Options,
         file: PolicyFile,
         reader_for: ReaderFor,
-        events: RowEvents,
+        events: RowEvents | ComputedEvents,
+        events_again: Callable[[], RowEvents] | None,
     ) -> None:
         super().__init__(check, source, part, outputs, findings, logs, options, file, reader_for)
         self.log = source
         self.events = events
+        self.events_again = events_again
         self.digest = LogDigest()
-        if options.checkpoint is not None:
-            source.note_block = self.note_block
-            source.marks_end = True
+
+    def begin_digest(self) -> None:
+        self.log.note_block = self.note_block
+        self.log.marks_end = True
 
     def known_part(self) -> Part:
         assert self.part is not None
@@ -429,7 +451,9 @@ class MixedTextWork(MixedWork):
 
     @property
     def is_settled(self) -> bool:
-        return super().is_settled and self.events.rows.is_settled
+        # those with variables take in a block at once, the others in pieces with few ticks
+        is_taken = self.log.rows == self.events.rows.point_count
+        return super().is_settled and is_taken and self.events.rows.is_settled
 
     def log_digest(self) -> bytes:
         return self.digest.up_to(self.position)
@@ -447,7 +471,13 @@ class MixedTextWork(MixedWork):
         count, rows = self.position, self.events.rows
         if self.log.size is not None and self.log.size < count:
             raise LogEnds
-        yield from self.log.skip_bytes(count, rows.point_count, self.events.last_time_stamp)
+        again: RowEvents | ComputedEvents | None = None
+        if self.events_again is not None:
+            again = self.events_again()
+        clock = self.events.last_time_stamp
+        if again is not None and isinstance(self.events, ComputedEvents):
+            again = self.events.without_rows(again)
+        yield from self.log.skip_bytes(count, rows.point_count, clock, again)
         if self.log.bytes_read < count:
             raise LogEnds
 
@@ -525,4 +555,4 @@ class MixedTableWork(MixedWork):
             end = _SIZE_BYTES + int.from_bytes(source[:_SIZE_BYTES], "little")
             part.rows.restore(source[_SIZE_BYTES:end])
             part.rows.restore_held(source[end:])
-            part.ahead.restore(part.rows, self.check.position, part.run.point_count)
+            part.ahead.restore(part.rows, self.event_count, part.run.point_count)

@@ -230,10 +230,9 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
         return IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
     if options.checkpoint is None:
         return Pump(work, verdicts, signals, progress)
-    from mtlmon.checking.event_digest import EventDigest
     from mtlmon.cli.checkpointing import CheckpointingPump
 
-    work.source.digest = EventDigest()
+    work.begin_digest()
     if options.idle is not None:
         from mtlmon.cli.idle import IdleCheckpointingPump
 

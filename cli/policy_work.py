@@ -348,14 +348,20 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     # ---- checkpoints -----------------------------------------------------------------------
 
+    def begin_digest(self) -> None:
+        """Start with an empty digest of the log."""
+        from mtlmon.checking.event_digest import EventDigest
+
+        self.source.digest = EventDigest()
+
     @property
     def position(self) -> int:
         """The number of events of the log that have been checked, in this and all earlier runs."""
-        return self.check.position
+        return self.event_count
 
     @property
     def amount(self) -> str:
-        return plural(self.check.position, "event")
+        return plural(self.event_count, "event")
 
     @property
     def is_settled(self) -> bool:
@@ -369,7 +375,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
     def log_digest(self) -> bytes:
         """Return the digest of the events up to the position."""
         assert self.source.digest is not None
-        return self.source.digest.up_to(self.check.position)
+        return self.source.digest.up_to(self.event_count)
 
     def snapshot(self) -> bytes:
         """Return the settings, check, keys and findings as bytes for `restore`."""
@@ -428,9 +434,9 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         Raises:
             LogEnds: the log has fewer events than that.
         """
-        yield from self.source.skip(self.check.position)
+        yield from self.source.skip(self.event_count)
         assert self.source.digest is not None
-        if self.source.digest.size < self.check.position:
+        if self.source.digest.size < self.event_count:
             raise LogEnds
 
     def work_in_small_steps(self, events: int) -> None:

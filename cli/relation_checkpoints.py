@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.cli.row_work import RowWork
 from mtlmon.cli.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import DigestedText
 from mtlmon.errors import SnapshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from mtlmon.checking.computed_rows import ComputedEvents
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
     from mtlmon.cli.relations import Check, Output
     from mtlmon.cli.row_work import KeptRows, RowLoop
+    from mtlmon.relational.input.native import RowEvents
 
 __all__ = [
     "CheckpointedRows",
@@ -116,14 +119,31 @@ class CheckpointedRows(DigestedText, RowWork):
         log: the open log.
         rows: what reads the log in the loop.
         options: the options of the command line.
+        again: returns what reads the log once more for computed atoms.
     """
 
-    def __init__(self, loop: RowLoop, log: LogFile, rows: KeptRows, options: Options) -> None:
+    def __init__(
+        self,
+        loop: RowLoop,
+        log: LogFile,
+        rows: KeptRows,
+        options: Options,
+        again: Callable[[], RowEvents] | None,
+    ) -> None:
         super().__init__(loop, log)
         self.check = loop.check
         self.rows = rows
         self.options = options
+        self.again: ComputedEvents | None = None
+        if again is not None and isinstance(rows, ComputedRows):
+            self.again = rows.without_rows(again())
         self.begin_digest()
+
+    def pass_over(self, block: memoryview) -> Iterator[None]:
+        if self.again is not None:
+            self.again.load(block)
+            while self.again.read()[0]:
+                yield
 
     @property
     def position(self) -> int:

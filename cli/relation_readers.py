@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -10,26 +11,100 @@ from mtlmon.cli.files import STANDARD_INPUT, open_log
 from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.pump import BLOCK_BYTES
 from mtlmon.relational.atoms import named_rows
-from mtlmon.relational.input.native import RowScanner
+from mtlmon.relational.input.native import RowEvents, RowScanner
+from mtlmon.relational.native import PointBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.row_work import RowSource
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Reader
 
-__all__ = ["block_reader", "rewind", "table_reader", "text_reader"]
+__all__ = [
+    "block_reader",
+    "dropped_events",
+    "rewind",
+    "table_reader",
+    "text_events",
+    "text_reader",
+    "text_rows",
+]
 
 
-def text_reader(options: Options, most: int, start_of_input: int | None) -> Reader:
-    """Return what reads a text log from its beginning; the arguments are as for `block_reader`."""
+def text_events(
+    file: PolicyFile,
+    made: Plan,
+    points: PointBlock,
+    name: str,
+    options: Options,
+    marks: Sequence[str] = (),
+) -> RowEvents | ComputedEvents:
+    """Return what reads the events of a text log, and their rows into time-points.
 
-    def rows_for(made: Plan, points: PointBlock, name: str) -> RowSource:
+    Args:
+        file: the policies.
+        made: the plan of those with variables.
+        points: gets the time-points.
+        name: the name of the log in messages.
+        options: the options of the command line.
+        marks: the atoms of the log that events have, beside those that computed ones use.
+    """
+    computed = {
+        one.name: number for number, one in enumerate(made.named_atoms) if one.name in file.atoms
+    }
+    used: Sequence[str] = ()
+    if computed:
+        from mtlmon.policy.needs import needs_of
+
+        used = needs_of(file, computed).log_atoms
+    rows = RowScanner(
+        named_rows(made, computed),
+        points,
+        made.texts,
+        path=name,
+        skip_errors=options.on_error == "skip",
+        marks=dict.fromkeys([*marks, *used]),
+    )
+    events = RowEvents(rows)
+    if not computed:
+        return events
+    from mtlmon.checking.computed_rows import ComputedEvents
+    from mtlmon.checking.text_streams import TextStreams
+
+    streams = TextStreams(file, tuple(computed), {}, used, file.unit, name)
+    return ComputedEvents(events, streams, computed)
+
+
+def dropped_events(
+    file: PolicyFile, made: Plan, name: str, options: Options, atoms: Sequence[str]
+) -> RowEvents:
+    """Return what reads the events of a text log without their rows.
+
+    Args:
+        file: the policies.
+        made: the plan of those with variables: lines that cannot be read are the same ones only if
+            all rows are read.
+        name: the name of the log in messages.
+        options: the options of the command line.
+        atoms: the atoms that events have.
+    """
+    names = named_rows(made, file.atoms)
+    points = PointBlock(array("I", [len(kinds) for _, kinds in names]))
+    skips = options.on_error == "skip"
+    rows = RowScanner(names, points, made.texts, path=name, skip_errors=skips, marks=atoms)
+    return RowEvents(rows, drops_points=True)
+
+
+def text_rows(
+    file: PolicyFile, made: Plan, points: PointBlock, name: str, options: Options
+) -> RowScanner | ComputedRows:
+    """Return what reads a text log into time-points; the arguments are as for `text_events`."""
+    if not any(one.name in file.atoms for one in made.named_atoms):
         return RowScanner(
             named_rows(made),
             points,
@@ -37,6 +112,27 @@ def text_reader(options: Options, most: int, start_of_input: int | None) -> Read
             path=name,
             skip_errors=options.on_error == "skip",
         )
+    from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
+
+    events = text_events(file, made, points, name, options)
+    assert isinstance(events, ComputedEvents)
+    return ComputedRows(events)
+
+
+def text_reader(
+    options: Options, file: PolicyFile, most: int, start_of_input: int | None
+) -> Reader:
+    """Return what reads a text log from its beginning.
+
+    Args:
+        options: the options of the command line.
+        file: the policies.
+        most: as for `block_reader`.
+        start_of_input: as for `block_reader`.
+    """
+
+    def rows_for(made: Plan, points: PointBlock, name: str) -> RowSource:
+        return text_rows(file, made, points, name, options)
 
     return block_reader(rows_for, options, most, start_of_input)
 

@@ -10,6 +10,7 @@ from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
 from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.recognition import format_advice
+from mtlmon.cli.relation_readers import dropped_events, text_reader, text_rows
 from mtlmon.cli.report import (
     absent_atoms,
     broken_rows,
@@ -28,7 +29,6 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     cell_word,
-    named_rows,
     refuse_traces,
     used_atoms,
 )
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.relation_people import PeopleAnswers
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
+    from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerQueue
     from mtlmon.relational.reasons.evidence import Reader
@@ -140,11 +141,6 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
 
         require_no_columns(file, options)
     for name in used_atoms(file):
-        if name in file.atoms:
-            raise Failure(
-                f"{visible(name)} is computed, which policies with variables cannot read on a text "
-                f"log yet: let the log have {visible(name)}, or {format_advice(options)}"
-            )
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
             where = source_at(file.text, relation.place, options.formula_name)
@@ -424,13 +420,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
     start_of_input = position_of_input(options)
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = Check(engine, options, memory, analysis=analysis)
-    rows = RowScanner(
-        named_rows(made),
-        check.engine.points,
-        made.texts,
-        path=log.name,
-        skip_errors=options.on_error == "skip",
-    )
+    rows = text_rows(file, made, check.engine.points, log.name, options)
     if order is not None:
         rows.lines.order = order.lines
         order.memory = memory
@@ -455,7 +445,12 @@ def check_text(file: PolicyFile, options: Options) -> int:
     if check.point_rows is not None:
         rows.number_lines()
     loop = RowLoop(rows, check, points_at_once(options), watch)
-    work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
+
+    def again() -> RowEvents:
+        atoms = () if isinstance(rows, RowScanner) else rows.atoms
+        return dropped_events(file, plan(file, analysis), log.name, options, atoms)
+
+    work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options, again)
 
     def report(status: int, seconds: float) -> None:
         if work.is_complete:
@@ -465,16 +460,15 @@ def check_text(file: PolicyFile, options: Options) -> int:
             note(f"skipped {plural(skipped, 'line')} that could not be read")
         if order is not None:
             order.note_refused(options)
-        absent = tuple(name for name in rows.table.absent if not name.startswith("\n"))
+        absent = rows.table.absent if isinstance(rows, RowScanner) else rows.absent
+        absent = tuple(name for name in absent if not name.startswith("\n"))
         if work.is_complete and absent:
             note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
         log.close()
         if check.findings is None:
             return
-        from mtlmon.cli.relation_readers import text_reader
-
-        read = text_reader(options, check.engine.point_count, start_of_input)
+        read = text_reader(options, file, check.engine.point_count, start_of_input)
         logs = {log.name: log.status}
         facts = check.engine.point_count, rows.lines.skipped_count
         end = status, seconds, signals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.checking.text_logs import line_origins
 from mtlmon.cli.failure import note
 from mtlmon.cli.pump import Pump, TextWork
@@ -11,6 +12,8 @@ from mtlmon.errors import MtlmonError
 from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile, VerdictFile
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.relations import Check
     from mtlmon.cli.report import Progress
     from mtlmon.cli.signals import Signals
+    from mtlmon.relational.input.native import RowEvents
 
 __all__ = ["KeptRows", "RowLoop", "RowSource", "RowWork", "row_pump"]
 
@@ -86,7 +90,7 @@ class RowLoop:
             # what comes before is written first
             self.check.run.settle()
             raise
-        if self.check.point_rows is not None and isinstance(self.rows, RowScanner):
+        if self.check.point_rows is not None and isinstance(self.rows, RowScanner | ComputedRows):
             scanner = self.rows.lines
             origins = line_origins(scanner.path, self.rows.last_lines, scanner.order)
             self.check.point_rows.add(None, origins)
@@ -130,7 +134,7 @@ class TimedRowWork(RowWork):
 
     times = None
 
-    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner) -> None:
+    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner | ComputedRows) -> None:
         super().__init__(loop, log)
         self.run_of_check = loop.check.run
         self.rows = rows
@@ -164,13 +168,16 @@ def row_pump(
     signals: Signals,
     progress: Progress,
     options: Options,
+    again: Callable[[], RowEvents] | None = None,
 ) -> tuple[RowWork, Pump]:
     """Return what moves a text log through a check, with checkpoints if the options ask for them.
+
+    `again` returns what reads the log once more for computed atoms.
 
     Raises:
         Failure: the files are not suitable for checkpoints.
     """
-    if options.idle is not None and isinstance(rows, RowScanner):
+    if options.idle is not None and isinstance(rows, RowScanner | ComputedRows):
         from mtlmon.cli.idle import IdlePump
 
         timed = TimedRowWork(loop, log, rows)
@@ -181,5 +188,5 @@ def row_pump(
     from mtlmon.cli.checkpointing import CheckpointingPump
     from mtlmon.cli.relation_checkpoints import CheckpointedRows
 
-    kept = CheckpointedRows(loop, log, rows, options)
+    kept = CheckpointedRows(loop, log, rows, options, again)
     return kept, CheckpointingPump(kept, verdicts, signals, progress, options)

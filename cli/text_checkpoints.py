@@ -96,7 +96,12 @@ class DigestedText(TextWork, ABC):
                 raise LogEnds
             self.digest.add(block[:size])
             self.digest.up_to(self.bytes_read)
+            yield from self.pass_over(block[:size])
             yield
+
+    def pass_over(self, block: memoryview) -> Iterator[None]:
+        """Read a block of the part that an earlier run has monitored; yield now and then."""
+        return iter(())
 
     def work_in_small_steps(self, events: int) -> None:
         self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))

@@ -103,6 +103,8 @@ class LogCheck:
             they hold.
         messages: set this to get the messages of triggers for the verdicts of each batch; None for
             no messages.
+        tells_first: whether the first violation is among the verdicts as soon as the check has
+            stopped. Clear this to call `tell_first` yourself, if it may not be the first of all.
         row_tracker: finds the rows of verdicts; None if they are not wanted.
 
     Raises:
@@ -135,6 +137,7 @@ class LogCheck:
 
             refuse_first_order(policies)
         self.messages: Messages | None = None
+        self.tells_first = True
         # Companions come behind the policies, and their verdicts are only counted.
         has_companions = counts_triggered and verdicts != "first"
         self._companions = Companions(self.policies if has_companions else ())
@@ -671,12 +674,19 @@ class LogCheck:
             is_first = earliest is None or earliest > found
         if is_first:
             self.is_stopped = True
-            violation = (first.time_stamp, first.offset, first.stream, first.policy)
-            if self.row_tracker is not None:
-                self.row_tracker.know_first()
-            self.verdicts.add_false(*violation)
-            if self._collects_first:
-                self.violations.add_false(*violation)
+            if self.tells_first:
+                self.tell_first()
+
+    def tell_first(self) -> None:
+        """Put the first violation among the verdicts of a check that has stopped."""
+        first = self._native.first
+        assert first is not None
+        violation = (first.time_stamp, first.offset, first.stream, first.policy)
+        if self.row_tracker is not None:
+            self.row_tracker.know_first()
+        self.verdicts.add_false(*violation)
+        if self._collects_first:
+            self.violations.add_false(*violation)
 
     def _earliest_pending(self) -> tuple[int, int, int] | None:
         """Return time-stamp, offset and policy of the earliest undecided time-point."""

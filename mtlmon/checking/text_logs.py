@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.checking.computed_rows import ComputedEvents
     from mtlmon.checking.event_digest import EventDigest
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.checking.time_points import ChosenPoints
@@ -216,7 +217,7 @@ class TextLog(BatchReader[TextBatch]):
         skip_errors: bool = False,
         memory: MemoryLimit | None = None,
         streams: TextStreams | None = None,
-        events: RowEvents | None = None,
+        events: RowEvents | ComputedEvents | None = None,
         order: Order | None = None,
     ) -> None:
         super().__init__(self._read())
@@ -224,16 +225,13 @@ class TextLog(BatchReader[TextBatch]):
         self.descriptor = descriptor
         self.name = name
         self._atoms = tuple(atoms)
-        self._events: TextEvents | RowEvents
+        self._events: TextEvents | RowEvents | ComputedEvents
         if events is None:
             self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
         else:
             self._events = events
         self._order = order
-        if order is not None:
-            own = self._events
-            scanner = own.scanner if isinstance(own, TextEvents) else own.rows.lines
-            scanner.order = order.lines
+        self._number_by_order(self._events)
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0
@@ -342,7 +340,13 @@ class TextLog(BatchReader[TextBatch]):
     def close(self) -> None:
         """Do nothing: the file belongs to the caller."""
 
-    def skip_bytes(self, count: int, rows: int, clock: int | None) -> Iterator[None]:
+    def skip_bytes(
+        self,
+        count: int,
+        rows: int,
+        clock: int | None,
+        events: RowEvents | ComputedEvents | None = None,
+    ) -> Iterator[None]:
         """Read the first bytes without looking at them; call this before iterating.
 
         This yields now and then, and ends early if the log is shorter.
@@ -351,8 +355,15 @@ class TextLog(BatchReader[TextBatch]):
             count: the number of bytes.
             rows: the number of events that they have.
             clock: the time-stamp of the last of these; None if there are none.
+            events: what reads these events once more for the streams; None if there are no streams.
+
+        Raises:
+            LogError: a line cannot be read again.
         """
-        self.rows, self._clock = rows, clock
+        own = self._events
+        if events is not None:
+            self._events = events
+            self._number_by_order(events)
         block = memoryview(bytearray(_BLOCK_BYTES))
         while self.bytes_read < count:
             size = self._read_into(block[: count - self.bytes_read])
@@ -363,7 +374,19 @@ class TextLog(BatchReader[TextBatch]):
                 self._head.add(block[:size])
             if self.note_block is not None:
                 self.note_block(block[:size])
+            if events is not None:
+                events.load(block[:size])
+                for _ in self._loaded():
+                    yield
             yield
+        self._events = own
+        self.rows, self._clock = rows, clock
+
+    def _number_by_order(self, events: TextEvents | RowEvents | ComputedEvents) -> None:
+        """Let errors have the numbers that lines had before they were put in order."""
+        if self._order is not None:
+            scanner = events.scanner if isinstance(events, TextEvents) else events.rows.lines
+            scanner.order = self._order.lines
 
     def _read_into(self, block: memoryview) -> int:
         """Wait for bytes and read them; return their number, or 0 at the end of the log."""

@@ -10,7 +10,7 @@ from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
@@ -148,13 +148,17 @@ def cell_word(kind: Kind) -> str:
     return kind.name if kind.name in {"integer", "float", "boolean", "time"} else "text"
 
 
-def named_rows(made: Plan) -> list[tuple[str, tuple[str, ...]]]:
+def named_rows(made: Plan, computed: Collection[str] = ()) -> list[tuple[str, tuple[str, ...]]]:
     """Return the names of the atoms of a plan, in order, with the words for their arguments.
 
-    Atoms that the engine makes get a name that no log has: it begins with a line feed.
+    Atoms that the engine makes, and those that are computed, get a name that no log has: it begins
+    with a line feed.
     """
     built_in = {made.point, made.time}
     return [
-        (f"\n{atom.name}" if number in built_in else atom.name, tuple(map(cell_word, atom.kinds)))
+        (
+            f"\n{atom.name}" if number in built_in or atom.name in computed else atom.name,
+            tuple(map(cell_word, atom.kinds)),
+        )
         for number, atom in enumerate(made.named_atoms)
     ]

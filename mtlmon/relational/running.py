@@ -45,7 +45,8 @@ class RelationalRun:
             violation; `is_stopped` is set once it is known.
         memory: the memory limit of the run.
         has_others: whether there are other policies. With "first", the matches of a `find` count
-            only if it is alone.
+            only if it is alone, and `tell_first` hands over the answers of the first violation, if
+            that is the first of all.
 
     Attributes:
         is_stopped: whether no more answers are wanted.
@@ -64,6 +65,7 @@ class RelationalRun:
     ) -> None:
         self.engine = engine
         self.is_stopped = False
+        self._has_others = has_others
         self._output = output
         self._memory = MemoryLimit() if memory is None else memory
         self._first: FirstAnswers | None = None
@@ -267,8 +269,15 @@ class RelationalRun:
             if not self._first.put(answers) or self.is_stopped:
                 return
             self.is_stopped = True
-            answers = self._first.found
+            if not self._has_others:
+                self.tell_first()
+            return
         self._output.put(answers)
+
+    def tell_first(self) -> None:
+        """Hand over the answers of the first violation, once that is known."""
+        assert self._first is not None
+        self._output.put(self._first.found)
 
     def _without_added(self, answers: AnswerBlock) -> AnswerBlock:
         """Leave out the answers of the time-point that was added."""

@@ -26,12 +26,14 @@ class FirstOfBoth:
         by_stamp: whether all rows of one time-stamp are one time-point of the others.
 
     Attributes:
-        is_known: whether the first violation is known.
+        is_known: whether the first violation is known. It is then among the verdicts or answers of
+            its policies, which hold back those that may not be the first.
         has_variables: once it is, whether it is one of the policies with variables.
     """
 
     def __init__(self, check: LogCheck, *, has_keys: bool, by_stamp: bool) -> None:
         self._check = check
+        check.tells_first = False
         self._has_keys = has_keys
         self._has_common_points = not by_stamp
         self._parts = 1 if has_keys or by_stamp else 2
@@ -46,16 +48,27 @@ class FirstOfBoth:
         Args:
             run: the policies with variables, of which the first violation is wanted.
         """
+        if self.is_known:
+            return True
         tracker = self._check.row_tracker
-        if tracker is not None and not self._check.is_stopped:
+        if tracker is not None:
             # forget the rows of verdicts that nobody takes
             tracker.found(self._check.verdicts)
-        if not self.is_known:
-            if self._is_without_variables(run):
-                self.is_known = True
-            elif self._is_with_variables(run):
-                self.is_known = self.has_variables = True
+        if self._is_without_variables(run):
+            self.is_known = True
+            self._check.tell_first()
+        elif self._is_with_variables(run):
+            self.is_known = self.has_variables = True
+            run.tell_first()
         return self.is_known
+
+    def snapshot(self) -> bytes:
+        """Return what is known as bytes for `restore`, beside snapshots of check and run."""
+        return bytes([self.is_known, self.has_variables])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot; the first violation has been told if it is known."""
+        self.is_known, self.has_variables = map(bool, snapshot)
 
     def candidate(self, run: RelationalRun) -> tuple[int, int] | None:
         """Return the first violation found, while an earlier time-point is undecided; or None."""

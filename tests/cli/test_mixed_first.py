@@ -236,11 +236,43 @@ def test_only_the_first_is_explained_and_reported(command: Command, tmp_path: Pa
         assert page.read_text()
 
 
-def test_checkpoints_are_refused(command: Command, tmp_path: Path) -> None:
-    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
-    rules.write_text("policy known: p(x) IMPLIES q(x)\npolicy quiet: NOT ask\n")
-    log.write_text("@1 ask\n")
-    kept = ["--checkpoint", tmp_path / "kept", "-o", tmp_path / "out"]
-    done = command("--verdicts", "first", *kept, rules, log)
-    assert done.status == 2
-    assert "--checkpoint does not work yet with --verdicts first for a file with" in done.errors
+def texts_of(log: Path) -> list[bytes]:
+    """The log up to each of its rows, and up to some place before its end."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    is_text = log.suffix == ".log"
+    whole = [b"".join(lines[:count]) for count in range(1 if is_text else 2, len(lines) + 1)]
+    return [*whole, *(one[: -2 if is_text else -1] for one in whole)]
+
+
+@pytest.mark.parametrize("form", ["log", "rows", "csv", "stamps", "keys"])
+def test_a_run_goes_on_from_a_checkpoint(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Wherever a log ended before, also behind the first violation of one kind of policies."""
+    is_text = form in {"log", "rows"}
+    rules = tmp_path / "rules.mtl"
+    declared = [] if is_text else TABLE_ATOMS
+    declared = [*declared, "key kind"] if form == "keys" else declared
+    rules.write_text("\n".join([*declared, *RULES, ""]))
+    given = ["--verdicts", "first"]
+    given += ["--rows", "--explain"] if form == "rows" else ["--output-format", "jsonl"]
+    given += ["--time-points", "stamp"] if form == "stamps" else []
+    resumed = [*given, "--checkpoint", tmp_path / "kept", "--checkpoint-every", "1", "--resume"]
+    resumed += ["-o", tmp_path / "out"]
+    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 17)
+    violated: Counter[bool] = Counter()
+    for seed in range(10):
+        log = write_log(tmp_path, seed, "log" if is_text else "csv")
+        expected = command(*given, rules, log)
+        violated[expected.output != ""] += 1
+        whole = log.read_bytes()
+        for text in random.Random(seed).sample(texts_of(log), 3):
+            (tmp_path / "kept").unlink(missing_ok=True)
+            for part in text, whole:
+                log.write_bytes(part)
+                done = command(*resumed, rules, log)
+                assert done.status in (0, 1), done.errors
+            assert (tmp_path / "out").read_text() == expected.output
+            assert (done.status, done.errors) == (expected.status, expected.errors)
+    assert violated[True]
+    assert violated[False]

@@ -29,7 +29,16 @@ RUNS = {
     "skip": (["--on-error", "skip", "--explain", "--explain-limit", "7"], 7),
     "as-csv": (["--output-format", "csv", "--resolve"], 0),
     "slices": (["--slices", "3", "--verdicts", "false"], 0),
+    "streams": (["--verdicts", "all", "--end-time", "last"], 0),
+    "streams late": (["--wait", "3", "--resolve", "--on-error", "skip"], 7),
 }
+# what time they take depends on the ticks
+STREAMS = """\
+stream alarms = count[0,30](alarm)
+atom noisy = alarms > 3
+policy tame: noisy IMPLIES EVENTUALLY[0,9] reset
+policy alive on every 5: count[0,20](alarm) > 0
+"""
 
 
 def marked(source: random.Random, log: bytes) -> bytes:
@@ -47,8 +56,9 @@ def test_killed_runs_over_text(name: str, tmp_path: Path) -> None:
     options, bad = RUNS[name]
     source = random.Random(name)
     rules, log, output = (tmp_path / name for name in ("rules.mtl", "log", "output"))
-    rules.write_text(POLICIES + WITHOUT)
-    log.write_bytes(marked(source, make_log(source, POINTS, bad)))
+    has_streams = name.startswith("streams")
+    rules.write_text(POLICIES + WITHOUT + (STREAMS if has_streams else ""))
+    log.write_bytes(marked(source, make_log(source, POINTS // 2 if has_streams else POINTS, bad)))
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
     every, can_pipe = str(POINTS // 20), "--explain" not in options
     expected, lines = check_killed_runs(

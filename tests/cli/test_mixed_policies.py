@@ -324,16 +324,6 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
     [
         (["--time-points", "stamp"], [], "--time-points stamp works on tables, but"),
         ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
-        (
-            ["--checkpoint", "kept", "-o", "out"],
-            ["policy late: count[0,3](ask) > 1"],
-            "--checkpoint does not work yet with computed atoms and streams of a text log beside",
-        ),
-        (
-            [],
-            ["atom busy = count[0,3](ask) > 1", "find late: busy AND p(x)"],
-            "busy is computed, which policies with variables cannot read on a text log yet",
-        ),
     ],
 )
 def test_what_does_not_work_yet_is_refused(
@@ -345,6 +335,40 @@ def test_what_does_not_work_yet_is_refused(
     done = command(*given, file, log)
     assert done.status == 2
     assert message in done.errors
+
+
+REMEMBERING = [
+    "stream asked = count[0,6](ask)",
+    "atom busy = asked > 1",
+    "policy calm: busy IMPLIES EVENTUALLY[0,3] reply",
+    "policy alive on every 2: count[0,5](ask) > 0",
+    "policy rising: ask IMPLIES asked.next(or: 0) < 3",
+]
+
+
+@pytest.mark.parametrize("block", [17, 150, 1 << 16])
+def test_computed_atoms_go_on_from_checkpoints(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """Streams are computed again, from the beginning of the log."""
+    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", block)
+    rules, log, output, kept = (tmp_path / name for name in ("rules", "log", "output", "kept"))
+    rules.write_text("\n".join([*MIXED, *REMEMBERING, ""]))
+    given = ["--verdicts", "all", "--resolve", "--output-format", "jsonl"]
+    for seed in range(4):
+        text = "".join(f"{line}\n" for line in text_lines(seed, 60))
+        log.write_text(text)
+        expected = command(*given, rules, log)
+        assert expected.status == 1, expected.errors
+        kept.unlink(missing_ok=True)
+        resumed = ["--checkpoint", kept, "--checkpoint-every", "9", "--resume", "-o", output]
+        source = random.Random(seed)
+        for size in (*sorted(source.sample(range(len(text)), 4)), len(text)):
+            log.write_text(text[: text.rfind("\n", 0, size) + 1])
+            done = command(*resumed, *given, rules, log)
+            assert done.status in (0, 1), done.errors
+        assert output.read_text() == expected.output
+        assert (done.status, done.errors) == (expected.status, expected.errors)
 
 
 @pytest.mark.parametrize("lines", [text_lines(4, 30), table_lines(5, 30)], ids=["text", "table"])

@@ -127,6 +127,52 @@ cdef class PointBlock:
             for k in range(len(cells)):
                 place[k] = cells[k]
 
+    def mark(self, uint32_t atom, bytes marks not None):
+        """Add a row of an atom without arguments to some of the time-points.
+
+        atom: the number of the atom.
+        marks: a byte for each of the first time-points that have not been read; those get the row
+            whose byte is not 0.
+        """
+        cdef size_t count = <size_t> len(marks)
+        cdef const char *is_marked = PyBytes_AS_STRING(marks)
+        cdef size_t k, row, place, begin
+        cdef size_t added = 0
+        if atom >= self.atom_count or self.widths[atom] != 0:
+            raise ValueError(f"atom {atom} has arguments, or there is none")
+        if count > self.point_count - self.next:
+            raise ValueError("more marks than time-points")
+        for k in range(count):
+            added += is_marked[k] != 0
+        if added == 0:
+            return
+        make_room(<void **> &self.rows, &self.row_room, self.row_count + added, sizeof(PointRow))
+        # so that the address of no values is valid
+        make_room(<void **> &self.values, &self.value_room, self.value_count + 1, sizeof(int64_t))
+        row = self.row_count
+        place = self.row_count + added
+        self.row_count = place
+        k = self.point_count
+        while place > row:
+            k -= 1
+            begin = self.points[k - 1].row_end if k > 0 else 0
+            self.points[k].row_end = place
+            if k >= self.next and k - self.next < count and is_marked[k - self.next] != 0:
+                place -= 1
+                self.rows[place].atom = atom
+                self.rows[place].start = self.value_count
+            while row > begin:
+                row -= 1
+                place -= 1
+                self.rows[place] = self.rows[row]
+
+    def keep(self, size_t count):
+        """Forget the time-points behind the first ones that have not been read."""
+        if count >= self.point_count - self.next:
+            return
+        self.point_count = self.next + count
+        self.row_count = self.points[self.point_count - 1].row_end if self.point_count else 0
+
     def time_stamps(self):
         """Return the time-stamps of the time-points that have not been read, 64 bits each."""
         cdef size_t k

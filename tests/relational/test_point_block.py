@@ -1,0 +1,62 @@
+"""Time-points that wait to be read: rows that are added to them, and those that are dropped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.relational.native import PointBlock
+
+Row = tuple[int, tuple[int, ...]]
+WIDTHS = (2, 0, 1, 0)
+
+
+def row(atom: int) -> st.SearchStrategy[Row]:
+    cells = st.tuples(*[st.integers(-9, 9)] * WIDTHS[atom])
+    return st.tuples(st.just(atom), cells)
+
+
+POINTS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 2).flatmap(row), max_size=3), st.sampled_from([(), (3,), (1, 3)])
+    ),
+    max_size=8,
+)
+
+
+@given(POINTS, st.integers(0, 8), st.integers(0, 9))
+def test_rows_are_added_to_time_points(
+    points: list[tuple[list[Row], tuple[int, ...]]], count: int, kept: int
+) -> None:
+    block = PointBlock(np.array(WIDTHS, np.uint32))
+    for stamp, (rows, _) in enumerate(points):
+        block.add(stamp, rows)
+    count = min(count, len(points))
+    for atom in (3, 1):
+        block.mark(atom, bytes(atom in marks for _, marks in points[:count]))
+    block.keep(kept)
+    # other time-points can follow
+    block.add(99, [(0, (1, 2))])
+    found = block.take()
+    expected = [
+        (stamp, sorted([*rows, *((atom, ()) for atom in marks if stamp < count)]))
+        for stamp, (rows, marks) in enumerate(points)
+    ]
+    assert [(stamp, sorted(rows)) for stamp, rows in found] == [
+        *expected[:kept],
+        (99, [(0, (1, 2))]),
+    ]
+
+
+def test_other_atoms_get_no_rows() -> None:
+    block = PointBlock(np.array(WIDTHS, np.uint32))
+    block.add(1, [])
+    with pytest.raises(ValueError, match="atom 0 has arguments"):
+        block.mark(0, b"\1")
+    with pytest.raises(ValueError, match="atom 4 has arguments, or there is none"):
+        block.mark(4, b"\1")
+    with pytest.raises(ValueError, match="more marks than time-points"):
+        block.mark(1, b"\0\0")
+    assert block.take() == [(1, [])]
