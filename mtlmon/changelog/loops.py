@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.changelog.lines import ChangelogLines, Kind, UnfitLineError
-from mtlmon.changelog.points import POINT_BYTES, Points
+from mtlmon.changelog.points import Points
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.text.byte_writer import ByteWriter
 
@@ -113,7 +113,7 @@ class ChangelogLoop:
         finally:
             self.writer.write(b"".join(self._written))
             self._written.clear()
-            self.memory.note("in_order", self.points.count * POINT_BYTES)
+            self.memory.note("in_order", self.points.held_bytes)
         self.memory.check()
         return count == _ROWS_AT_ONCE
 
