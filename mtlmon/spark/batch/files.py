@@ -12,6 +12,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.spark.batch.frames import in_partitions
 from mtlmon.spark.batch.text_traces import TextTrace
+from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.trace_monitors import EndTime, TraceMonitors, monitors_of, tick_limit
 from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema
@@ -204,7 +205,8 @@ def monitor_files(
     rows = spark.createDataFrame(list(zip(found, shares, strict=True)), StructType([file, task]))
     placed = in_partitions(rows, max(shares) + 1, "task").select(FILE)
     function = FileTraces(policies, resolve, end_time, format, given)
-    return placed.mapInArrow(function, verdict_schema([file], has_messages=policies.has_messages))
+    schema = verdict_schema([file], has_messages=policies.has_messages)
+    return with_facts(placed.mapInArrow(function, schema), policies.file)
 
 
 def _shares(sizes: Sequence[int], cores: int) -> list[int]:

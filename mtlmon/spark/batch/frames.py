@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
 from mtlmon.spark.batch.relations import monitor_relations
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
+from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     TIME_STAMP,
@@ -59,6 +61,8 @@ def monitor(
     counts: RowCounts | None = None,
     slices: int | None = None,
     statistics: Statistics | None = None,
+    rows: bool = False,
+    keep: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Monitor the rows of a data frame: each row is an event, and each key is a trace.
 
@@ -110,12 +114,17 @@ def monitor(
         statistics: for policies with variables, how many rows atoms have and which values are
             frequent, as `relation_statistics` finds them; `Statistics()` if nothing is known. By
             default, the rows are read twice, the first time for that.
+        rows: add columns `file` and `row` to verdicts: the path of the Parquet file that the row of
+            the time-point was read from, and its number there, from 1. Null for ticks.
+        keep: columns of the data frame that verdicts have, with the values of the row of the
+            time-point, such as an identifier. Null for ticks.
 
     Returns:
         A row for each verdict: `policy` (null if it has no name), the key columns, `time` and
         `offset` of the time-point, and `verdict`. If that is null, the time-point is equivalent to
         the one at `reference_time` and `reference_offset`. If a trigger has a message, there is a
-        column `message`. If policies have different keys, the
+        column `message`. The columns of `rows` and `keep` follow, and `severity` and `text` if a
+        policy has these; the text is there for violations. If policies have different keys, the
         columns of all of them are there, null where a policy has no such key.
 
         For policies with variables, a row for each valuation that violates a policy, or that a
@@ -134,7 +143,13 @@ def monitor(
     _check_ties(ties)
     file = relational_file(policy, resolution, time_unit)
     valuations = None
+    kept_by_name = kept_names(keep)
     if file is not None:
+        if rows or kept_by_name:
+            raise MtlmonError(
+                "rows and keep are for policies without variables, as the time-points of others "
+                "have many rows: leave them out"
+            )
         is_mixed = not all(one.is_first_order for one in file.policies)
         if is_mixed:
             refuse_options(key=None, order_within=None, mode=mode)
@@ -157,7 +172,7 @@ def monitor(
             statistics=statistics,
         )
         if not is_mixed:
-            return valuations
+            return with_facts(valuations, file)
         policy = file
     elif slices is not None or statistics is not None:
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
@@ -186,10 +201,12 @@ def monitor(
     )
     source.selection.require(df.columns, source.place)
     wanted = source.selection.names
-    rows = df.select(*map(column_named, wanted))
-    schema = rows.limit(0).toArrow().schema
+    selected = df.select(*map(column_named, wanted))
+    schema = selected.limit(0).toArrow().schema
     check_schema(source, schema)
     check_keys(keys, schema)
+    kept = kept_columns(df, keys, kept_by_name, has_rows=rows)
+    kept_as = kept_fields(df, kept)
     orders = orders_of(df, order_within, source)
     check_order_types(source, df.select(*map(column_named, wanted), *orders).schema.fields, schema)
     end = time_stamp_of(end_time, source, schema, df.sparkSession)
@@ -198,27 +215,29 @@ def monitor(
     # count rows only in the pass that gives verdicts, not while looking for the last time-stamp
     log_clock = None
     if end == "last" or policies.has_clocks:
-        log_clock = _last(rows, source) or 0
+        log_clock = _last(selected, source) or 0
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
     if log_clock is not None and policies.has_streams:
         why = "policies on ticks or on some rows" if policies.has_clocks else "end_time='last'"
         source = source._replace(no_skipping=_NO_SKIPPING.format(why))
-    fields = [rows.schema[name] for name in keys]
+    fields = [selected.schema[name] for name in keys]
     has_messages = policies.has_messages
-    verdict_schema(fields, has_messages=has_messages)
+    verdict_schema(fields, has_messages=has_messages, kept=kept_as)
     parts = []
     for own in sources_of(source, partitions):
-        function = OrderedRows(own, resolve, end, ties, log_clock)
-        given = sorted_rows(df, own, orders, with_places=ties != "allow")
+        function = OrderedRows(
+            own, resolve, end, ties, log_clock, [field.name for field in kept_as]
+        )
+        given = sorted_rows(df, own, orders, with_places=ties != "allow", kept=kept)
         schema_of_verdicts = verdict_schema(
-            [rows.schema[name] for name in own.keys], has_messages=has_messages
+            [selected.schema[name] for name in own.keys], has_messages=has_messages, kept=kept_as
         )
         found = given.mapInArrow(function, schema_of_verdicts)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
-    if valuations is None:
-        return verdicts
-    return with_valuations(verdicts, valuations, has_messages=has_messages)
+    if valuations is not None:
+        verdicts = with_valuations(verdicts, valuations, has_messages=has_messages)
+    return with_facts(verdicts, policies.file)
 
 
 _NO_SKIPPING = (
@@ -268,7 +287,12 @@ def _check_ties(ties: Ties) -> None:
 
 
 def sorted_rows(
-    df: DataFrame, source: EventSource, orders: Sequence[Column], *, with_places: bool
+    df: DataFrame,
+    source: EventSource,
+    orders: Sequence[Column],
+    *,
+    with_places: bool,
+    kept: Sequence[Column] = (),
 ) -> DataFrame:
     """Select columns and sort rows by time, with all rows of a key in one partition.
 
@@ -281,11 +305,13 @@ def sorted_rows(
         source: how rows become events.
         orders: the columns that order the rows of one time-stamp.
         with_places: whether to add a column of numbers that are equal for rows without an order.
+        kept: other columns, which come before that one.
     """
     from pyspark.sql import functions as F
 
     selection = source.selection
-    rows, names = plain_rows(df, source, orders)
+    rows, names = plain_rows(df, source, orders, kept)
+    others = rows.columns[len(rows.columns) - len(kept) :]
     wanted = rows.columns[: len(selection.names)]
     plain = dict(zip(selection.names, wanted, strict=True))
     keys = [plain[name] for name in source.keys]
@@ -297,7 +323,7 @@ def sorted_rows(
     by_time = plain[selection.time_name] if is_plain else TIME_STAMP
     ordered = rows.sortWithinPartitions(*keys, by_time, *names)
     place = place_of(names)
-    return ordered.select(*wanted, *([place.alias("place")] if with_places else []))
+    return ordered.select(*wanted, *others, *([place.alias("place")] if with_places else []))
 
 
 def place_of(orders: Sequence[str]) -> Column:
@@ -318,9 +344,12 @@ def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
 
 
 def plain_rows(
-    df: DataFrame, source: EventSource, orders: Sequence[Column] = ()
+    df: DataFrame,
+    source: EventSource,
+    orders: Sequence[Column] = (),
+    kept: Sequence[Column] = (),
 ) -> tuple[DataFrame, list[str]]:
-    """Select columns in their order, followed by those that order rows, under plain names.
+    """Select columns in their order, then those that order rows, then others, under plain names.
 
     The original names cannot be used, because pyspark cannot look up columns whose names contain
     dots.
@@ -333,7 +362,9 @@ def plain_rows(
         for number, name in enumerate(source.selection.names)
     ]
     ordering = [column.alias(f"order{number}") for number, column in enumerate(orders)]
-    return df.select(*wanted, *ordering), [f"order{number}" for number in range(len(orders))]
+    others = [column.alias(f"kept{number}") for number, column in enumerate(kept)]
+    names = [f"order{number}" for number in range(len(orders))]
+    return df.select(*wanted, *ordering, *others), names
 
 
 def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:

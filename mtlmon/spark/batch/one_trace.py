@@ -14,6 +14,7 @@ from mtlmon.spark.batch.frames import in_partitions, place_of, sorted_rows
 from mtlmon.spark.batch.ranges import FINDINGS, RangeFindings, RangeReader, RangeVerdicts
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source
+from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.failures import plain_errors
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
@@ -167,7 +168,7 @@ def monitor_trace(
         rows = sorted_rows(df, own, orders, with_places=True)
         schema_of_verdicts = verdict_schema(has_messages=source.has_messages)
         parts.append(rows.mapInArrow(OrderedRows(own, True, end, "error"), schema_of_verdicts))
-    return reduce(lambda one, other: one.union(other), parts)
+    return with_facts(reduce(lambda one, other: one.union(other), parts), policies.file)
 
 
 _NO_SKIPPING = (

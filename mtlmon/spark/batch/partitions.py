@@ -9,6 +9,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.spark.batch.traces import Columns, PartitionTrace
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
+from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.monitoring import OrderedRows
 from mtlmon.spark.common.ordering import column_named
 from mtlmon.spark.common.policies import compile_policies
@@ -108,4 +109,5 @@ def monitor_partitions(
     source = source._replace(reporter=reporter_of(events.sparkSession, counts))
     schema_of_verdicts = verdict_schema(has_messages=source.has_messages)
     plain = rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
-    return plain.mapInArrow(OrderedRows(source, resolve, end), schema_of_verdicts)
+    verdicts = plain.mapInArrow(OrderedRows(source, resolve, end), schema_of_verdicts)
+    return with_facts(verdicts, policies.file)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mtlmon.errors import TimeStampError
 from mtlmon.spark.common.events import HIDDEN, EventReader, row_error
+from mtlmon.spark.common.kept_rows import KeptRows
 from mtlmon.spark.common.keys import KeyRuns
 from mtlmon.spark.common.ties import NO_ORDER, TieFinder
 from mtlmon.spark.common.trace_monitors import TraceMonitors, tick_limit
@@ -16,7 +17,7 @@ from mtlmon.spark.common.trace_streams import TracePiece, TraceStreams
 from mtlmon.spark.common.verdicts import verdict_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,6 +28,9 @@ Ties: TypeAlias = Literal["warn", "error", "allow"]
 """What to do about different events of one time-stamp without an order."""
 
 _NO_STARTS = np.array([], np.uint32)
+
+KEPT = HIDDEN + "kept{}"
+"""The columns that are kept for verdicts, by their numbers."""
 
 PLACE = HIDDEN + "place"
 """The column with numbers that are equal for rows of one time-stamp without an order."""
@@ -41,6 +45,7 @@ class RowMonitors:
         end_time: what is known about the time after the last event of a trace.
         log_clock: the last time-stamp of the log of all traces. If this is None, each trace is a
             log of its own; if then a policy is not on all rows, there must be only one trace.
+        kept: keeps columns of rows until their verdicts are known; None if that is not needed.
 
     Attributes:
         columns: the columns of the rows, in their order.
@@ -52,11 +57,12 @@ class RowMonitors:
         resolve: bool,
         end_time: EndTime,
         log_clock: int | None = None,
+        kept: KeptRows | None = None,
     ) -> None:
         self.columns = source.selection.names
         self._source = source
         self._reader = EventReader(source)
-        self._monitors = TraceMonitors(source.policies, resolve, end_time, log_clock)
+        self._monitors = TraceMonitors(source.policies, resolve, end_time, log_clock, kept)
         self._end_time = end_time
         self._log_clock = log_clock
         limit = None if log_clock is None else tick_limit(log_clock, end_time)
@@ -66,6 +72,8 @@ class RowMonitors:
             self._streams = TraceStreams(
                 source, limit, self._reader.errors, is_complete=is_complete
             )
+            if kept is not None:
+                self._streams.track_rows()
         # the time-stamp of the last event; None before the first one
         self._clock: int | None = None
 
@@ -120,7 +128,7 @@ class RowMonitors:
         """
         events = piece.events
         try:
-            yield from self._monitors.feed(events, starts, piece.traces)
+            yield from self._monitors.feed(events, starts, piece.traces, events.rows)
         except TimeStampError as error:
             if error.index is None:
                 raise
@@ -156,9 +164,9 @@ class RowMonitors:
 class OrderedRows:
     """Converts sorted rows to rows of verdicts; picklable, a function for `mapInArrow`.
 
-    The columns are those that the source selects, in its order, followed by `PLACE` unless ties are
-    allowed; their names do not matter. The rows of a key are consecutive and sorted by time. Memory
-    does not depend on their number.
+    The columns are those that the source selects, in its order, followed by those that are kept,
+    and by `PLACE` unless ties are allowed; their names do not matter. The rows of a key are
+    consecutive and sorted by time. Memory does not depend on their number.
 
     Args:
         source: as for `RowMonitors`.
@@ -166,6 +174,7 @@ class OrderedRows:
         end_time: as for `RowMonitors`.
         ties: what to do about different events of one time-stamp without an order.
         log_clock: as for `RowMonitors`.
+        kept: the names that the columns that are kept have with verdicts.
     """
 
     def __init__(
@@ -175,8 +184,10 @@ class OrderedRows:
         end_time: EndTime,
         ties: Ties = "allow",
         log_clock: int | None = None,
+        kept: Sequence[str] = (),
     ) -> None:
         self._log_clock = log_clock
+        self._kept = {name: KEPT.format(number) for number, name in enumerate(kept)}
         self._source = source
         self._resolve = resolve
         self._end_time = end_time
@@ -190,11 +201,14 @@ class OrderedRows:
             TableError: a row is not an event, or it ties with another and that is an error.
         """
         source, has_messages = self._source, self._has_messages
-        monitors = RowMonitors(source, self._resolve, self._end_time, self._log_clock)
+        kept = KeptRows(self._kept) if self._kept else None
+        monitors = RowMonitors(source, self._resolve, self._end_time, self._log_clock, kept)
         runs, kept_runs = KeyRuns(source.keys), KeyRuns(source.keys)
-        ties = TieFinder(source.policies.columns if source.has_streams else ())
+        seen = source.policies.columns if source.has_streams else ()
+        ties = TieFinder([*seen, *self._kept.values()])
         tie_count = 0
-        names = [*monitors.columns, *([] if self._ties == "allow" else [PLACE])]
+        places = [] if self._ties == "allow" else [PLACE]
+        names = [*monitors.columns, *self._kept.values(), *places]
         # the key of the last event
         keys: dict[str, pa.Array] = {}
         try:

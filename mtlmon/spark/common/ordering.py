@@ -56,7 +56,7 @@ def orders_of(df: DataFrame, order_within: OrderWithin, source: EventSource) -> 
     """
     if order_within is not None:
         return given_orders(df, order_within)
-    if places := _places_in_files(df):
+    if places := places_in_files(df):
         return places
     time = source.selection.time_name
     return [] if is_time_stamp(df.schema[time].dataType, source) else [column_named(time)]
@@ -104,7 +104,7 @@ def given_orders(df: DataFrame, order_within: OrderWithin) -> list[Column]:
     return found
 
 
-def _places_in_files(df: DataFrame) -> list[Column]:
+def places_in_files(df: DataFrame) -> list[Column]:
     """The positions of rows in Parquet files; empty if rows do not come from such files."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F

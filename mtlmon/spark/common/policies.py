@@ -67,6 +67,11 @@ class CompiledPolicy(NamedTuple):
         return ROWS if period is None else period
 
     @property
+    def is_on_ticks(self) -> bool:
+        """Whether its time-points are ticks."""
+        return self.clock is not None and self.clock.has_ticks
+
+    @property
     def waits(self) -> bool:
         """Whether its time-points are rows that wait for later values."""
         return self.clock is not None and self.clock.waits

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.time_points import PointBatch
+    from mtlmon.spark.common.kept_rows import KeptRows
     from mtlmon.spark.common.policies import CompiledPolicy, Policies
 
 EndTime: TypeAlias = int | Literal["last", "inf"] | None
@@ -34,12 +35,14 @@ class Found(NamedTuple):
         records: the bytes of verdict records.
         owners: the numbers of their traces; None if all are of the present one.
         messages: the messages of the false ones, in order; None if there are none.
+        kept: the kept columns of the rows that they are about; None if nothing is kept.
     """
 
     name: str | None
     records: bytes
     owners: NDArray[np.uint32] | None
     messages: Sequence[str | None] | None = None
+    kept: pa.RecordBatch | None = None
 
 
 class Points(NamedTuple):
@@ -161,10 +164,16 @@ class TraceMonitors:
         end_time: what is known about the time after the last event of a trace.
         log_clock: the last time-stamp of the log of all traces. If this is None, each trace is a
             log of its own; if then a policy is not on all rows, there must be only one trace.
+        kept: keeps columns of rows until their verdicts are known; None if that is not needed.
     """
 
     def __init__(
-        self, policies: Policies, resolve: bool, end_time: EndTime, log_clock: int | None = None
+        self,
+        policies: Policies,
+        resolve: bool,
+        end_time: EndTime,
+        log_clock: int | None = None,
+        kept: KeptRows | None = None,
     ) -> None:
         self._monitors = monitors_of(policies, resolve, end_time, log_clock)
         self._end_time = end_time
@@ -173,12 +182,14 @@ class TraceMonitors:
             one.clock is not None and one.clock.atom is not None for one in policies.policies
         )
         self._offsets = SuccessiveOffsets() if chooses_rows else None
+        self._kept = kept
 
     def feed(
         self,
         batch: PointBatch,
         starts: NDArray[np.uint32],
         traces: NDArray[np.int64] | None = None,
+        rows: pa.RecordBatch | None = None,
     ) -> Iterator[Found]:
         """Process the next events.
 
@@ -187,6 +198,7 @@ class TraceMonitors:
             starts: the indices of the events with which another trace begins.
             traces: for each event the number of its trace as ticks have it; needed if there are
                 ticks and starts.
+            rows: the rows of the events, if columns of them are kept.
 
         Yields:
             The verdicts of each policy; number 0 is the trace before the first start.
@@ -197,6 +209,10 @@ class TraceMonitors:
         offsets = None
         if self._offsets is not None:
             offsets = self._offsets.taken(np.asarray(batch.time_stamps), starts)
+        kept = self._kept
+        if kept is not None:
+            assert rows is not None
+            kept.add(rows, np.asarray(batch.time_stamps), starts)
         for policy, monitor in self._monitors:
             points = points_of(policy, batch, offsets)
             own = starts
@@ -206,9 +222,17 @@ class TraceMonitors:
                 # The numbers of ticks as `traces` has them, and those of the starts.
                 begun = starts if traces is None else traces[starts]
                 own = np.searchsorted(points.traces, begun).astype(np.uint32)
-            records, owners = monitor.feed(points.events, own, points.offsets)
-            messages = messages_of(policy, points)
-            yield Found(policy.name, records, np.frombuffer(owners, np.uint32), messages)
+            if kept is not None and not policy.is_on_ticks:
+                kept.expect(points.places)
+            records, owner_bytes = monitor.feed(points.events, own, points.offsets)
+            owners = np.frombuffer(owner_bytes, np.uint32)
+            yield Found(
+                policy.name,
+                records,
+                owners,
+                messages_of(policy, points),
+                self._kept_of(policy, records, owners),
+            )
 
     def finish(self, clock: int) -> Iterator[Found]:
         """End the present trace, whose last time-stamp is `clock`."""
@@ -216,6 +240,17 @@ class TraceMonitors:
             end: EndTime = None
             if policy.clock is not None and self._log_clock is None:
                 end = _end_of(policy, end_time_of_all(clock, self._end_time))
-            yield Found(policy.name, monitor.finish(end), None)
+            records = monitor.finish(end)
+            yield Found(policy.name, records, None, None, self._kept_of(policy, records, None))
         if self._offsets is not None:
             self._offsets = SuccessiveOffsets()
+        if self._kept is not None:
+            self._kept.end_trace()
+
+    def _kept_of(
+        self, policy: CompiledPolicy, records: bytes, owners: NDArray[np.uint32] | None
+    ) -> pa.RecordBatch | None:
+        """Return the kept columns of the rows that verdicts of a policy are about."""
+        if self._kept is None:
+            return None
+        return self._kept.found(records, owners, are_rows=not policy.is_on_ticks)

@@ -173,6 +173,10 @@ class TraceStreams:
         for piece in self._streams.end(limit):
             yield TracePiece(with_computed(self._nothing, piece), piece.traces, [])
 
+    def track_rows(self) -> None:
+        """Refuse to leave out rows that wait, as rows are known by their places."""
+        self._atoms.tracks_rows = True
+
     @property
     def ticks_left_out(self) -> int:
         """The number of ticks and rows left out, as integers overflow there."""

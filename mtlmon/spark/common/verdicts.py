@@ -36,25 +36,38 @@ MESSAGE = "message"
 _BATCH_ROWS = 1 << 16
 
 
-def verdict_schema(keys: Sequence[StructField] = (), *, has_messages: bool = False) -> StructType:
-    """Return the columns of verdicts: the policy, the keys, `COLUMNS`, then perhaps `MESSAGE`.
+def verdict_schema(
+    keys: Sequence[StructField] = (),
+    *,
+    has_messages: bool = False,
+    kept: Sequence[StructField] = (),
+) -> StructType:
+    """Return the columns of verdicts: the policy, the keys, `COLUMNS`, perhaps `MESSAGE`, others.
+
+    Args:
+        keys: the key columns.
+        has_messages: whether there is a column of messages.
+        kept: the columns of rows that are kept.
 
     Raises:
-        MtlmonError: a key column has the same name as another column.
+        MtlmonError: a key column, or one that is kept, has the same name as another column.
     """
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-    for field in keys:
-        if field.name.lower() in {POLICY, *COLUMNS, *([MESSAGE] if has_messages else [])}:
-            raise MtlmonError(
-                f"the key column {field.name!r} is called like a column of verdicts: rename it "
-                "before (DataFrame.withColumnRenamed)"
-            )
+    taken = {POLICY, *COLUMNS, *([MESSAGE] if has_messages else [])}
+    for what, fields in ("key ", keys), ("", kept):
+        for field in fields:
+            if field.name.lower() in taken:
+                raise MtlmonError(
+                    f"the {what}column {field.name!r} is called like a column of verdicts: rename "
+                    "it before (DataFrame.withColumnRenamed)"
+                )
+            taken.add(field.name.lower())
     types = (LongType(), LongType(), BooleanType(), LongType(), LongType())
     fields = [StructField(name, kind) for name, kind in zip(COLUMNS, types, strict=True)]
     if has_messages:
         fields.append(StructField(MESSAGE, StringType()))
-    return StructType([StructField(POLICY, StringType()), *keys, *fields])
+    return StructType([StructField(POLICY, StringType()), *keys, *fields, *kept])
 
 
 def with_keys(verdicts: DataFrame, own: Sequence[str], keys: Sequence[StructField]) -> DataFrame:
@@ -151,7 +164,7 @@ def verdict_batches(
         keys: the keys of the traces by their numbers, with a column for each name.
         has_messages: whether there is a column of messages.
     """
-    name, records, owners, messages = found
+    name, records, owners, messages = found[:4]
     verdicts = np.frombuffer(records, verdict_type())
     texts = message_column(verdicts, messages) if has_messages else None
     for first in range(0, len(verdicts), _BATCH_ROWS):
@@ -170,4 +183,7 @@ def verdict_batches(
         if texts is not None:
             columns.append(texts.slice(first, len(part)))
             names.append(MESSAGE)
+        if found.kept is not None:
+            columns += found.kept.slice(first, len(part)).columns
+            names += found.kept.schema.names
         yield pa.RecordBatch.from_arrays(columns, names=names)

@@ -12,6 +12,7 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
+from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
@@ -182,7 +183,7 @@ def monitor_stream(
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         found = _verdicts(packed.drop(LATEST), processor, own, records, own_fields)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
-    return reduce(lambda one, other: one.union(other), parts)
+    return with_facts(reduce(lambda one, other: one.union(other), parts), policies.file)
 
 
 def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:

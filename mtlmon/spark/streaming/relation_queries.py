@@ -9,6 +9,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark.batch.relations import prepared_relations, reported, rows_of_atoms, slice_count
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
+from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
@@ -119,7 +120,7 @@ def monitor_relation_stream(
     found = results.mapInArrow(UnpackSlices(schema), spark_schema(late_schema(schema)))
     kinds = sliced.kinds()
     own = found.where(F.col(LATE).isNotNull() | (F.col(SLICE) == owner(slicing, kinds)))
-    return reported(own, slicing, kinds, _late_atoms(columns))
+    return with_facts(reported(own, slicing, kinds, _late_atoms(columns)), file)
 
 
 def _late_atoms(columns: AtomColumns) -> Column:
