@@ -169,6 +169,8 @@ class Options(argparse.Namespace):
     idle: Duration | None
     wait: int | Duration | None
     late: str | None
+    lateness: int | Duration | None
+    consistency: Literal["strong", "middle", "weak"] | None
     rows: bool
     time_stamps: Literal["raw", "iso"] | None
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None

@@ -148,6 +148,10 @@ def run(options: Options) -> int:
     if options.explain_formula:
         explain(file, options)
         return 0
+    if options.lateness is not None:
+        from mtlmon.cli.correcting import require_correctable
+
+        require_correctable(file, options)
     from mtlmon.syntax.formula import Formula
 
     if options.fail_on is not None and not isinstance(file, Formula):
@@ -164,6 +168,10 @@ def run(options: Options) -> int:
         raise Failure("--max-rows is for policies with variables: leave it out")
     if options.slices is not None:
         raise Failure("--slices is for policies with variables: leave it out")
+    if options.lateness is not None:
+        from mtlmon.cli.correcting import correct_log
+
+        return correct_log(file, options)
     options.for_people = is_for_people(options)
     policy = None if options.is_table else sole_policy(file, options)
     if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:

@@ -24,6 +24,8 @@ __all__ = [
     "LateFile",
     "TableOrder",
     "TextOrder",
+    "late_file",
+    "length_units",
     "note_refused",
     "table_order",
     "text_order",
@@ -187,31 +189,34 @@ def text_order(options: Options, *, is_again: bool = False) -> TextOrder | None:
 
 
 def wait_units(options: Options, unit: str | None, option: str) -> int:
-    """Return how late a row may be, in time units.
+    """Return how late a row may be, in time units; the arguments are as `length_units` has."""
+    return 0 if options.wait is None else length_units(options.wait, "--wait", unit, option)
+
+
+def length_units(length: int | Duration, name: str, unit: str | None, option: str) -> int:
+    """Return a length of time in time units.
 
     Args:
-        options: the options of the command line.
+        length: the length.
+        name: the option that it is the value of.
         unit: the unit of time-stamps; None if it is not known.
         option: the option that tells it.
 
     Raises:
-        Failure: the time to wait has a unit, and time-stamps have none or a coarser one.
+        Failure: the length has a unit, and time-stamps have none or a coarser one.
     """
-    wait = options.wait
-    if wait is None:
-        return 0
-    if isinstance(wait, int):
-        return wait
+    if isinstance(length, int):
+        return length
     if unit is None:
         raise Failure(
-            f"--wait {wait} needs the unit of the time-stamps: add {option} s, for instance, or "
-            "give a number of time units, as in --wait 5"
+            f"{name} {length} needs the unit of the time-stamps: add {option} s, for instance, or "
+            f"give a number of time units, as in {name} 5"
         )
     from mtlmon.syntax.bounds import UNITS
 
-    units, rest = divmod(wait.nanoseconds, UNITS[unit])
+    units, rest = divmod(length.nanoseconds, UNITS[unit])
     if rest:
-        raise Failure(f"--wait {wait} is not a whole number of the time-stamps' unit, {unit}")
+        raise Failure(f"{name} {length} is not a whole number of the time-stamps' unit, {unit}")
     return units
 
 

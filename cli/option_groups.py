@@ -118,6 +118,19 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
     )
     add_late_options(group)
     group.add_argument(
+        "--lateness",
+        type=wait_time,
+        metavar="D",
+        help="take rows in that are up to D, as in 5m, below the largest time so far, and correct "
+        "verdicts: lines that begin with ! change earlier ones (text logs and one policy)",
+    )
+    group.add_argument(
+        "--consistency",
+        choices=("strong", "middle", "weak"),
+        help="what to do about the rows that --lateness admits: wait for them, so that no verdict "
+        "changes (strong), correct verdicts (middle, the default), or check no late rows (weak)",
+    )
+    group.add_argument(
         "--sort",
         action="store_true",
         help="sort rows by time first; for tables, it uses temporary files if there are many",

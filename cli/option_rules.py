@@ -73,16 +73,40 @@ def check_table_options(parser: Parser, options: Options) -> None:
 
 def check_late_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options for late rows do not work with others."""
-    if not options.reorders:
+    settle_lateness(parser, options)
+    if not options.reorders and options.lateness is None:
         return
     given = "--late" if options.wait is None else "--wait"
+    if options.lateness is not None:
+        given = "--lateness"
     if options.sort:
         parser.error(f"{given} does not work with --sort, which waits for all rows: leave one out")
+    if options.lateness is not None and options.signature is not None:
+        parser.error("--lateness does not work yet with --signature: let rows wait, with --wait")
     if options.idle is not None and options.checkpoint is not None:
         parser.error(
             f"--idle and --checkpoint do not work with {given}: a later run could not tell which "
             "rows came too late"
         )
+
+
+def settle_lateness(parser: Parser, options: Options) -> None:
+    """Let --lateness be --wait if no verdict is to be corrected.
+
+    Raises:
+        Failure: options for late rows contradict each other.
+    """
+    if options.consistency is None:
+        return
+    if options.lateness is None:
+        parser.error(
+            "--consistency is about rows that come late: say how late, as in --lateness 5m"
+        )
+    if options.wait is not None:
+        parser.error("--consistency says how long rows wait: leave it or --wait out")
+    if options.consistency != "middle":
+        options.wait = options.lateness if options.consistency == "strong" else 0
+        options.lateness = None
 
 
 def check_exit_options(parser: Parser, options: Options) -> None:

@@ -43,6 +43,7 @@ class Scanner:
     @property
     def failure(self) -> LogError | None: ...
     order: LineOrder | None
+    takes_late: bool
     @property
     def absent(self) -> tuple[str, ...]: ...
     @property

@@ -22,6 +22,8 @@ cdef class Scanner:
     cdef readonly object failure  # the LogError, or None
     # what has put the lines into the order of time, or None
     cdef public LineOrder order
+    # whether a time-stamp may be below the one before
+    cdef public bint takes_late
 
     cdef ItemReader items
     cdef uint64_t *occurrences

@@ -379,7 +379,7 @@ cdef class Scanner:
             return self.fail(EMPTY_TIME_STAMP, digits)
         if too_large:
             return self.fail(TIME_STAMP_TOO_LARGE, digits)
-        if self.last.is_known and value < self.last.value:
+        if self.last.is_known and value < self.last.value and not self.takes_late:
             return self.fail(TIME_STAMP_DECREASES, digits)
         time_stamp[0] = value
         return place
