@@ -206,3 +206,23 @@ def test_kept_rows(data: st.DataObject) -> None:
         if found is not None:
             assert found.column(0).to_pylist() == [known[point] for point in last]
     kept.end_trace()
+
+
+def test_decided_rows_are_forgotten() -> None:
+    kept = KeptRows({"shown": "given"})
+    for batch in range(50):
+        stamps = np.arange(100 * batch, 100 * (batch + 1))
+        rows = pa.RecordBatch.from_arrays([pa.array(stamps)], ["given"])
+        kept.add(rows, stamps, np.flatnonzero(stamps == 2000))
+        kept.expect(None)
+        # the verdicts of every tenth row never come
+        records = np.zeros(90, verdict_type())
+        records["time_stamp"] = stamps[stamps % 10 != 0]
+        owners = np.full(90, stamps[0] == 2000, np.uint32)
+        assert kept.found(records.tobytes(), owners, are_rows=True) is not None
+        # the open rows of both traces, as many decided ones, and a batch
+        assert len(kept._keys) <= 1100
+    kept.end_trace()
+    for _ in range(2):
+        kept.add(rows, stamps, np.array([0]))
+    assert len(kept._keys) == 100
