@@ -207,6 +207,11 @@ class MixedWork(PolicyWork, ABC):
             return False
         return self.part.check.has_violation(self.file)
 
+    def fails(self) -> bool:
+        if self.options.fail_on_vacuous and self.part is not None:
+            return self.part.check.fails(self.file) or super().fails()
+        return super().fails()
+
     def open_first(self) -> tuple[str, str] | None:
         if self.first is None or self.part is None:
             return None

@@ -265,16 +265,19 @@ def write_report(
 
 
 def wants_triggered(policies: Sequence[Policy], options: Options) -> bool:
-    """Whether anything depends on how often the left sides of implications hold.
+    """Whether anything depends on how often the left sides of implications hold."""
+    return asks_for_triggered(options) or any(policy.tolerance is not None for policy in policies)
+
+
+def asks_for_triggered(options: Options) -> bool:
+    """Whether the options alone ask how often the left sides of implications hold.
 
     A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
     on the terminal whether a later run can continue from the checkpoint.
     """
-    if options.fail_on_vacuous or any(policy.tolerance is not None for policy in policies):
+    if options.fail_on_vacuous or options.report is not None:
         return True
-    return options.report is not None or (
-        options.checkpoint is None and wants_summary(options.summary)
-    )
+    return options.checkpoint is None and wants_summary(options.summary)
 
 
 def knows_rows(policies: Sequence[Policy], options: Options) -> bool:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from mtlmon.checking.computed_rows import ComputedRows
+from mtlmon.cli.policies import asks_for_triggered
 from mtlmon.cli.row_work import RowWork
 from mtlmon.cli.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import DigestedText
@@ -62,6 +63,9 @@ def restored_source(snapshot: bytes, options: Options) -> tuple[bytes, list[byte
     if len(run) != _PARTS:
         raise damaged()
     *kept, slices = json.loads(settings)
+    if len(kept) == len(_settings(options)) - 1:
+        # those of earlier versions count nothing
+        kept.append(False)
     for (what, value), before in zip(_settings(options), kept, strict=True):
         if value != before:
             raise SnapshotError(f"it was made {what}")
@@ -97,6 +101,13 @@ def continue_output(output: Output, output_size: int, options: Options) -> None:
 
 def _settings(options: Options) -> list[tuple[str, object]]:
     """Return the settings that must not change, each with the words for an error message."""
+    # a policy `at most 1%` lets them be counted as well, but then its plan is another one
+    counts = (
+        options.slices is None
+        and options.signature is None
+        and options.verdicts != "first"
+        and asks_for_triggered(options)
+    )
     return [
         ("from tables" if not options.is_table else "from a text log", options.is_table),
         (
@@ -108,6 +119,11 @@ def _settings(options: Options) -> list[tuple[str, object]]:
         ("with other --time-points", options.time_points),
         (f"with{'out' if options.explain else ''} --explain", options.explain),
         (f"with{'out' if options.rows else ''} --rows", options.rows),
+        (
+            f"{'without' if counts else 'with'} counting how often left sides are matched "
+            "(--fail-on-vacuous, --report)",
+            counts,
+        ),
     ]
 
 

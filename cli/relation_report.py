@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from mtlmon.cli.signals import REPORT_SECONDS
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.reasons import explanation_text
+from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.reporting import (
     Explanation,
     PolicyReport,
@@ -183,8 +185,11 @@ class RelationReport:
             undecided_time_points=tuple(self.undecided(number, undecided)),
             valuations=findings.totals[number] if policy.variables else None,
         )
-        is_violated = not declared.allows(violated, answered)
-        return self.written.added_to(report, declared, is_violated=is_violated)
+        matched = matched_by_policy(self.check.engine).get(number)
+        if matched is not None:
+            report = replace(report, triggered=matched.times, triggered_share=matched.share)
+        has_failed = is_violated(declared, violated, answered, matched)
+        return self.written.added_to(report, declared, is_violated=has_failed)
 
     def undecided(self, policy: int, count: int) -> Iterator[UndecidedTimePoint]:
         """Yield the first time-points of the log that a policy has no answer for.

@@ -386,7 +386,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
 
         return run_to_end(
             pump,
-            has_violation=lambda: work.check is not None and work.check.has_violation(file),
+            has_violation=lambda: work.check is not None and work.check.fails(file),
             report=report,
             summary=summary,
             wants_summary=options.summary,

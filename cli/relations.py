@@ -11,6 +11,13 @@ from mtlmon.cli.files import open_log, open_verdicts, position_of_input
 from mtlmon.cli.late_rows import text_order
 from mtlmon.cli.recognition import format_advice
 from mtlmon.cli.relation_readers import dropped_events, text_reader, text_rows
+from mtlmon.cli.relation_vacuity import (
+    counts_left_sides,
+    matched_lines,
+    never_matched,
+    refuse_slices,
+    require_counted,
+)
 from mtlmon.cli.report import (
     absent_atoms,
     broken_rows,
@@ -37,6 +44,7 @@ from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
+from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.report import visible
@@ -97,7 +105,9 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     check_options(file, options)
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
-    valid_analysis(file, None)
+    analysis = valid_analysis(file, None)
+    if options.fail_on_vacuous:
+        require_counted(file, analysis, plan(file, analysis, counts_triggered=True))
     if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.cli.mixed_policies import check_mixed
 
@@ -116,11 +126,7 @@ def check_options(file: PolicyFile, options: Options) -> None:
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
             "no equivalences between valuations"
         )
-    if options.fail_on_vacuous:
-        raise Failure(
-            "--fail-on-vacuous does not work yet for policies with variables: leave it out, or "
-            "write the others in a file of their own"
-        )
+    refuse_slices(file, options)
     if options.idle is not None and options.checkpoint is not None:
         raise Failure(
             "--idle does not work with --checkpoint for policies with variables: leave one of them "
@@ -158,7 +164,9 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine
     """
     if (options.slices or 1) == 1 and not (options.slices and options.resume):
         # slices can go on from any other number of them, one engine only from one engine
-        made = plan(file, analysis)
+        made = plan(file, analysis, counts_triggered=counts_left_sides(file, options))
+        if options.fail_on_vacuous:
+            require_counted(file, analysis, made)
         return RelationalEngine(made, made.texts)
     from mtlmon.relational.slicing import plan_slices
     from mtlmon.relational.slicing.engine import SlicedEngine
@@ -189,7 +197,8 @@ class Check:
             variables have come as far.
         output: the output, which others write to as well; by default, one of its own.
         key_count: how many columns of keys lines have, which are empty for these policies.
-        analysis: what is known of the policies; needed if violations are written for a person.
+        analysis: what is known of the policies; needed if violations are written for a person, or
+            left sides are counted.
 
     Attributes:
         people: what writes violations for a person, if they are written so.
@@ -210,6 +219,7 @@ class Check:
         self.plan = engine.plan
         self.people: PeopleAnswers | None = None
         self.engine = engine
+        self.analysis = analysis
         self.has_others = queue is not None
         self.key_count = key_count
         self.options = options
@@ -319,17 +329,27 @@ class Check:
         policies = {one.name: one for one in file.policies}
         least = self.options.fail_on
         run = self.run
+        matched = matched_by_policy(self.engine)
+        counts = zip(run.found_points, run.answered_points, strict=True)
         return any(
             not one.is_find
             and policies[one.name].is_at_least(least)
-            and not policies[one.name].allows(found, answered)
-            for one, found, answered in zip(
-                self.plan.named_policies, run.found_points, run.answered_points, strict=True
+            and is_violated(policies[one.name], found, answered, matched.get(number))
+            for number, (one, (found, answered)) in enumerate(
+                zip(self.plan.named_policies, counts, strict=True)
             )
         )
 
+    def fails(self, file: PolicyFile) -> bool:
+        """Whether the exit status is that of a violation."""
+        is_vacuous = self.options.fail_on_vacuous and bool(never_matched(self.engine))
+        return is_vacuous or self.has_violation(file)
+
     def report_end(self) -> None:
         """Mention what the answers do not show."""
+        if self.options.fail_on_vacuous:
+            for name in never_matched(self.engine):
+                note(f"{name} was never triggered (--fail-on-vacuous)")
         if self.engine.overflows:
             note(f"{plural(self.engine.overflows, 'value')} left out, as integers overflow")
         if self.run.open_first is not None and not self.has_others:
@@ -353,7 +373,7 @@ class Check:
         return f"{table(rows, rows[0][1], what, seconds)}\n\n{self.counts_table()}"
 
     def counts_table(self) -> str:
-        """Return the counts of the policies, aligned."""
+        """Return the counts of the policies, aligned, and of what left sides have matched."""
         cells = [["policy", "time-points", "violated", "matched"]]
         counts = self.run.answered_points, self.run.found_points
         for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
@@ -361,7 +381,8 @@ class Check:
             if one.is_find:
                 own.reverse()
             cells.append([visible(one.name or ""), f"{answered:,}", *own])
-        return counts_table(cells, [visible(one.text) for one in self.plan.named_policies])
+        texts = [visible(one.text) for one in self.plan.named_policies]
+        return f"{counts_table(cells, texts)}{matched_lines(self.engine, self.analysis)}"
 
 
 def tell_findings(
@@ -392,9 +413,10 @@ def tell_findings(
 
     assert check.findings is not None
     status, seconds, signals = end
-    if options.explain and status == VIOLATION:
+    has_violation = status == VIOLATION and check.has_violation(file)
+    if options.explain and has_violation:
         explain(check.findings, file, analysis, read, options)
-    if options.has_context and status == VIOLATION:
+    if options.has_context and has_violation:
         from mtlmon.cli.context import show_rows
 
         show_rows(check.findings.chosen_rows, texts, options, check.findings.total)
@@ -486,7 +508,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
 
     return run_to_end(
         pump,
-        has_violation=lambda: check.has_violation(file),
+        has_violation=lambda: check.fails(file),
         report=report,
         summary=summary,
         wants_summary=options.summary,

@@ -51,7 +51,7 @@ def antecedent_of(formula: Formula) -> Antecedent | None:
     return Antecedent(formula.operands[0], is_own=around <= {FORALL.name})
 
 
-def vacuous_text(policy: str, left: Formula, events: int) -> str:
+def vacuous_text(policy: str, left: Formula | str, events: int) -> str:
     """Say that a policy was never triggered.
 
     Args:
@@ -65,23 +65,16 @@ def vacuous_text(policy: str, left: Formula, events: int) -> str:
     )
 
 
-def is_vacuity_wanted(vacuous: Vacuous, *, has_variables: bool) -> bool:
+def is_vacuity_wanted(vacuous: Vacuous) -> bool:
     """Whether to find out if policies were triggered.
 
     Args:
         vacuous: what to do if they were not.
-        has_variables: whether a policy has variables.
 
     Raises:
-        MtlmonError: `vacuous` is unknown, or a policy has variables.
+        MtlmonError: `vacuous` is unknown.
     """
     __tracebackhide__ = True
     if vacuous not in ("ignore", "warn", "error"):
         raise MtlmonError(f"vacuous is one of 'ignore', 'warn', 'error', not {vacuous!r}")
-    if vacuous == "ignore":
-        return False
-    if has_variables:
-        raise MtlmonError(
-            f"vacuous={vacuous!r} does not work yet for policies with variables: leave it out"
-        )
-    return True
+    return vacuous != "ignore"

@@ -117,6 +117,8 @@ class RelationalMonitor:
             answers are the same.
         statistics: what is known of the log, for the plan of the slices.
         slice_seed: other seeds make other hash functions for the slices.
+        counts_left_sides: whether `engine.counted_valuations` has how often the left sides of
+            implications are matched. Slices do not count that.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.
@@ -137,6 +139,7 @@ class RelationalMonitor:
         slices: int | None = None,
         statistics: Statistics | None = None,
         slice_seed: int = 0,
+        counts_left_sides: bool = False,
     ) -> None:
         if verdicts not in {"false", "all"}:
             raise ValueError(f"verdicts is 'false' or 'all', not {verdicts!r}")
@@ -150,6 +153,9 @@ class RelationalMonitor:
             from mtlmon.relational.slicing import require_slices
 
             require_slices(slices)
+            if counts_left_sides:
+                raise ValueError("slices do not count left sides")
+        self._counts_left_sides = counts_left_sides
         self._slices = slices
         self._statistics = statistics
         self._slice_seed = slice_seed
@@ -193,9 +199,11 @@ class RelationalMonitor:
         self._schema = schema
         analysis = self._analysis(schema)
         if (self._slices or 1) == 1 and not is_sliced:
-            made = plan(self._file, analysis)
+            made = plan(self._file, analysis, counts_triggered=self._counts_left_sides)
             self._engine = RelationalEngine(made, made.texts)
         else:
+            if self._counts_left_sides:
+                raise SnapshotError("the snapshot is one of slices, which do not count left sides")
             from mtlmon.relational.slicing import plan_slices
             from mtlmon.relational.slicing.engine import SlicedEngine
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 NO_QUERY = 2**32 - 1
 """Stands for no query, state or block."""
 
-_NOT_DIGESTED = ("texts", "functions", "uses")
+# counted left sides have queries, which are digested
+_NOT_DIGESTED = ("texts", "functions", "counted", "uses")
 
 
 class ProgramPlan(NamedTuple):
@@ -191,6 +192,23 @@ class ClosedPlan(NamedTuple):
     part_count: int
 
 
+class CountedPlan(NamedTuple):
+    """The left side of a policy that is an implication; its valuations are only counted.
+
+    Attributes:
+        policy: the number of the policy.
+        query: the query that finds them, which has no other use.
+        is_own: whether the policy is the implication itself and reports the variables of the left
+            side, so that only these valuations can violate it.
+        has_variables: whether the left side has variables; otherwise time-points are counted.
+    """
+
+    policy: int
+    query: int
+    is_own: bool
+    has_variables: bool
+
+
 class AtomPlan(NamedTuple):
     """An atom of the log.
 
@@ -236,6 +254,7 @@ class Plan(NamedTuple):
             and returns a cell or None for each row.
         groups: the number of columns of each group.
         closed: the policies that ordinary monitors answer.
+        counted: the left sides that are counted.
         uses: what remembered rows say about the policies, for slices; None before it is known.
     """
 
@@ -251,6 +270,7 @@ class Plan(NamedTuple):
     groups: list[int]
     functions: list[Callable[[list[list[int]], int, KeyTable], list[int | None]]]
     closed: list[ClosedPlan]
+    counted: list[CountedPlan]
     uses: Uses | None
 
     def digest(self) -> bytes:
@@ -267,25 +287,30 @@ class Plan(NamedTuple):
             ("find" if one.is_find else "policy") + ("" if one.name is None else f" {one.name}")
             for one in (self.named_policies[policy] for policy in found)
         ]
+        if any(one.query == number for one in self.counted):
+            return f"the left side of {words[0]}"
         is_part = self.queries[number].policy is None
         return f"{'a part of ' if is_part else ''}{' and '.join(words)}"
 
     def _policies_of(self, number: int) -> set[int]:
         """The numbers of the policies that look at a query, also by way of others."""
         seen: set[int] = set()
+        counted: set[int] = set()
         waiting = [number]
         while waiting:
             query = waiting.pop()
             if query in seen:
                 continue
             seen.add(query)
+            counted |= {one.policy for one in self.counted if one.query == query}
             states = {state for state, _ in self.queries[query].consumers}
             waiting += [
                 other
                 for other, one in enumerate(self.queries)
                 if not states.isdisjoint([*one.early_states, *one.late_states])
             ]
-        return {policy for query in seen if (policy := self.queries[query].policy) is not None}
+        found = {policy for query in seen if (policy := self.queries[query].policy) is not None}
+        return found | counted
 
     @property
     def atoms(self) -> list[int]:

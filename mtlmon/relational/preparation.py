@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.policy.first_order.terms import quantified, terms_of, variables_of
+from mtlmon.analysis.antecedent import antecedent_of
+from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of, variables_of
 from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.relational.binding import BindingAnalysis, Definition, Unbound, conjuncts
 from mtlmon.relational.expansion import Expansion
@@ -17,7 +18,7 @@ from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
     from mtlmon.relational.analysis import Analysis, PolicyAnalysis
     from mtlmon.relational.cells import Value
 
-__all__ = ["Prepared", "opened_policy", "prepared_policies", "readable", "value_of_constant"]
+__all__ = [
+    "LeftSide",
+    "Prepared",
+    "left_sides",
+    "opened_policy",
+    "prepared_policies",
+    "readable",
+    "value_of_constant",
+]
 
 
 class Prepared(NamedTuple):
@@ -44,6 +53,25 @@ class Prepared(NamedTuple):
     exposed: tuple[str, ...] = ()
 
 
+class LeftSide(NamedTuple):
+    """The left side of a policy that is an implication, as `Prepared` has formulas.
+
+    Attributes:
+        policy: the number of the policy.
+        formula: the left side, in normal form.
+        names: its free variables.
+        is_own: whether only its valuations can violate the policy: that is the implication itself,
+            and these are the variables that it reports.
+        written: the left side as text, as the file has it, or with its lets if the policy is a let.
+    """
+
+    policy: int
+    formula: Formula
+    names: tuple[str, ...]
+    is_own: bool
+    written: str
+
+
 def prepared_policies(file: PolicyFile, analysis: Analysis) -> list[Prepared]:
     """Return the first-order policies of a file in the form that is planned.
 
@@ -54,16 +82,46 @@ def prepared_policies(file: PolicyFile, analysis: Analysis) -> list[Prepared]:
     Raises:
         LimitError: a formula nests too deeply.
     """
+    return [
+        Prepared(one, normal_form(body, negated=not one.policy.is_find), names)
+        for one, body, names in _expanded(file, analysis)
+    ]
+
+
+def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
+    """Return the left sides of the first-order policies of a file that are implications.
+
+    Args:
+        file: the policy file.
+        analysis: what `analyse` found, without errors.
+
+    Raises:
+        LimitError: a formula nests too deeply.
+    """
+    found = []
+    for number, (one, body, names) in enumerate(_expanded(file, analysis)):
+        antecedent = None if one.policy.is_find else antecedent_of(body)
+        if antecedent is None:
+            continue
+        left = antecedent.formula
+        own = tuple(free_variables(left)[id(left)])
+        is_own = antecedent.is_own and set(own) == set(names)
+        as_written = antecedent_of(one.policy.formula)
+        written = readable(left) if as_written is None else str(as_written.formula)
+        found.append(LeftSide(number, normal_form(left), own, is_own, written))
+    return found
+
+
+def _expanded(
+    file: PolicyFile, analysis: Analysis
+) -> Iterator[tuple[PolicyAnalysis, Formula, tuple[str, ...]]]:
+    """Yield each policy with its body, without lets, and the variables that it reports there."""
     lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
     expansion = Expansion(lets)
-    found = []
     for one in analysis.policies:
         # policies can give one name to variables of different kinds
         names = {name: expansion.fresh(name) for name in one.reported}
-        body = expansion.expanded(one.body, names)
-        formula = normal_form(body, negated=not one.policy.is_find)
-        found.append(Prepared(one, formula, tuple(names.values())))
-    return found
+        yield one, expansion.expanded(one.body, names), tuple(names.values())
 
 
 def opened_policy(

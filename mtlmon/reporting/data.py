@@ -167,7 +167,8 @@ class PolicyReport:
             time-points; else None.
         text: what the policy means, in words; empty if the policy does not say.
         severity: how serious a violation is, in a word, or None.
-        triggered: for an implication, at how many time-points its left side held, if that is known.
+        triggered: for an implication, at how many time-points its left side held, if that is known;
+            with variables, how many valuations have matched it, over all time-points.
         triggered_share: the share of these that violate the policy, from 0 to 1; None if there are
             none, or if operators such as ALWAYS are around the implication.
         clauses: what else its file says of it, each as a name and a text: ("at most", "5").

@@ -22,6 +22,7 @@ from mtlmon.syntax.formula import Formula
 from mtlmon.tables.formats.files import TableObject
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.verdicts import VerdictTable
+from mtlmon.tables.violations import Judged, offending_rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import PolicyCounts
     from mtlmon.explanation.trace import EndTime
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational.running import RelationalRun
     from mtlmon.tables.events import TableEvents
     from mtlmon.tables.formats.files import Tables
 
@@ -108,7 +110,8 @@ class TableCheck:
     def violations(self, frame: Any) -> Any:
         """Return the rows of a table that violate policies, in the order of the verdicts.
 
-        This reads all remaining verdicts. A row that violates several policies is there as often.
+        This reads all remaining verdicts. A row that violates several policies, or one for several
+        valuations, is there as often.
 
         Args:
             frame: the only table that was checked: a data frame of pandas or polars, or a table or
@@ -117,17 +120,24 @@ class TableCheck:
         Returns:
             A table of the same kind, with the columns of the rows and three more: `policy`; `time`,
             the time-stamp; and `reason`, a text: the message of a trigger, or what the policy
-            means, or its formula. The prefix `violation_` is before names that are taken.
+            means, or its formula; for policies with variables, with the values that violate it. The
+            prefix `violation_` is before names that are taken.
 
         Raises:
             MtlmonError: the check does not tell the rows of violations, or the table is another
                 one.
         """
-        from mtlmon.tables.violations import offending_rows
+        self._require_rows()
+        sources = self.events.sources
+        if len(sources) != 1 or not (
+            isinstance(sources[0], TableObject) and sources[0].table is frame
+        ):
+            raise MtlmonError("violations() takes the table that was checked, and only one")
+        return offending_rows(frame, self, self._judged)
 
-        check: LogCheck | None = getattr(self, "log_check", None)
-        if check is None:
-            raise MtlmonError("violations() does not work yet for policies with variables")
+    def _require_rows(self) -> None:
+        """Raise MtlmonError if the batches do not tell the row of every violation."""
+        check = self.log_check
         if check.row_tracker is None:
             raise MtlmonError("violations() needs the rows of verdicts: add rows=True")
         if not check.has_all_violations:
@@ -135,12 +145,10 @@ class TableCheck:
                 "violations() needs the verdict of every row, also where it follows from an "
                 "equivalence: add resolve=True, or mode='naive', and leave out verdicts='none'"
             )
-        sources = self.events.sources
-        if len(sources) != 1 or not (
-            isinstance(sources[0], TableObject) and sources[0].table is frame
-        ):
-            raise MtlmonError("violations() takes the table that was checked, and only one")
-        return offending_rows(frame, self, check.policies)
+
+    def _judged(self) -> Judged:
+        """Return what `offending_rows` needs to know of the batches."""
+        return Judged(self.log_check.policies, "message")
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return all remaining verdicts as a data frame of pandas.
@@ -199,11 +207,26 @@ class TableCheck:
             antecedent = antecedent_of(policy.formula)
             if triggered is None or triggered.times or antecedent is None:
                 continue
-            name = f"policy {policy.name}" if policy.name else str(policy.formula)
-            message = vacuous_text(name, antecedent.formula, counts.events)
-            if self._vacuous == "error":
-                raise VacuousError(message, formula=policy.formula)
-            warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
+            self._tell_of_trigger(policy, antecedent.formula, counts.events)
+
+    def _tell_of_matches(self, file: PolicyFile, run: RelationalRun) -> None:
+        """Likewise, of policies with variables."""
+        if self._vacuous == "ignore":
+            return
+        from mtlmon.relational.analysis import valid_analysis
+        from mtlmon.relational.vacuity import unmatched
+
+        analysis = valid_analysis(file, self.events.schema)
+        for one in unmatched(file, analysis, run.engine):
+            self._tell_of_trigger(one.policy, one.left, run.point_count)
+
+    def _tell_of_trigger(self, policy: Policy, left: Formula | str, events: int) -> None:
+        """Warn of a policy that was never triggered, or raise an error."""
+        name = f"policy {policy.name}" if policy.name else str(policy.formula)
+        message = vacuous_text(name, left, events)
+        if self._vacuous == "error":
+            raise VacuousError(message, formula=policy.formula)
+        warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
 
 
 def check_tables(
@@ -252,7 +275,7 @@ def check_tables(
             the first row of the time-stamp.
         vacuous: what to do at the end if a policy is an implication whose left side has held
             nowhere, so that the tables say nothing about it: "warn" (`VacuousWarning`), "error"
-            (`VacuousError`, after all verdicts) or "ignore". Not for policies with variables.
+            (`VacuousError`, after all verdicts) or "ignore".
         options: the options of `open_tables`, except for `predicates`, `policies` and those of
             partitions; they take precedence over what the policy file says. `key` is the key of the
             policies that name none themselves.
@@ -290,7 +313,7 @@ def check_tables(
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
     having = [one.is_first_order for one in file.policies]
-    counts_triggered = is_vacuity_wanted(vacuous, has_variables=any(having))
+    counts_triggered = is_vacuity_wanted(vacuous)
     if counts_triggered and verdicts == "first":
         raise MtlmonError(
             f"vacuous={vacuous!r} needs all rows, but verdicts='first' stops at a violation: leave "
@@ -311,6 +334,7 @@ def check_tables(
             max_memory=max_memory,
             time_points=time_points,
             has_rows=rows,
+            vacuous=vacuous,
             options=options,
         )
     if any(having):
@@ -326,6 +350,7 @@ def check_tables(
             max_memory=max_memory,
             time_points=time_points,
             has_rows=rows,
+            vacuous=vacuous,
             options=options,
         )
     if time_points != "row":

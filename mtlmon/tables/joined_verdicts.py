@@ -54,6 +54,11 @@ class JoinedTable:
     def _message_columns(self) -> list[str]:
         return ["message"] if self._verdicts.has_messages else []
 
+    @property
+    def message(self) -> str:
+        """The column of messages, if there is one."""
+        return self._renamed.get("message", "message")
+
     @cached_property
     def _fact_columns(self) -> dict[str, str]:
         """The columns of what the file says of policies, under names that no other column has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from mtlmon.analysis.antecedent import is_vacuity_wanted
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
@@ -18,20 +19,23 @@ from mtlmon.relational.atoms import (
     used_atoms,
 )
 from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.tables.checking import TableCheck, log_check_of, shown_messages
 from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.joined_verdicts import JoinedTable
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.relation_check import (
+    counting_plan,
     counts_of,
+    require_counted,
     require_local,
+    require_rows_of_points,
     valuation_table,
 )
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 from mtlmon.tables.relations_ahead import RelationsAhead, atoms_of_all
 from mtlmon.tables.verdicts import VerdictTable
+from mtlmon.tables.violations import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.checking import PolicyCounts
     from mtlmon.explanation.trace import EndTime
     from mtlmon.policy import PolicyFile
@@ -62,6 +67,7 @@ class MixedCheck(TableCheck):
         end_time: what is known about the time after the last row.
         verdicts: which verdicts are wanted; None for the default of each kind.
         by_stamp: whether all rows of one time-stamp are one time-point of those with variables.
+        vacuous: what to do if the left side of an implication never holds.
     """
 
     def __init__(
@@ -74,8 +80,10 @@ class MixedCheck(TableCheck):
         verdicts: Wanted | None,
         *,
         by_stamp: bool,
+        vacuous: Vacuous = "ignore",
     ) -> None:
         self.log_check = check
+        self._vacuous = vacuous
         self._by_stamp = by_stamp
         self.events = events
         self._file = file
@@ -116,10 +124,18 @@ class MixedCheck(TableCheck):
         self._start()
         return self._table.schema
 
+    def _require_rows(self) -> None:
+        super()._require_rows()
+        require_rows_of_points(has_rows=self._point_rows is not None, by_stamp=self._by_stamp)
+
+    def _judged(self) -> Judged:
+        return Judged(self._file.policies, self._table.message, self._table.valuations)
+
     def _start(self) -> tuple[RelationalRun, RelationRows, RelationsAhead]:
         """Make the engine, once rows have shown the types of the columns."""
         if self._started is None:
-            made = plan(self._file, valid_analysis(self._file, self.events.schema))
+            analysis = valid_analysis(self._file, self.events.schema)
+            made = counting_plan(self._file, analysis, self._vacuous)
             wanted: Wanted = self._wanted or "false"
             self._table.valuations = valuation_table(
                 made, self.events.times, wanted, self._point_rows
@@ -178,6 +194,8 @@ class MixedCheck(TableCheck):
             if self._first is not None:
                 self._first.look(run)
             yield from self._taken()
+            self._tell_of_triggers()
+            self._tell_of_matches(self._file, run)
         except MtlmonError:
             # what the events before the error have decided
             yield from self._taken(check.position)
@@ -214,6 +232,7 @@ def check_mixed(
     max_memory: SupportsIndex | str | None,
     time_points: Literal["row", "stamp"],
     has_rows: bool,
+    vacuous: Vacuous,
     options: dict[str, Any],
 ) -> MixedCheck:
     """Check the policies of a file, some of which have variables; the arguments as `check_tables`.
@@ -226,7 +245,7 @@ def check_mixed(
     if time_points not in {"row", "stamp"}:
         raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
     refuse_traces(file)
-    valid_analysis(file)
+    require_counted(file, valid_analysis(file), vacuous)
     names = used_atoms(file)
     require_rows_of_tables(file, names)
     if time_points == "stamp":
@@ -244,6 +263,7 @@ def check_mixed(
         max_memory=MemoryLimit(None if max_memory is None else memory_size(max_memory)),
         has_whole=True,
         rows=has_rows,
+        counts_triggered=is_vacuity_wanted(vacuous),
     )
     columns = check.partitions.columns
     shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in columns]
@@ -264,4 +284,6 @@ def check_mixed(
     if has_rows:
         events.track_rows()
     by_stamp = time_points == "stamp"
-    return MixedCheck(file, check, events, shown, end_time, verdicts, by_stamp=by_stamp)
+    return MixedCheck(
+        file, check, events, shown, end_time, verdicts, by_stamp=by_stamp, vacuous=vacuous
+    )

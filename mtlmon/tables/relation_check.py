@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from mtlmon.analysis.antecedent import is_vacuity_wanted
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
@@ -23,17 +24,21 @@ from mtlmon.relational.atoms import (
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
+from mtlmon.relational.vacuity import uncounted
 from mtlmon.tables.checking import TableCheck
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 from mtlmon.tables.valuations import ValuationTable
+from mtlmon.tables.violations import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from typing import SupportsIndex
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.explanation.trace import EndTime
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.columns.times import Times
@@ -45,9 +50,12 @@ if TYPE_CHECKING:
 __all__ = [
     "RelationCheck",
     "check_relations",
+    "counting_plan",
     "counts_of",
     "relation_events",
+    "require_counted",
     "require_local",
+    "require_rows_of_points",
     "valuation_table",
 ]
 
@@ -150,6 +158,7 @@ class RelationCheck(TableCheck):
         memory: the memory limit.
         by_stamp: whether all rows of one time-stamp are one time-point.
         has_rows: whether the batches tell the rows of time-points.
+        vacuous: what to do if the left side of an implication is never matched.
     """
 
     def __init__(
@@ -163,6 +172,7 @@ class RelationCheck(TableCheck):
         memory: MemoryLimit,
         by_stamp: bool,
         has_rows: bool = False,
+        vacuous: Vacuous = "ignore",
     ) -> None:
         self.events = events
         self._point_rows = PointRows(by_stamp=by_stamp) if has_rows else None
@@ -171,6 +181,7 @@ class RelationCheck(TableCheck):
         self._verdicts_wanted: Wanted = verdicts
         self._memory = memory
         self._by_stamp = by_stamp
+        self._vacuous = vacuous
         self._run: RelationalRun | None = None
         self._rows: RelationRows | None = None
         self._found = _Found(None)
@@ -200,10 +211,19 @@ class RelationCheck(TableCheck):
         """How many rows atoms lack, as an argument is null or no number."""
         return 0 if self._rows is None else self._rows.left_out
 
+    def _require_rows(self) -> None:
+        require_rows_of_points(has_rows=self._point_rows is not None, by_stamp=self._by_stamp)
+        if self._verdicts_wanted == "none":
+            raise MtlmonError("violations() needs the violations: leave out verdicts='none'")
+
+    def _judged(self) -> Judged:
+        return Judged(self._file.policies, None, self._valuations)
+
     def _start(self) -> tuple[RelationalRun, RelationRows]:
         """Make the engine, once rows have shown the types of the columns."""
         if self._run is None or self._rows is None:
-            made = plan(self._file, valid_analysis(self._file, self.events.schema))
+            analysis = valid_analysis(self._file, self.events.schema)
+            made = counting_plan(self._file, analysis, self._vacuous)
             self._valuations = valuation_table(
                 made, self._times, self._verdicts_wanted, self._point_rows
             )
@@ -243,6 +263,7 @@ class RelationCheck(TableCheck):
             if not self._is_stopped:
                 run.end(end_time)
                 yield from self._found.take()
+            self._tell_of_matches(self._file, run)
         except MtlmonError:
             # what was answered before the error
             yield from self._found.take()
@@ -260,6 +281,37 @@ class RelationCheck(TableCheck):
             more = rows.read()
             run.advance(keeps_texts=more)
             yield from self._found.take()
+
+
+def require_rows_of_points(*, has_rows: bool, by_stamp: bool) -> None:
+    """Raise MtlmonError if time-points have no rows, or several."""
+    if not has_rows:
+        raise MtlmonError("violations() needs the rows of verdicts: add rows=True")
+    if by_stamp:
+        raise MtlmonError(
+            "violations() needs time-points that are rows: leave out time_points='stamp'"
+        )
+
+
+def counting_plan(file: PolicyFile, analysis: Analysis, vacuous: Vacuous) -> Plan:
+    """Return the plan of the policies, which counts what left sides match if that is wanted.
+
+    Raises:
+        MtlmonError: it is wanted, but a left side cannot be evaluated by itself.
+    """
+    if not is_vacuity_wanted(vacuous):
+        return plan(file, analysis)
+    made = plan(file, analysis, counts_triggered=True)
+    words = uncounted(file, analysis, made)
+    if words is not None:
+        raise MtlmonError(f"vacuous={vacuous!r} {words}, or leave it out")
+    return made
+
+
+def require_counted(file: PolicyFile, analysis: Analysis, vacuous: Vacuous) -> None:
+    """Raise MtlmonError if left sides are to be counted, but one cannot be."""
+    if is_vacuity_wanted(vacuous):
+        counting_plan(file, analysis, vacuous)
 
 
 def require_local(mode: str) -> None:
@@ -281,6 +333,7 @@ def check_relations(
     max_memory: SupportsIndex | str | None,
     time_points: Literal["row", "stamp"],
     has_rows: bool,
+    vacuous: Vacuous,
     options: dict[str, Any],
 ) -> RelationCheck:
     """Check the policies with variables of a file; the arguments are those of `check_tables`.
@@ -298,7 +351,7 @@ def check_relations(
     if time_points not in {"row", "stamp"}:
         raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
     refuse_traces(file)
-    valid_analysis(file)
+    require_counted(file, valid_analysis(file), vacuous)
     names = used_atoms(file)
     require_rows_of_tables(file, names)
     if time_points == "stamp":
@@ -317,4 +370,5 @@ def check_relations(
         memory=memory,
         by_stamp=time_points == "stamp",
         has_rows=has_rows,
+        vacuous=vacuous,
     )

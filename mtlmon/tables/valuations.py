@@ -11,6 +11,7 @@ import pyarrow as pa
 from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECLARED
+from mtlmon.relational.cells import value_text
 from mtlmon.relational.output.native import answer_arrays
 from mtlmon.support.atom_names import listed
 from mtlmon.tables.verdicts import ROW_FIELDS, key_texts
@@ -36,6 +37,7 @@ _TYPES = {
     "text": pa.string(),
     "time": pa.timestamp("ns", "UTC"),
 }
+_KINDS = {kind.name: kind for kind in DECLARED.values()}
 _HOLDS = 1
 _VIOLATED = 0
 # the number of answers in one batch
@@ -137,6 +139,27 @@ class ValuationTable:
             if self._point_rows is not None:
                 rows = self._point_rows.of(points[first : first + _BATCH_ROWS])
             yield self._batch(part[0], part[1], part[2], part[3], part[4], values, rows)
+
+    def texts(self, batch: pa.RecordBatch) -> list[str]:
+        """Return the values of each row of a batch of violations, as `u=bob, f="q1 report"`.
+
+        Args:
+            batch: rows with the columns of this table; those of policies without variables, which
+                have none of these values, get empty texts.
+        """
+        known = dict(zip(self._names.to_pylist(), self._places, strict=True))
+        values = {}
+        for name, kind in self._kinds.items():
+            column = batch.column(self._columns[name])
+            # Python's times have no nanoseconds
+            values[name] = (column.cast(pa.int64()) if kind == "time" else column).to_pylist()
+        return [
+            ", ".join(
+                f"{name}={value_text(values[name][row], _KINDS[self._kinds[name]])}"
+                for name in known.get(policy, ())
+            )
+            for row, policy in enumerate(batch.column("policy").to_pylist())
+        ]
 
     def _batch(
         self,

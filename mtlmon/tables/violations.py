@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,40 +12,66 @@ from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mtlmon.policy import Policy
+    from mtlmon.tables.valuations import ValuationTable
 
-__all__ = ["offending_rows"]
+__all__ = ["Judged", "offending_rows"]
 
 _COLUMNS = ("policy", "time", "reason")
 # The longest formula that is shown as a reason.
 _LONGEST = 80
 
 
+class Judged(NamedTuple):
+    """What batches of verdicts are about.
+
+    Attributes:
+        policies: the policies.
+        message: the name that a column of messages of triggers has; None if there is none.
+        valuations: what has made the rows of policies with variables; None if there are none.
+    """
+
+    policies: Sequence[Policy]
+    message: str | None
+    valuations: ValuationTable | None = None
+
+
 def offending_rows(
-    frame: Any, batches: Iterable[pa.RecordBatch], policies: Sequence[Policy]
+    frame: Any, batches: Iterable[pa.RecordBatch], judge: Callable[[], Judged]
 ) -> Any:
     """Return the rows of a table that violate policies, with columns that say which and why.
 
     Args:
         frame: a data frame of pandas or polars, or a table or record batch of pyarrow.
         batches: verdicts on its rows, with a column `row`.
-        policies: the policies of the verdicts.
+        judge: says what a batch is about, once it has been read.
 
     Raises:
         MtlmonError: the table is of another kind.
     """
-    reasons = {policy.name: _reason(policy) for policy in policies}
     rows: list[int] = []
     columns: list[list[Any]] = [[], [], []]
     for batch in batches:
+        judged = judge()
+        reasons = {policy.name: _reason(policy) for policy in judged.policies}
         is_wanted = pc.and_(pc.is_valid(batch.column("row")), pc.invert(batch.column("verdict")))
-        for one in batch.filter(is_wanted).to_pylist():
-            rows.append(one["row"])
-            columns[0].append(one["policy"])
-            columns[1].append(one["time"])
-            columns[2].append(one.get("message") or reasons[one["policy"]])
+        found = batch.filter(is_wanted)
+        names = found.column("policy").to_pylist()
+        messages: list[str | None] = [None] * len(names)
+        if judged.message in found.schema.names:
+            messages = found.column(judged.message).to_pylist()
+        texts = [one or reasons[name] for one, name in zip(messages, names, strict=True)]
+        if judged.valuations is not None:
+            values = judged.valuations.texts(found)
+            texts = [
+                f"{text} ({one})" if one else text for text, one in zip(texts, values, strict=True)
+            ]
+        rows += found.column("row").to_pylist()
+        columns[0] += names
+        columns[1] += found.column("time").to_pylist()
+        columns[2] += texts
     kind = type(frame).__module__.partition(".")[0]
     names = unique_columns(_COLUMNS, _names_of(frame, kind), "violation_")
     if kind == "pandas":

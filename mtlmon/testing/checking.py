@@ -316,7 +316,7 @@ class _Run:
         __tracebackhide__ = True
         subject = read_subject(formula, unit)
         self.recordings = Recordings(
-            subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown
+            subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown, vacuous=vacuous
         )
         self.left = left_side(self.recordings, vacuous)
         self.unit = subject.unit

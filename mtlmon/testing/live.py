@@ -135,7 +135,7 @@ class LiveMonitor:
             self._order = EventOrder(wait_units(wait, subject.unit))
         self._end_time = end_time
         self._recordings = Recordings(
-            subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown
+            subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown, vacuous=vacuous
         )
         self._left = left_side(self._recordings, vacuous)
         self._seen = self._recordings.first.seen

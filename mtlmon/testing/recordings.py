@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from mtlmon._core import Verdict
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.relational import Answer
     from mtlmon.testing.conditions import Conditions
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
@@ -60,6 +61,7 @@ class Recordings:
         at_end: what the end of the stream means.
         keep: how many events of each key to remember for reports; None means all.
         unknown: what to do about atoms that no event has, as for `SeenNames`.
+        vacuous: what to do if the left side of an implication never holds.
 
     Attributes:
         subject: what is monitored.
@@ -81,6 +83,7 @@ class Recordings:
         at_end: AtEnd,
         keep: int | None,
         unknown: Unknown,
+        vacuous: Vacuous = "ignore",
     ) -> None:
         __tracebackhide__ = True
         self.subject = subject
@@ -106,7 +109,13 @@ class Recordings:
                 )
             from mtlmon.testing.relations import RelationalRecording
 
-            self.first = RelationalRecording(subject, at_end=at_end, keep=keep, unknown=unknown)
+            self.first = RelationalRecording(
+                subject,
+                at_end=at_end,
+                keep=keep,
+                unknown=unknown,
+                counts_left_side=vacuous != "ignore",
+            )
             return
         if subject.file is not None and subject.has_conditions:
             from mtlmon.testing.conditions import Conditions

@@ -18,6 +18,9 @@ from mtlmon.relational.analysis import parts_of
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.monitor import point_rows
+from mtlmon.relational.planning import plan
+from mtlmon.relational.preparation import left_sides
+from mtlmon.relational.vacuity import matched_by_policy, uncounted
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.traversal import postorder
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from mtlmon.relational import Answer
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.vacuity import Matched
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.recording import AtEnd, EndTime, Event
@@ -52,6 +56,7 @@ class RelationalRecording(Events):
         at_end: what the end of the stream means.
         keep: how many time-points to remember for reports; None means all.
         unknown: what to do about atoms that no time-point has, as for `SeenNames`.
+        counts_left_side: whether to count how often the left side of an implication is matched.
 
     Attributes:
         monitor: the monitor.
@@ -68,13 +73,14 @@ class RelationalRecording(Events):
         at_end: AtEnd = "decided",
         keep: int | None,
         unknown: Unknown = None,
+        counts_left_side: bool = False,
     ) -> None:
         __tracebackhide__ = True
         file = subject.file
         assert file is not None
         (policy,) = file.policies
         try:
-            self.monitor = RelationalMonitor(file)
+            self.monitor = RelationalMonitor(file, counts_left_sides=counts_left_side)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
         seen = SeenNames(used_atoms(file), unknown)
@@ -96,6 +102,28 @@ class RelationalRecording(Events):
         engine = self.monitor.engine
         (answered,), (found,) = engine.answered_points, engine.found_points
         return answered - found, found, engine.point_count - answered
+
+    @property
+    def matched(self) -> dict[int, Matched]:
+        """How often the left side has been matched; empty if that is not counted."""
+        return matched_by_policy(self.monitor.engine)
+
+    def left_side(self, option: str) -> str | None:
+        """Return the left side of the implication as text; None if the policy is none.
+
+        Args:
+            option: what asks for it, for the error.
+
+        Raises:
+            MtlmonError: it cannot be evaluated by itself.
+        """
+        __tracebackhide__ = True
+        analysis = self.monitor.analysis
+        # not the plan of the monitor, which waits for the columns of a table
+        words = uncounted(self.file, analysis, plan(self.file, analysis, counts_triggered=True))
+        if words is not None:
+            raise MtlmonError(f"{option} {words}, or leave it out")
+        return next((one.written for one in left_sides(self.file, analysis)), None)
 
     def step(self, time_stamp: int, database: Collection[str]) -> list[Answer]:
         """Process a time-point with the rows of atoms; return the new violations.

@@ -9,6 +9,7 @@ from mtlmon._core import Monitor
 from mtlmon.analysis.antecedent import antecedent_of, is_vacuity_wanted, vacuous_text
 from mtlmon.errors import VacuousError, VacuousWarning
 from mtlmon.support.stack_levels import levels_inside
+from mtlmon.testing.recording import Recording
 from mtlmon.testing.report import misspelt
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ class LeftSide:
         recordings: the recordings of the implication.
         formula: the left side.
         is_error: whether it is an error if it never holds, rather than a warning.
+
+    Attributes:
+        has_held: whether it has held so far.
     """
 
-    def __init__(self, recordings: Recordings, formula: Formula, *, is_error: bool) -> None:
+    def __init__(self, recordings: Recordings, formula: Formula | str, *, is_error: bool) -> None:
         self.recordings = recordings
         self.formula = formula
         self.is_error = is_error
@@ -88,16 +92,35 @@ class LeftSide:
         return None
 
 
+class LeftSideOfRows(LeftSide):
+    """The left side of a policy with variables, whose matches the engine of the policy counts."""
+
+    def step(self, time_stamp: int, atoms: Collection[str], number: int = 0) -> None:
+        """Do nothing: the recording has processed the event."""
+
+    def finish(self, end_time: EndTime) -> None:
+        """Find out whether it has held, once the recording has ended."""
+        recording = self.recordings.first
+        assert not isinstance(recording, Recording)
+        self.has_held = any(one.times for one in recording.matched.values())
+
+
 def left_side(recordings: Recordings, vacuous: Vacuous) -> LeftSide | None:
     """Return what monitors the left side; None if the formula has none, or nobody asks.
 
     Raises:
-        MtlmonError: `vacuous` is unknown, or the formula is a policy with variables.
+        MtlmonError: `vacuous` is unknown, or the left side of a policy with variables cannot be
+            evaluated by itself.
     """
     __tracebackhide__ = True
-    if not is_vacuity_wanted(vacuous, has_variables=recordings.subject.has_variables):
+    if not is_vacuity_wanted(vacuous):
         return None
+    is_error = vacuous == "error"
+    first = recordings.first
+    if not isinstance(first, Recording):
+        formula = first.left_side(f"vacuous={vacuous!r}")
+        return None if formula is None else LeftSideOfRows(recordings, formula, is_error=is_error)
     antecedent = antecedent_of(recordings.subject.formula)
     if antecedent is None:
         return None
-    return LeftSide(recordings, antecedent.formula, is_error=vacuous == "error")
+    return LeftSide(recordings, antecedent.formula, is_error=is_error)

@@ -103,10 +103,6 @@ def test_what_does_not_go_together(command: Command, tmp_path: Path, log: Path) 
     done = command("--fail-on-vacuous", "--verdicts", "first", "-e", "p", log)
     assert done.status == 2
     assert "--fail-on-vacuous does not work with --verdicts first" in done.errors
-    variables = of(tmp_path, "policy x: p(a) IMPLIES ONCE q(a)\n")
-    done = command("--fail-on-vacuous", variables, log)
-    assert done.status == 2
-    assert "--fail-on-vacuous does not work yet for policies with variables" in done.errors
 
 
 def test_report(command: Command, policies: Path, log: Path, tmp_path: Path) -> None:

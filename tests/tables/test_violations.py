@@ -97,8 +97,80 @@ def test_what_is_refused() -> None:
         check_tables([frame, frame], "p", rows=True, resolve=True).violations(frame)
     with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
         check_tables(frame, "p", rows=True, resolve=True).violations(frame.slice(1))
-    with pytest.raises(MtlmonError, match="does not work yet for policies with variables"):
-        check_tables(frame, "atom a(user) = p\npolicy x: NOT a(u)").violations(frame)
     reader = frame.to_reader()
     with pytest.raises(MtlmonError, match="a table of pyarrow; not RecordBatchReader"):
         check_tables(reader, "p", rows=True, resolve=True).violations(reader)
+
+
+VARIABLES = """
+atom ask(user, reason) = p
+atom answer(user) = q
+policy soon "every question is answered": ask(u, n) AND n > 1 IMPLIES EVENTUALLY[0,3] answer(u)
+policy once: NOT EXISTS n. ask(u, n) AND PREVIOUS ask(u, _)
+find asked: ask(u, _)
+"""
+FOUND = [
+    ("bob", 1, 2, "soon", 1, "every question is answered (u=bob, n=2)"),
+    ("bob", 5, 4, "soon", 5, "every question is answered (u=bob, n=4)"),
+    ("ann", 9, 6, "soon", 9, "every question is answered (u=ann, n=6)"),
+]
+
+
+@pytest.mark.parametrize("convert", [as_pandas, as_polars, lambda table: table])
+@pytest.mark.parametrize("verdicts", [None, "all"])
+def test_policies_with_variables(convert: Callable[[Any], Any], verdicts: Any) -> None:
+    frame = convert(pa.table(COLUMNS))
+    check = check_tables(frame, VARIABLES, rows=True, end_time="inf", verdicts=verdicts)
+    found = check.violations(frame)
+    assert type(found) is type(frame)
+    assert sorted(rows_of(found), key=lambda row: row[4]) == FOUND
+
+
+def test_policies_with_variables_and_without() -> None:
+    frame = pa.table(COLUMNS)
+    text = (
+        f"{VARIABLES}"
+        'trigger high: reason > 5 message "{user} has {reason}"\n'
+        # a variable with the name of the column of messages
+        "policy named: FORALL message. ask(message, 1) IMPLIES q\n"
+    )
+    options: Any = {"rows": True, "resolve": True, "end_time": "inf"}
+    found = check_tables(frame, text, **options).violations(frame)
+    named = "violates FORALL message. ask(message, 1) IMPLIES q (message=ann)"
+    assert sorted(rows_of(found), key=lambda row: (row[4], row[3])) == [
+        ("ann", 1, 1, "named", 1, named),
+        *FOUND[:2],
+        ("ann", 9, 6, "high", 9, "ann has 6"),
+        FOUND[2],
+    ]
+
+
+def test_several_valuations_of_a_row() -> None:
+    """A row is there for each valuation; times have all of their digits."""
+    times = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
+    frame = pa.table({"ts": [1], "user": ["a b"], "x": [0.5], "at": times})
+    text = """
+        atom seen(user, x, at) = x > 0
+        policy few: NOT (seen(u, v, t) AND (n = 1 OR n = 2))
+    """
+    found = check_tables(frame, text, rows=True).violations(frame)
+    assert found["reason"].to_pylist() == [
+        f"violates NOT (seen(u, v, t) AND (n = 1 OR n = 2)) "
+        f'(u="a b", v=0.5, t=2023-11-14T22:13:20.123456789Z, n={n})'
+        for n in (1, 2)
+    ]
+
+
+def test_what_is_refused_with_variables() -> None:
+    frame = pa.table(COLUMNS)
+    others = f"{VARIABLES}policy other: p OR NOT p\n"
+    for text in VARIABLES, others:
+        with pytest.raises(MtlmonError, match="needs the rows of verdicts: add rows=True"):
+            check_tables(frame, text, resolve=True).violations(frame)
+        options: Any = {"rows": True, "resolve": True}
+        with pytest.raises(MtlmonError, match="leave out verdicts='none'"):
+            check_tables(frame, text, verdicts="none", **options).violations(frame)
+        with pytest.raises(MtlmonError, match="leave out time_points='stamp'"):
+            check_tables(frame, text, time_points="stamp", **options).violations(frame)
+        with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
+            check_tables([frame, frame], text, **options).violations(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -77,8 +78,69 @@ def test_formulas_without_a_left_side() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(MtlmonError, match="vacuous is one of 'ignore', 'warn', 'error'"):
         assert_holds(RESPONSE, EMPTY, vacuous="fail")  # type: ignore[arg-type]
-    with pytest.raises(MtlmonError, match="vacuous='error' does not work yet for policies with"):
-        assert_holds("p(x) IMPLIES ONCE q(x)", [(0, {"q": [(1,)]})], vacuous="error")
+    words = "vacuous='error' cannot tell how often the left side of the policy holds: by itself"
+    with pytest.raises(MtlmonError, match=words):
+        assert_holds("x > 1 IMPLIES NOT p(x)", [(0, {"p": [(1,)]})], vacuous="error")
+
+
+APPROVED = "FORALL u, f. publish(u, f) IMPLIES ONCE[0,10] approve(f)"
+ROWS: Any = [(3, {"approve": [("report",)]}), (5, {"publish": [("ann", "report")]})]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        APPROVED,
+        "ALWAYS[0,9] (FORALL u, f. publish(u, f) IMPLIES ONCE approve(f))",
+        # known only at the end
+        "(approve(f) AND NOT EVENTUALLY[0,50] login(f)) IMPLIES ONCE approve(f)",
+        "(EXISTS f. approve(f)) IMPLIES EVENTUALLY EXISTS u, f. publish(u, f)",
+        'NOT approve("plan")',
+    ],
+)
+def test_left_sides_with_variables_that_hold(formula: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", VacuousWarning)
+        for vacuous in "warn", "error", "ignore":
+            options: Any = {"vacuous": vacuous, "unknown": "ignore", "at_end": "closed"}
+            assert_holds(formula, ROWS, **options)
+            with LiveMonitor(formula, **options) as monitor:
+                for time_stamp, database in ROWS:
+                    monitor.step(time_stamp, database)
+
+
+def test_left_sides_with_variables_that_do_not_hold() -> None:
+    words = "was never triggered: publish(u, f) holds at none of the 1 time-points"
+    with pytest.raises(VacuousError, match=re.escape(words)) as caught:
+        assert_holds(APPROVED, ROWS[:1], vacuous="error")
+    assert str(caught.value.formula) == APPROVED
+    with pytest.warns(VacuousWarning, match=re.escape(words)) as warned:
+        assert_holds(APPROVED, ROWS[:1], vacuous="warn", unknown="ignore")
+    assert warned[0].filename == __file__
+    result = check(APPROVED, ROWS[:1], vacuous="error", unknown="ignore")
+    assert isinstance(result.vacuity, VacuousError)
+    assert not result.holds
+    violated = check(APPROVED, ROWS[1:], vacuous="error")
+    assert isinstance(violated.failure, ViolationError)
+    assert violated.vacuity is None
+    monitor = LiveMonitor(APPROVED, vacuous="error", unknown="ignore")
+    monitor.step(*ROWS[0])
+    with pytest.raises(VacuousError, match="none of the 1 time-points"):
+        monitor.close()
+
+
+def test_left_sides_with_variables_of_tables() -> None:
+    """The types of variables are those of columns."""
+    policy = """
+        atom pay(o, a) = what = "pay"
+        atom ship(o) = what = "ship"
+        policy paid: ship(o) IMPLIES ONCE EXISTS a. pay(o, a) AND a > 0.5
+    """
+    columns: Any = {"ts": [1, 2], "what": ["pay", "ship"], "o": [7, 7], "a": [0.75, 0.0]}
+    assert_holds(policy, columns, time="ts", vacuous="error")
+    unpaid = {name: values[:1] for name, values in columns.items()}
+    with pytest.raises(VacuousError, match="ship\\(o\\) holds at none of the 1 time-points"):
+        assert_holds(policy, unpaid, time="ts", vacuous="error", unknown="ignore")
 
 
 def test_results_of_whole_traces() -> None:

@@ -51,12 +51,15 @@ cdef int evaluate(
         elif not a.is_valid or not b.is_valid:
             target.is_valid = False
         elif strict(code.operation, target, a.content, b.content, code.c):
+            target.is_valid = False
+            if engine.queries[engine.current].counted != NONE:
+                # the policy itself says so; what is only counted must change nothing
+                continue
             if not engine.skips_overflows:
                 with gil:
                     words = engine.descriptions[program.description][place]
                     raise RowError(f"{words} overflows 64 bits")
             engine.overflows += 1
-            target.is_valid = False
     result[0] = program.registers[program.result]
     return 0
 

@@ -57,6 +57,8 @@ cdef class RelationalEngine:
     cdef size_t taken_count, taken_room
     cdef uint64_t taken_base            # how many came before that at `taken[0]`
     cdef uint64_t *found                # for each policy the time-points that violate it or match
+    cdef uint64_t *valuations           # for each policy its violations or matches
+    cdef uint64_t *triggered            # for each policy the valuations of its left side
     # scratch
     cdef RowSet seen
     cdef uint32_t *chain

@@ -90,6 +90,12 @@ cdef class RelationalEngine:
         self.found = <uint64_t *> allocated(
             self.allocations, self.policy_count, sizeof(uint64_t)
         )
+        self.valuations = <uint64_t *> allocated(
+            self.allocations, self.policy_count, sizeof(uint64_t)
+        )
+        self.triggered = <uint64_t *> allocated(
+            self.allocations, self.policy_count, sizeof(uint64_t)
+        )
         for k in range(self.atom_count):
             self.database[k].width = self.kept[k].width = plan.atoms[k]
             self.atoms[k] = &self.database[k]
@@ -125,6 +131,8 @@ cdef class RelationalEngine:
                 read_step(&block.steps[j], self, plan.blocks[k].steps[j])
         for k in range(self.query_count):
             read_query(self, &self.queries[k], plan.queries[k])
+        for counted in plan.counted:
+            read_counted(self, counted)
         if self.timeline.query_count != self.query_count:
             raise ValueError("a timeline of other policies")
         new_row(&self.unit)
@@ -168,6 +176,15 @@ cdef class RelationalEngine:
     def found_points(self):
         """For each policy the number of time-points that violate it, or match."""
         return [self.found[k] for k in range(self.policy_count)]
+
+    @property
+    def counted_valuations(self):
+        """For each policy with a left side that is counted, by its number, how many valuations
+        have matched that, and how many have violated the policy."""
+        return {
+            one.policy: (self.triggered[<size_t> one.policy], self.valuations[<size_t> one.policy])
+            for one in self.plan.counted
+        }
 
     @property
     def answered_points(self):
@@ -421,6 +438,9 @@ cdef class RelationalEngine:
         writer.put(self.overflows)
         for k in range(self.policy_count):
             writer.put(self.found[k])
+        for policy in self.counted_valuations:
+            writer.put(self.triggered[<size_t> policy])
+            writer.put(self.valuations[<size_t> policy])
         put_taken(writer, self)
         for k in range(self.state_count):
             put_state(writer, &self.states[k])
@@ -459,7 +479,10 @@ cdef class RelationalEngine:
         if reader.get(UINT64_MAX) != SNAPSHOT_VERSION:
             raise SnapshotError("the snapshot was made by another version of mtlmon")
         if reader.get_bytes() != self.plan.digest():
-            raise SnapshotError("the snapshot is of other policies")
+            raise SnapshotError(
+                "the snapshot is of other policies"
+                + (", or of a run that did not count left sides" if self.plan.counted else "")
+            )
         texts.restore(reader.get_bytes())
         number_again(self.texts, texts)
         if not reader.get(1):
@@ -474,6 +497,9 @@ cdef class RelationalEngine:
         self.overflows = reader.get(UINT64_MAX)
         for k in range(self.policy_count):
             self.found[k] = reader.get(points)
+        for policy in self.counted_valuations:
+            self.triggered[<size_t> policy] = reader.get(UINT64_MAX)
+            self.valuations[<size_t> policy] = reader.get(UINT64_MAX)
         get_taken(reader, self)
         for k in range(self.state_count):
             get_state(reader, &self.states[k], points)

@@ -39,6 +39,8 @@ cdef double _total(list bag) except? -1:
 
 cdef int note_wide_sum(RelationalEngine engine) except -1 nogil:
     """A sum does not fit 64 bits: an error, or no value."""
+    if engine.queries[engine.current].counted != NONE:
+        return 0
     if not engine.skips_overflows:
         with gil:
             raise RowError("a SUM overflows 64 bits")

@@ -275,6 +275,7 @@ cdef int read_query(RelationalEngine engine, Query *query, plan) except -1:
     query.policy = NONE if plan.policy is None else plan.policy
     query.is_find = plan.is_find
     query.part = NONE if plan.part is None else plan.part
+    query.counted = NONE
     query.early_states = read_numbers(
         engine.allocations, plan.early_states, engine.state_count
     )
@@ -294,6 +295,18 @@ cdef int read_query(RelationalEngine engine, Query *query, plan) except -1:
         query.consumers[query.consumer_count].state = state
         query.consumers[query.consumer_count].left = NONE if left is None else left
         query.consumer_count += 1
+    return 0
+
+
+cdef int read_counted(RelationalEngine engine, plan) except -1:
+    """Let the rows of a query be counted for a policy."""
+    cdef Query *query
+    if not 0 <= plan.query < engine.query_count or not 0 <= plan.policy < engine.policy_count:
+        raise ValueError("a plan counts what does not exist")
+    query = &engine.queries[plan.query]
+    if query.policy != NONE or query.consumer_count:
+        raise ValueError("a plan counts the rows of a query that has other uses")
+    query.counted = plan.policy
     return 0
 
 

@@ -142,6 +142,9 @@ cdef int deliver(RelationalEngine engine, Query *query, Rows *rows) except -1 no
         with gil:
             (<object> engine.closed[query.policy]).note(query.part, rows.count > 0)
         return 0
+    if query.counted != NONE:
+        engine.triggered[query.counted] += rows.count
+        return 0
     if query.policy != NONE:
         answer(engine, query, rows)
     if rows.count == 0:
@@ -182,6 +185,7 @@ cdef int answer_closed(RelationalEngine engine, bint begins) except -1:
                     engine.answers.put(&found, NULL)
                 continue
             engine.found[<size_t> policy] += 1
+            engine.valuations[<size_t> policy] += 1
             engine.has_found = True
             found.kind = MATCHES if is_find else VIOLATED
             engine.answers.put(&found, NULL)
@@ -204,6 +208,7 @@ cdef int answer(RelationalEngine engine, Query *query, Rows *rows) except -1 nog
             engine.answers.put(&found, NULL)
         return 0
     engine.found[query.policy] += 1
+    engine.valuations[query.policy] += rows.count
     engine.has_found = True
     found.kind = MATCHES if query.is_find else VIOLATED
     if rows.count == 1 or rows.width == 0:

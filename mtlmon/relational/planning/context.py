@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.planning.blocks import Block, Names
-    from mtlmon.relational.preparation import Prepared
+    from mtlmon.relational.preparation import LeftSide, Prepared
     from mtlmon.syntax.formula import Formula
 
 
@@ -36,6 +36,7 @@ class Context:
         analysis: what is known of its first-order policies.
         texts: the numbers of texts.
         prepared: the formulas of these policies.
+        lefts: the left sides that are counted.
 
     Attributes:
         environment: the columns and constants of the file.
@@ -50,7 +51,12 @@ class Context:
     """
 
     def __init__(
-        self, file: PolicyFile, analysis: Analysis, texts: KeyTable, prepared: Sequence[Prepared]
+        self,
+        file: PolicyFile,
+        analysis: Analysis,
+        texts: KeyTable,
+        prepared: Sequence[Prepared],
+        lefts: Sequence[LeftSide] = (),
     ) -> None:
         self._file = file
         self._blocks: list[BlockPlan] = []
@@ -63,10 +69,11 @@ class Context:
         self.known_states: dict[object, int] = {}
         self.uses = UseNotes()
         self.plan = Plan(
-            texts, [], [], None, None, self.states, self._blocks, [], [], [], [], [], None
+            texts, [], [], None, None, self.states, self._blocks, [], [], [], [], [], [], None
         )
         # The formulas keep their comparisons alive, so that no other has the same `id`.
         self._formulas = [one.formula for one in prepared]
+        self._formulas += [one.formula for one in lefts]
         self.kinds = kinds_of_variables(self._formulas, self.relations, self.environment)
         mixed = {
             id(node)

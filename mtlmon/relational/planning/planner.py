@@ -10,14 +10,21 @@ from mtlmon.policy.first_order.terms import comparison, free_variables, quantifi
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
 from mtlmon.relational.meeting import meeting_of, without_static
-from mtlmon.relational.plan import ClosedPlan, Plan, PolicyPlan, QueryPlan, StepPlan
+from mtlmon.relational.plan import (
+    ClosedPlan,
+    CountedPlan,
+    Plan,
+    PolicyPlan,
+    QueryPlan,
+    StepPlan,
+)
 from mtlmon.relational.planning.aggregates import Aggregates
 from mtlmon.relational.planning.blocks import Block, Names, Scope
 from mtlmon.relational.planning.context import Context
 from mtlmon.relational.planning.formulas import exists_of, is_driven, is_late, shape, sides
 from mtlmon.relational.planning.states import States
 from mtlmon.relational.planning.steps import Steps
-from mtlmon.relational.preparation import prepared_policies
+from mtlmon.relational.preparation import left_sides, prepared_policies
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.report import shorten, visible
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.analysis import Analysis
-    from mtlmon.relational.preparation import Prepared
+    from mtlmon.relational.preparation import LeftSide, Prepared
     from mtlmon.syntax.formula import Formula
 
 _COUNTED = (ops.HISTORICALLY, ops.ALWAYS)
@@ -55,18 +62,26 @@ class Planner:
         analysis: what is known of its first-order policies.
         texts: the numbers of texts.
         prepared: the formulas of these policies.
+        lefts: the left sides of those that are counted.
     """
 
     def __init__(
-        self, file: PolicyFile, analysis: Analysis, texts: KeyTable, prepared: Sequence[Prepared]
+        self,
+        file: PolicyFile,
+        analysis: Analysis,
+        texts: KeyTable,
+        prepared: Sequence[Prepared],
+        lefts: Sequence[LeftSide] = (),
     ) -> None:
-        self._context = Context(file, analysis, texts, prepared)
+        self._context = Context(file, analysis, texts, prepared, lefts)
         self._steps = Steps(self._context)
         self._states = States(self._context, self._steps, self)
         self._aggregates = Aggregates(self._context, self._steps, self._states, self)
         self._known_queries: dict[object, int] = {}
         for number, one in enumerate(prepared):
             self._add_policy(number, one)
+        for left in lefts:
+            self._count(left)
 
     @property
     def plan(self) -> Plan:
@@ -103,6 +118,15 @@ class Planner:
         for place, part in enumerate(parts):
             query = self.query(part, (), number, is_find=policy.is_find, part=place)
             self._context.uses.answer(query, number)
+
+    def _count(self, left: LeftSide) -> None:
+        """Let the valuations of a left side be counted, if it can be evaluated by itself."""
+        if looks_ahead_without_bound(left.formula) or not self._context.is_alone(left.formula):
+            return
+        query = self.query(left.formula, left.names)
+        self._context.plan.counted.append(
+            CountedPlan(left.policy, query, left.is_own, bool(left.names))
+        )
 
     def query(
         self,
@@ -356,6 +380,8 @@ def plan(
     analysis: Analysis,
     texts: KeyTable | None = None,
     prepared: Sequence[Prepared] | None = None,
+    *,
+    counts_triggered: bool = False,
 ) -> Plan:
     """Plan the first-order policies of a file.
 
@@ -365,6 +391,8 @@ def plan(
         texts: the numbers of texts; by default, none has one.
         prepared: the formulas of these policies, if they are not what the file says: those of
             `Slicing` make the plan of a slice.
+        counts_triggered: whether to count how many valuations match the left sides of implications,
+            as far as these can be evaluated by themselves.
 
     Raises:
         PolicyError: a policy cannot be evaluated.
@@ -375,4 +403,5 @@ def plan(
         analysis,
         KeyTable(1) if texts is None else texts,
         prepared_policies(file, analysis) if prepared is None else prepared,
+        left_sides(file, analysis) if counts_triggered else (),
     ).plan

@@ -399,6 +399,11 @@ class SlicedEngine:
         self._timeline = Timeline(self._own)
         self._use(slicing, self._made(slicing))
 
+    @property
+    def counted_valuations(self) -> dict[int, tuple[int, int]]:
+        """Slices count no left sides: none of them knows which valuations others count."""
+        return {}
+
     def close(self) -> None:
         """End the threads."""
         if self._pool is not None:

@@ -1,0 +1,108 @@
+"""How often the left sides of policies with variables were matched: what asks for it, and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.analysis.antecedent import antecedent_of
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.policies import wants_triggered
+from mtlmon.cli.report import plural
+from mtlmon.relational.vacuity import matched_by_policy, uncounted
+from mtlmon.syntax.report import visible
+
+if TYPE_CHECKING:
+    from mtlmon.cli.arguments import Options
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.engine import Engine
+
+__all__ = [
+    "counts_left_sides",
+    "matched_lines",
+    "never_matched",
+    "refuse_slices",
+    "require_counted",
+]
+
+
+def refuse_slices(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if left sides must be counted, but the log is monitored in slices."""
+    if options.slices is None:
+        return
+    if options.fail_on_vacuous:
+        raise Failure(
+            "--fail-on-vacuous does not work yet with --slices, which do not count how often the "
+            "left sides of policies with variables are matched: leave one of them out"
+        )
+    for policy in file.policies:
+        if policy.tolerance is None or not policy.is_first_order or policy.is_find:
+            continue
+        antecedent = antecedent_of(policy.formula)
+        if options.verdicts != "first" and antecedent is not None and antecedent.is_own:
+            name = "the policy" if policy.name is None else f"policy {visible(policy.name)}"
+            raise Failure(
+                f"--slices does not work yet with the {policy.tolerance_text} of {name}, a share "
+                "of what matches its left side, which slices do not count: leave out --slices, or "
+                "allow a number of violations, as in at most 5"
+            )
+
+
+def counts_left_sides(file: PolicyFile, options: Options) -> bool:
+    """Whether anything depends on how often left sides are matched, and one engine counts that."""
+    if options.slices is not None or options.signature is not None or options.verdicts == "first":
+        return False
+    policies = [policy for policy in file.policies if policy.is_first_order]
+    return wants_triggered(policies, options)
+
+
+def require_counted(file: PolicyFile, analysis: Analysis, made: Plan) -> None:
+    """Raise Failure if a left side is not counted, as it cannot be evaluated by itself."""
+    words = uncounted(file, analysis, made)
+    if words is not None:
+        raise Failure(
+            f"--fail-on-vacuous {words}, leave the option out, or write the policy in a file of "
+            "its own"
+        )
+
+
+def never_matched(engine: Engine) -> list[str]:
+    """Return the names of the policies whose left side was never matched, as they are written."""
+    return [
+        _policy_name(engine, number)
+        for number, one in matched_by_policy(engine).items()
+        if not one.times
+    ]
+
+
+def matched_lines(engine: Engine, analysis: Analysis | None) -> str:
+    """Say of each implication how often its left side was matched, behind an empty line.
+
+    Args:
+        engine: what has counted that.
+        analysis: what is known of the policies; None if nothing is counted.
+    """
+    lines = []
+    for number, one in matched_by_policy(engine).items():
+        if not one.times:
+            name = _policy_name(engine, number)
+            lines.append(f"warning: {name} was never triggered, so nothing was checked")
+            continue
+        assert analysis is not None
+        policy = analysis.policies[number].policy
+        remarks = []
+        if one.share is not None:
+            remarks.append(f"{100 * one.share:.1f}%")
+        if policy.has_tolerance:
+            remarks.append(policy.tolerance_text)
+        remark = f" ({', '.join(remarks)})" if remarks else ""
+        times = plural(one.times, "valuation" if one.has_variables else "time-point")
+        name = visible(policy.name or "formula")
+        lines.append(f"{name}: {times} triggered, {one.violated:,} violated{remark}")
+    return "".join(["\n", *(f"\n{line}" for line in lines)]) if lines else ""
+
+
+def _policy_name(engine: Engine, number: int) -> str:
+    name = engine.plan.named_policies[number].name
+    return "the formula" if name is None else f"policy {visible(name)}"
