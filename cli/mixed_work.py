@@ -478,11 +478,11 @@ class MixedTextWork(MixedWork):
             raise LogEnds
         again: RowEvents | ComputedEvents | None = None
         if self.events_again is not None:
-            again = self.events_again()
-        clock = self.events.last_time_stamp
-        if again is not None and isinstance(self.events, ComputedEvents):
-            again = self.events.without_rows(again)
-        yield from self.log.skip_bytes(count, rows.point_count, clock, again)
+            rows_again = self.events_again()
+            again = rows_again
+            if isinstance(self.events, ComputedEvents):
+                again = self.events.without_rows(rows_again)
+        yield from self.log.skip_bytes(count, rows.point_count, self.events.last_time_stamp, again)
         if self.log.bytes_read < count:
             raise LogEnds
 
