@@ -419,17 +419,31 @@ def test_late_rows_have_each_header_once(tmp_path: Path, command: Command) -> No
     assert late.read_text() == "ts,p,q\n" + 4 * "5,true,y\n" + "p,ts\n" + 2 * "true,5\n"
 
 
-def test_columns_of_dictionaries() -> None:
-    rows = []
-    for texts, stamps in (["a", "b"], [5, 7]), (["b", "c", "a"], [6, 4, 8]):
-        cells = pa.array(texts).dictionary_encode()
-        rows.append(pa.record_batch({"ts": pa.array(stamps), "text": cells}))
-    policies = parse_policies('stream same = text.last(or: "")\natom A = same = "a"\npolicy x: A\n')
-    reader = pa.RecordBatchReader.from_batches(rows[0].schema, rows)
-    with open_tables(reader, ("A",), policies=policies, wait=5) as tables:
-        found = [batch.letters_of(0)[:, 0].tolist() for batch in tables]
-    # in the order of time: c a b b a
-    assert [letter & 1 for letter in chain.from_iterable(found)] == [0, 0, 1, 0, 0]
+def test_what_an_unfinished_row_releases_is_of_the_tail(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    # The last row may become 19, or a row that cannot be read.
+    path.write_text("ts,p\n1,true\n4,true\n5,true\n9,true")
+    with open_tables(str(path), ("p",), wait=2) as tables:
+        found = [(batch.time_stamps.tolist(), batch.is_tail) for batch in tables]
+    assert found == [([1], False), ([4, 5], True), ([9], True)]
+
+
+@pytest.mark.parametrize("is_encoded", [(True, True), (True, False), (False, True)])
+def test_keys_of_dictionaries(is_encoded: tuple[bool, bool]) -> None:
+    tables = []
+    for texts, stamps, encodes in zip(
+        (["a", "b"], ["b", "c", "a"]), ([5, 7], [6, 4, 8]), is_encoded, strict=True
+    ):
+        cells = pa.array(texts)
+        cells = cells.dictionary_encode() if encodes else cells
+        tables.append(pa.table({"ts": stamps, "key": cells, "p": [True] * len(stamps)}))
+    with open_tables(tables, ("p",), key="key", wait=5) as events:
+        assert events.keys is not None
+        found = []
+        for batch in events:
+            assert batch.numbers is not None
+            found += [events.keys.key(number)[0] for number in batch.numbers.tolist()]
+    assert found == ["c", "a", "b", "b", "a"]
 
 
 def test_time_to_wait_has_a_unit(tmp_path: Path) -> None:
