@@ -64,7 +64,7 @@ def cases(format: str) -> list[Case]:
 
 
 def late(settings: Settings) -> Result:
-    """Seconds of the whole command, medians over the repeats, and their ratio."""
+    """Processor seconds of the whole command, medians over the repeats, and their ratio."""
     rows: list[Row] = []
     notes: list[str] = []
     for format in ("text", "csv"):
@@ -83,7 +83,7 @@ def late(settings: Settings) -> Result:
             runs = in_turn(commands, settings.repeats, settings.limit, notes, label)
             if runs.get("ordered") and runs.get("late"):
                 before, after = (
-                    statistics.median(run.seconds for run in runs[name])
+                    statistics.median(run.cpu_seconds for run in runs[name])
                     for name in ("ordered", "late")
                 )
                 rows.append(
@@ -94,8 +94,8 @@ def late(settings: Settings) -> Result:
                         "by up to": case.delay if case.share else "",
                         "way": case.way if case.share else "",
                         "refused": f"{refused:.2%}",
-                        "ordered, s": before,
-                        "--wait 5s, s": after,
+                        "ordered, CPU s": before,
+                        "--wait 5s, CPU s": after,
                         "ratio": after / before,
                     }
                 )
