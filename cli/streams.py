@@ -359,7 +359,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.advance_every = None
     options.time_points = "row"
     options.time_stamps = None
-    options.signature = options.idle = None
+    options.signature = options.idle = options.lateness = options.consistency = None
     options.checkpoint = options.report = options.explain_output = None
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
