@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import KeyedMonitors
     from mtlmon.policy.definitions import Clock
 
-__all__ = ["BatchPoints", "events_between", "points_of"]
+__all__ = ["BatchPoints", "points_of"]
 
 
 class BatchPoints(NamedTuple):
@@ -92,13 +92,3 @@ def points_of(
         is_of_rows = clock.atom is not None and rows is not None
         found.offsets.append(rows[2][points.places] if is_of_rows and rows else None)
     return found
-
-
-def events_between(places: NDArray[np.uint32], first: int, last: int, row_count: int) -> int:
-    """Return how many events come with rows `first` to `last` (exclusive); all without rows."""
-    import numpy as np
-
-    if not row_count:
-        return len(places)
-    start, end = np.searchsorted(places, [first, last])
-    return int(end - start)

@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["CheckNumbers", "damaged", "opened", "sealed"]
 
 _MAGIC = b"mtlmon check"
-_VERSION = 5
+_VERSION = 6
 _DIGEST_BYTES = 8
 # Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
 _NUMBERS = struct.Struct("<?Qqq")
-# For each partition: the number of keys of a check that is stopped (-1 for others), when to look
-# for idle keys, and how many were forgotten.
-_KEY_NUMBERS = struct.Struct("<qQQ")
-# For each policy that is not on all rows, its time-points if the check is stopped (-1 for others).
-_EVENT_NUMBER = struct.Struct("<q")
+# For each partition: the number of keys, and of those up to the first violation, if that is wanted;
+# when to look for idle keys, and how many were forgotten.
+_KEY_NUMBERS = struct.Struct("<QQQQ")
 
 
 class CheckNumbers(NamedTuple):
@@ -32,21 +30,20 @@ class CheckNumbers(NamedTuple):
         position: the number of events that have been checked.
         clock: the last time-stamp, or None.
         first_time_stamp: the first time-stamp, or None.
-        keys: by partition, the keys up to the first violation; None before it is found.
+        keys: by partition, the keys so far if the first violation is wanted, else 0.
+        known_keys: by partition, those up to the first violation; 0 before it is found.
         idle_limits: by partition, the number of keys from which on idle ones are looked for.
         forgotten: by partition, the number of keys that were forgotten.
-        events: by policy, the time-points up to the first violation; None for those that are on all
-            rows, and before it is found.
     """
 
     is_stopped: bool
     position: int
     clock: int | None
     first_time_stamp: int | None
-    keys: list[int] | None
+    keys: list[int]
+    known_keys: list[int]
     idle_limits: list[int]
     forgotten: list[int]
-    events: list[int | None]
 
     def pack(self) -> bytes:
         """Return the numbers as bytes."""
@@ -56,40 +53,25 @@ class CheckNumbers(NamedTuple):
             _or_minus_one(self.clock),
             _or_minus_one(self.first_time_stamp),
         )
-        keys = [None] * len(self.idle_limits) if self.keys is None else self.keys
-        for count, idle, forgotten in zip(keys, self.idle_limits, self.forgotten, strict=True):
-            packed += _KEY_NUMBERS.pack(_or_minus_one(count), idle, forgotten)
-        for events in self.events:
-            packed += _EVENT_NUMBER.pack(_or_minus_one(events))
-        return packed
+        of_partitions = zip(
+            self.keys, self.known_keys, self.idle_limits, self.forgotten, strict=True
+        )
+        return packed + b"".join(_KEY_NUMBERS.pack(*own) for own in of_partitions)
 
     @classmethod
-    def unpack(
-        cls, body: bytes, partition_count: int, policy_count: int
-    ) -> tuple[CheckNumbers, bytes]:
+    def unpack(cls, body: bytes, partition_count: int) -> tuple[CheckNumbers, bytes]:
         """Return the numbers at the start of bytes, and the bytes behind them.
 
         Raises:
             SnapshotError: the bytes end before.
         """
-        events_at = _NUMBERS.size + _KEY_NUMBERS.size * partition_count
-        end = events_at + _EVENT_NUMBER.size * policy_count
+        end = _NUMBERS.size + _KEY_NUMBERS.size * partition_count
         if len(body) < end:
             raise damaged()
         is_stopped, position, clock, first = _NUMBERS.unpack_from(body)
-        parts = _KEY_NUMBERS.iter_unpack(body[_NUMBERS.size : events_at])
-        keys, idle, forgotten = (list(one) for one in zip(*parts, strict=True))
-        found = _EVENT_NUMBER.iter_unpack(body[events_at:end])
-        numbers = cls(
-            is_stopped,
-            position,
-            _or_none(clock),
-            _or_none(first),
-            None if min(keys) < 0 else keys,
-            idle,
-            forgotten,
-            [_or_none(number) for (number,) in found],
-        )
+        parts = _KEY_NUMBERS.iter_unpack(body[_NUMBERS.size : end])
+        of_partitions = (list(one) for one in zip(*parts, strict=True))
+        numbers = cls(is_stopped, position, _or_none(clock), _or_none(first), *of_partitions)
         return numbers, body[end:]
 
 

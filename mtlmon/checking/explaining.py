@@ -157,7 +157,7 @@ def explain_violations(
         is_done = all(one.is_done for some in traces.values() for _, one in some)
         is_done = is_done and (details is None or details.is_complete)
         is_done = is_done and (rows is None or rows.is_complete)
-        if is_done or (count and not event_count):
+        if is_done or count < len(batch.time_stamps):
             break
         for some in traces.values():
             for _, parts in some:
@@ -207,7 +207,9 @@ def _chosen(
         points = batch.chosen(partition, clock)
         end = len(points)
         if len(batch.time_stamps):
-            end = int(np.searchsorted(points.places, count))
+            # ticks behind the last of these rows come with the next one
+            is_tick = clock.has_ticks and count < len(batch.time_stamps)
+            end = int(np.searchsorted(points.places, count, "right" if is_tick else "left"))
         numbers = points.numbers[:end]
         letters, stamps = points.letters, points.time_stamps
         own_atoms, shown = points.atoms, points.shown

@@ -160,6 +160,8 @@ class Feeder:
         """
         start = time.perf_counter()
         if self._has_clocks:
+            import numpy as np
+
             self._native.feed(
                 events,
                 numbers,
@@ -168,7 +170,7 @@ class Feeder:
                 places=points.places,
                 rows=len(batch.time_stamps),
                 offsets=points.offsets,
-                row_times=batch.time_stamps,
+                row_times=np.ascontiguousarray(batch.time_stamps),
                 tick_end=tick_end,
             )
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.checking.batch_points import events_between, points_of
+from mtlmon.checking.batch_points import points_of
 from mtlmon.checking.check_snapshots import CheckNumbers, damaged, opened, sealed
 from mtlmon.checking.clocks import clock_of, period_of, refuse_waiting
 from mtlmon.checking.counts import PolicyCounts
@@ -197,8 +197,9 @@ class LogCheck:
             ]
             # Nothing that time decides of companions is waited for.
             delays += [None] * len(self._companions.policies)
+            # The first violation may be known once time has passed a tick.
             self._ticks_wait = any(
-                delay and period_of(clock) is not None
+                (delay or self._wants_first) and period_of(clock) is not None
                 for delay, clock in zip(delays, self._clocks, strict=True)
             )
         wanted = "none" if verdicts == "first" else verdicts
@@ -213,6 +214,9 @@ class LogCheck:
             partitions=self._partition_of,
             memory=self.memory,
         )
+        if self._native.first is not None and self._has_ticks:
+            on_ticks = [one is not None and one.has_ticks for one in self._clocks]
+            self._native.first.with_ticks(on_ticks)
         # PERF: repeating letters for the first violation, but at every tick, as the verdicts before
         # it are counted, took 7.5 s instead of 10.4 s for 100,000 keys of which 1 % are active, and
         # 2.5 s instead of 1.2 s for a million ticks of one trace
@@ -243,10 +247,10 @@ class LogCheck:
             has_ticks=self._has_ticks,
             repeats_ticks=self.repeats_ticks,
         )
-        # Once the check has stopped: for each policy that is not on all rows, its time-points.
-        self._events_at_stop: list[int | None] = [None] * len(self.policies)
-        # once the check has stopped: the numbers of keys up to the first violation, by partition
-        self._keys: list[int] | None = None
+        # If the first violation is wanted, by partition: how many keys there are, and how many
+        # there were when it was known that no earlier violation is among the rows checked.
+        self._keys = [0] * count
+        self._known_keys = [0] * count
         # once the log has ended: a time-stamp that no further event is below
         self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
@@ -256,6 +260,11 @@ class LogCheck:
     def is_within_row(self) -> bool:
         """Whether some ticks before the next row have been checked; there is no snapshot then."""
         return self._feeder.is_within_row
+
+    @property
+    def has_ticks(self) -> bool:
+        """Whether some policies are on ticks."""
+        return self._has_ticks
 
     @property
     def needs_all_ticks(self) -> bool:
@@ -303,10 +312,7 @@ class LogCheck:
         """The counts by policy."""
         first = self._native.first
         if self.is_stopped and first is not None:
-            return [
-                PolicyCounts(first.event_count if own is None else own, *first.counts(number))
-                for number, own in enumerate(self._events_at_stop)
-            ]
+            return [PolicyCounts(*first.counts(number)) for number in range(len(self.policies))]
         counters = [one.counters for one in self.monitors]
         return [PolicyCounts(one["events"], one["true"], one["false"]) for one in counters]
 
@@ -348,8 +354,8 @@ class LogCheck:
     @property
     def key_counts(self) -> list[int]:
         """The current number of traces of each partition, of which policies have seen events."""
-        if self._keys is not None:
-            return list(self._keys)
+        if self.is_stopped:
+            return list(self._known_keys)
         counts = self._native.stream_counts
         return counts + [0] * (len(self.partitions.columns) - len(counts))
 
@@ -445,7 +451,7 @@ class LogCheck:
         partitions = self._partition_of
         offsets = self._row_offsets
         chosen = points_of(batch, self._monitors, partitions, self._clocks, offsets)
-        events, own_numbers, places = chosen.events, chosen.numbers, chosen.places
+        events, own_numbers = chosen.events, chosen.numbers
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []
         for partition in range(len(self.partitions.columns)):
@@ -467,8 +473,6 @@ class LogCheck:
             time_stamps = batch.time_stamps[first : next(ends)]
             if self.first_time_stamp is None and count:
                 self.first_time_stamp = int(time_stamps[0])
-            keys = self.key_counts
-            events_before = self._event_counts()
             if self.row_tracker is not None:
                 self.row_tracker.add(batch, first, first + len(time_stamps), chosen)
                 self.memory.note("pending", self.row_tracker.held_bytes)
@@ -476,18 +480,10 @@ class LogCheck:
                 yield from self._feeder.feed(events, of_policies, first, time_stamps, chosen, batch)
             finally:
                 self._look_for_first()
-            if self.is_stopped:
-                last = first + self.event_count - self.position
-                self._keys = [
-                    max(before, int(max(known[first:last], default=0)) + 1)
-                    for before, known in zip(keys, numbers, strict=True)
-                ]
-                self._events_at_stop = [
-                    None if own is None else before + events_between(own, first, last, count)
-                    for before, own in zip(events_before, places, strict=True)
-                ]
-            self.position += len(time_stamps)
             end = first + len(time_stamps)
+            if self._wants_first:
+                self._note_keys(numbers, first, end)
+            self.position += len(time_stamps)
             for one, rows in zip(self._row_offsets, chosen.rows, strict=True):
                 if one is not None and rows is not None:
                     one.add(rows[0][first:end], rows[1][first:end], rows[2][first:end])
@@ -518,7 +514,7 @@ class LogCheck:
                         return
             self._feeder.passed = until
             self._native.advance(until)
-            self._look_for_first()
+            self._note_time()
             yield
             if self.is_stopped:
                 return
@@ -531,6 +527,9 @@ class LogCheck:
             limit: the limit, up to which time has not passed yet.
         """
         until = max(self._native.next_due(limit), self._feeder.passed + 1)
+        first = self._native.first
+        if first is not None and first.needs_later_time:
+            until = max(min(until, first.time_stamp + 1), self._feeder.passed + 1)
         return min(until, self._after_next_tick(source)) if self._ticks_wait else until
 
     def _after_next_tick(self, source: EventSource) -> int:
@@ -565,14 +564,30 @@ class LogCheck:
         self._end_clock = max(clock if following is None else following, self._feeder.passed)
         self._native.finish(self._end_clock, following is None)
         self._feeder.clock = None
-        self._look_for_first()
+        self._note_time()
         yield
 
-    def _event_counts(self) -> list[int]:
-        """How many time-points each policy has had, if that may be needed."""
-        if not self._has_clocks or not self._wants_first:
-            return [0] * len(self._monitors)
-        return [one.counters["events"] for one in self._monitors]
+    def _note_keys(self, numbers: Sequence[StreamNumbers], start: int, end: int) -> None:
+        """Count the keys of rows that have been checked, and those up to the first violation."""
+
+        def counts(last: int) -> list[int]:
+            return [
+                before if last == start else max(before, _largest(own[start:last]) + 1)
+                for before, own in zip(self._keys, numbers, strict=True)
+            ]
+
+        first = self._native.first
+        assert first is not None
+        if first.is_found and first.event_count >= self.position:
+            self._known_keys = counts(start + first.event_count - self.position)
+        self._keys = counts(end)
+
+    def _note_time(self) -> None:
+        """Look for the earliest violation after time has passed without rows."""
+        first = self._native.first
+        if first is not None and first.is_found and first.event_count >= self.position:
+            self._known_keys = self._keys
+        self._look_for_first()
 
     def snapshot(self) -> bytes:
         """Return the state of the check after `position` events as bytes for `restore`.
@@ -593,9 +608,9 @@ class LogCheck:
             self._feeder.clock,
             self.first_time_stamp,
             self._keys,
+            self._known_keys,
             self._idle.limits,
             self._idle.forgotten,
-            self._events_at_stop,
         )
         offsets = b"".join(one.snapshot() for one in self._row_offsets if one is not None)
         rows = b"" if self.row_tracker is None else self.row_tracker.snapshot()
@@ -616,7 +631,7 @@ class LogCheck:
         if self.position:
             raise MtlmonError("a check can only be restored before its first event")
         body = opened(snapshot, self._settings())
-        numbers, body = CheckNumbers.unpack(body, len(self._row_offsets), len(self.policies))
+        numbers, body = CheckNumbers.unpack(body, len(self._row_offsets))
         for offsets in self._row_offsets:
             if offsets is not None:
                 body = body[offsets.restore(body) :]
@@ -630,7 +645,7 @@ class LogCheck:
         self.position = numbers.position
         self.first_time_stamp = numbers.first_time_stamp
         self._keys = numbers.keys
-        self._events_at_stop = numbers.events
+        self._known_keys = numbers.known_keys
         self._feeder.clock = numbers.clock
         self._feeder.ticks_done = numbers.clock or 0
         self._idle.limits = numbers.idle_limits
@@ -664,10 +679,9 @@ class LogCheck:
         if self.row_tracker is not None:
             self.row_tracker.note_first(first)
         earliest = self._earliest_pending()
+        if first.needs_later_time and self._feeder.clock is not None:
+            return
         if first.has_keys:
-            # With keys, the same time-stamp may come again.
-            if self._feeder.clock is not None and self._feeder.clock <= first.time_stamp:
-                return
             is_first = earliest is None or earliest[0] > first.time_stamp
         else:
             found = (first.time_stamp, first.offset, first.policy)
@@ -700,3 +714,9 @@ class LogCheck:
             for point in self.pending(policy, number)
         )
         return min(pending, default=None)
+
+
+def _largest(numbers: StreamNumbers) -> int:
+    """Return the largest of some numbers of traces."""
+    # one trace has no array
+    return 0 if isinstance(numbers, memoryview) else int(numbers.max())

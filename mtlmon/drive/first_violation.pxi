@@ -2,13 +2,13 @@
 """Find the earliest violation of several policies, and how far a log must be read to know it.
 
 Policies process thousands of events at a time, so more events have been read when the first
-violation is found. The counts must not depend on that, so they are recorded at the event at which
-the violation became known to be the first.
+violation is found. The counts must not depend on that, so they are recorded at the event or tick at
+which the violation became known to be the first.
 """
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -34,7 +34,7 @@ cdef class FirstViolation:
         stream: the stream of the earliest violation so far.
         event_count: the number of events after which it was known that no earlier violation is
             among the events read. Once everything before the violation is decided, reading could
-            have stopped there.
+            have stopped there. An event that comes behind a tick is not among those before it.
         has_keys: whether there are keys; set by `with_keys`.
     """
 
@@ -42,22 +42,46 @@ cdef class FirstViolation:
         self.policy_count = policy_count
         self.running = <uint64_t *> calloc(2 * <size_t> policy_count, sizeof(uint64_t))
         self.known = <uint64_t *> calloc(2 * <size_t> policy_count, sizeof(uint64_t))
-        if self.running == NULL or self.known == NULL:
+        self.known_events = <uint64_t *> calloc(policy_count, sizeof(uint64_t))
+        if self.running == NULL or self.known == NULL or self.known_events == NULL:
             raise MemoryError("mtlmon: out of memory")
 
     def __dealloc__(self):
         free(self.running)
         free(self.known)
+        free(self.known_events)
+        free(self.on_ticks)
 
     def with_keys(self):
         """Declare that there are keys: events of the same time-stamp come in any order."""
         self.has_keys = True
 
+    def with_ticks(self, on_ticks):
+        """Declare for each policy whether it is on ticks: a tick comes behind the events of its
+        time-stamp, but is in order before all of them but the first.
+        """
+        cdef uint32_t policy
+        cdef bint is_on_ticks
+        if len(on_ticks) != <Py_ssize_t> self.policy_count or self.on_ticks != NULL:
+            raise ValueError(f"expected once whether each of {self.policy_count} policies has ticks")
+        self.on_ticks = <uint8_t *> calloc(self.policy_count, sizeof(uint8_t))
+        if self.on_ticks == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        for policy, is_on_ticks in enumerate(on_ticks):
+            self.on_ticks[policy] = is_on_ticks
+
+    @property
+    def needs_later_time(self):
+        """Whether the violation can be known to be the first one only once time has gone on."""
+        return self.waits_for_time()
+
     def counts(self, uint32_t policy):
-        """The true and false time-points of a policy, known after `event_count` events."""
+        """All time-points of a policy, and those known to be true and false, when it was known
+        that no earlier violation is among the events read.
+        """
         if policy >= self.policy_count:
             raise IndexError("there is no such policy")
-        return self.known[2 * policy], self.known[2 * policy + 1]
+        return self.known_events[policy], self.known[2 * policy], self.known[2 * policy + 1]
 
     cdef void note(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy
@@ -80,19 +104,30 @@ cdef class FirstViolation:
         """Begin an event, before its verdicts."""
         self.clock = time_stamp
 
+    cdef bint has_no_order(self) noexcept nogil:
+        """Whether a violation that is before this one may come later at the same time-stamp."""
+        return self.has_keys or (self.on_ticks != NULL and not self.on_ticks[self.policy])
+
     cdef bint waits_for_time(self) noexcept nogil:
         """Whether the first event after the violation's time-stamp has yet to come."""
-        return self.has_keys and self.is_found and not self.is_past
+        return self.is_found and not self.is_past and self.has_no_order()
 
-    cdef void end_event(self, uint64_t event_count) noexcept nogil:
-        """End an event: all its verdicts have come."""
+    cdef bint end_event(self, uint64_t event_count) noexcept nogil:
+        """End an event: all its verdicts have come.
+
+        Returns:
+            Whether the caller has to set `known_events`.
+        """
+        cdef bint has_news
         if self.waits_for_time() and self.clock > self.time_stamp:
             self.is_past = True
             self.has_news = True
-        if self.has_news:
+        has_news = self.has_news
+        if has_news:
             self.has_news = False
             self.event_count = event_count
             memcpy(self.known, self.running, 2 * <size_t> self.policy_count * sizeof(uint64_t))
+        return has_news
 
     cdef bint is_concerned(self, const VerdictRecord *record, uint32_t policy) noexcept nogil:
         """Whether the violation could not be known to be the first before this verdict."""

@@ -16,6 +16,8 @@ cdef struct Part:
     const uint32_t *places
     uint32_t count
     uint32_t taken
+    uint64_t events_before          # time-points of the policy before the turn
+    size_t event_count              # in the turn
 
 
 cdef struct Source:
@@ -67,13 +69,13 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef uint64_t event_count       # rows whose verdicts have been taken
     cdef readonly MemoryLimit memory
     # if events have places: for each position of the turn, its time-stamp, and how many rows of the
-    # turn have been read by then
+    # turn come before it
     cdef bint has_places
     cdef uint64_t *times
-    cdef uint32_t *rows_read
+    cdef uint32_t *rows_before
     cdef uint32_t time_room, row_room
     cdef size_t position_count
-    # of the rows of a call of `feed`; NULL if no policy takes ticks
+    # of the rows of a call of `feed`; NULL if they are not given
     cdef const int64_t *row_times
     cdef size_t row_time_count
 
@@ -89,7 +91,10 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef int go_on(self, list events, size_t first, size_t count) except -1
     cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil
     cdef size_t row_behind(self, uint64_t time_stamp) noexcept nogil
+    cdef size_t rows_read(self, size_t first, size_t place) noexcept nogil
+    cdef void pass_rows(self, size_t first, size_t count, size_t place) noexcept nogil
+    cdef void note_events(self, size_t end) noexcept nogil
     cdef void load_cursor(self, Cursor *cursor, const Source *source) noexcept nogil
-    cdef void end_of_time(self) noexcept
+    cdef void end_of_time(self, uint64_t time_stamp) noexcept
     cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept
     cdef uint32_t streams_of(self, uint32_t partition) noexcept

@@ -143,7 +143,7 @@ cdef class PolicyMonitors(MemoryHolder):
         free(self.sources)
         free(self.partition_of)
         free(self.times)
-        free(self.rows_read)
+        free(self.rows_before)
 
     def run_ticks(self, periods not None, str verdicts=None):
         """From now on, let policies have an event of each stream at each tick of a period.
@@ -233,7 +233,7 @@ cdef class PolicyMonitors(MemoryHolder):
                 array of type uint32; None stands for consecutive offsets. None if all policies have
                 these.
             row_times: the time-stamps of all rows, a contiguous array of type int64; required if
-                policies take ticks.
+                policies take ticks, and with `places` if the first violation is wanted.
             tick_end: the ticks below this time are taken, and no later events of these policies;
                 not below the time-stamp of the last row to process.
 
@@ -262,13 +262,14 @@ cdef class PolicyMonitors(MemoryHolder):
             raise ValueError("there are no such events")
         count = min(count, row_count - first)
         self.row_times = NULL
-        if tick_end is not None:
+        if tick_end is not None or self.first is not None and places is not None:
             memory = Memory(row_times, sizeof(int64_t), row_count)
             memories.append(memory)
             if row_count > 1 and memory.buffer.strides[0] != sizeof(int64_t):
                 raise ValueError("time-stamps have gaps between them")
             self.row_times = <const int64_t *> memory.buffer.buf
             self.row_time_count = row_count
+        if tick_end is not None:
             last_tick_end = tick_end
         for policy in range(self.policy_count if self.has_places else 1):
             source = &self.sources[policy]
@@ -438,11 +439,11 @@ cdef class PolicyMonitors(MemoryHolder):
                 <void **> &self.times, &self.time_room, self.position_count + 1, sizeof(uint64_t)
             )
             reserve(
-                <void **> &self.rows_read, &self.row_room, self.position_count + 1,
+                <void **> &self.rows_before, &self.row_room, self.position_count + 1,
                 sizeof(uint32_t)
             )
             self.times[self.position_count] = found.time_stamp
-            self.rows_read[self.position_count] = <uint32_t> min(found.place - first + 1, count)
+            self.rows_before[self.position_count] = <uint32_t> min(found.place - first, count)
             for policy in range(self.policy_count):
                 cursor = &cursors[policy]
                 # of ticks, each verdict is here
@@ -529,13 +530,18 @@ cdef class PolicyMonitors(MemoryHolder):
                 for k in range(one.rows.count):
                     one.rows.policies[k] = source.positions[one.rows.policies[k]]
             self.prepare(one, policy)
+            self.parts[policy].events_before = one.streams.event_count - one.done
+            self.parts[policy].event_count = one.done
         columns = events[0]
         with nogil:
             self.merge(count, columns, first)
-        self.event_count += row_count if self.has_places else count
         for failure in failures:
             if failure is not None:
+                self.event_count += row_count if self.has_places else count
                 raise failure
+        if self.first is not None and self.has_places:
+            self.pass_rows(first, row_count, count)
+        self.event_count += row_count if self.has_places else count
         self.memory.hold_to(self)
         return 0
 
@@ -630,7 +636,7 @@ cdef class PolicyMonitors(MemoryHolder):
                 self.merge(self.batch, None, 0)
             self.memory.hold_to(self)
             PyErr_CheckSignals()
-        self.end_of_time()
+        self.end_of_time(time_stamp)
 
     def next_due(self, uint64_t time_stamp):
         """Return the first time up to a time-stamp at which time alone decides something.
@@ -663,17 +669,23 @@ cdef class PolicyMonitors(MemoryHolder):
                     self.merge(self.batch, None, 0)
                 self.memory.hold_to(self)
                 PyErr_CheckSignals()
-        self.end_of_time()
+        self.end_of_time(time_stamp)
 
-    cdef void end_of_time(self) noexcept:
-        """Attribute what the passing of time has brought to the previous event."""
+    cdef void end_of_time(self, uint64_t time_stamp) noexcept:
+        """Attribute what the passing of time has brought to the previous event.
+
+        time_stamp: no event is below this time.
+        """
         cdef KeyedMonitors one
-        cdef uint64_t clock = 0
-        if self.first is not None:
-            for one in self.monitors:
-                clock = max(clock, one.clock)
-            self.first.begin_event(clock)
-            self.first.end_event(self.event_count)
+        cdef uint32_t policy
+        if self.first is None:
+            return
+        for one in self.monitors:
+            time_stamp = max(time_stamp, one.clock)
+        self.first.begin_event(time_stamp)
+        if self.first.end_event(self.event_count):
+            for policy, one in enumerate(self.monitors):
+                self.first.known_events[policy] = one.streams.event_count
 
     def check(self):
         """Raise MemoryLimitError if too much memory is held."""
@@ -812,6 +824,8 @@ cdef class PolicyMonitors(MemoryHolder):
         while place < count:
             next_place = count
             if finds_first:
+                if self.has_places:
+                    self.pass_rows(start, self.rows_before[place], place)
                 self.first.begin_event(
                     self.times[place] if self.has_places else columns.time_stamp_of(start + place)
                 )
@@ -833,14 +847,60 @@ cdef class PolicyMonitors(MemoryHolder):
                 if part.taken < part.count:
                     next_place = min(next_place, <size_t> part.places[part.taken])
             if finds_first:
-                self.first.end_event(
-                    self.event_count + (self.rows_read[place] if self.has_places else place + 1)
-                )
+                if self.first.end_event(self.event_count + self.rows_read(start, place)):
+                    self.note_events(place + 1)
                 if self.first.waits_for_time():
                     # The event then matters even if it brings no verdicts.
                     next_place = place + 1
             place = next_place
         return 0
+
+    cdef size_t rows_read(self, size_t first, size_t place) noexcept nogil:
+        """How many rows of a turn have come with a position: none comes with a tick."""
+        cdef size_t row
+        if not self.has_places:
+            return place + 1
+        row = first + self.rows_before[place]
+        if row < self.row_time_count and <uint64_t> self.row_times[row] == self.times[place]:
+            row += 1
+        return row - first
+
+    cdef void pass_rows(self, size_t first, size_t count, size_t place) noexcept nogil:
+        """Let rows tell the time that no policy has as events.
+
+        first: the first row of the turn.
+        count: how many rows come before a position.
+        place: the position.
+        """
+        cdef size_t row
+        if not self.first.waits_for_time():
+            return
+        row = self.row_behind(self.first.time_stamp)
+        if row < first + count:
+            self.first.begin_event(<uint64_t> self.row_times[row])
+            if self.first.end_event(self.event_count + (row + 1 - first)):
+                self.note_events(place)
+
+    cdef void note_events(self, size_t end) noexcept nogil:
+        """Set the known time-points of all policies to those before a position of the turn."""
+        cdef const Source *source
+        cdef const Part *part
+        cdef uint32_t policy
+        cdef size_t low, high, middle
+        for policy in range(self.policy_count):
+            source = &self.sources[policy]
+            part = &self.parts[policy]
+            low = 0
+            high = part.event_count
+            if not self.has_places:
+                low = high = min(high, end)
+            while low < high:
+                middle = (low + high) // 2
+                if source.positions[middle] < end:
+                    low = middle + 1
+                else:
+                    high = middle
+            self.first.known_events[policy] = part.events_before + low
 
 
 cdef size_t first_event(const Source *source, size_t row) noexcept nogil:

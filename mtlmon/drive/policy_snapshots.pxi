@@ -87,6 +87,8 @@ cdef int put_first_violation(NumberWriter writer, FirstViolation first) except -
     for k in range(2 * first.policy_count):
         writer.put(first.running[k])
         writer.put(first.known[k])
+    for k in range(first.policy_count):
+        writer.put(first.known_events[k])
     writer.put(first.is_found)
     if first.is_found:
         writer.put(first.time_stamp)
@@ -113,6 +115,8 @@ cdef int read_first_violation(
     for k in range(2 * first.policy_count):
         first.running[k] = reader.get(UINT64_MAX)
         first.known[k] = reader.get(UINT64_MAX)
+    for k in range(first.policy_count):
+        first.known_events[k] = reader.get(UINT64_MAX)
     first.is_found = <bint> reader.get(1)
     if first.is_found:
         first.time_stamp = reader.get(INT64_MAX)

@@ -95,8 +95,9 @@ class FirstOfBoth:
             # the others have not seen the rows that it took
             return False
         clock = self._check.clock
-        if self._has_keys and clock is not None and clock <= point[0]:
-            # another row of the time-stamp may still violate one without variables
+        has_order = not self._has_keys and not self._check.has_ticks
+        if not has_order and clock is not None and clock <= point[0]:
+            # another row or tick of the time-stamp may still violate one without variables
             return False
         first = self._check.first
         others = [self._check.earliest_pending]
