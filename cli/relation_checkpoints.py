@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.cli.policies import asks_for_triggered
-from mtlmon.cli.row_work import RowWork
+from mtlmon.cli.row_work import PassingTime, RowWork
 from mtlmon.cli.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import DigestedText
 from mtlmon.errors import SnapshotError
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import LogFile
     from mtlmon.cli.relations import Check, Output
     from mtlmon.cli.row_work import KeptRows, RowLoop
-    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.relational.input.native import RowEvents, RowScanner
 
 __all__ = [
     "CheckpointedRows",
+    "TimedCheckpointedRows",
     "continue_output",
     "restore_check",
     "restored_source",
@@ -182,3 +183,11 @@ class CheckpointedRows(DigestedText, RowWork):
         restore_check(self.check, run)
         self.rows.restore(source)
         continue_output(self.output, output_size, self.options)
+
+
+class TimedCheckpointedRows(PassingTime, CheckpointedRows):
+    """Likewise, for a log whose silence lets time pass."""
+
+    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner, options: Options) -> None:
+        super().__init__(loop, log, rows, options, None)
+        self.scanner = rows

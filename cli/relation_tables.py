@@ -333,7 +333,13 @@ def check_tables(file: PolicyFile, options: Options) -> int:
 
             source.digest = EventDigest()
             source.digests_shown = True
-            pump: Pump = CheckpointingPump(work, verdicts, signals, progress, options)
+            pump: Pump
+            if options.idle is not None:
+                from mtlmon.cli.idle import IdleCheckpointingPump
+
+                pump = IdleCheckpointingPump(work, verdicts, signals, progress, options)
+            else:
+                pump = CheckpointingPump(work, verdicts, signals, progress, options)
         elif options.idle is not None:
             from mtlmon.cli.idle import IdlePump
 

@@ -127,10 +127,10 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "no equivalences between valuations"
         )
     refuse_slices(file, options)
-    if options.idle is not None and options.checkpoint is not None:
+    if None not in (options.idle, options.checkpoint) and options.time_points == "stamp":
         raise Failure(
-            "--idle does not work with --checkpoint for policies with variables: leave one of them "
-            "out"
+            "--idle and --checkpoint do not work with --time-points stamp: time that passes ends a "
+            "time-point, to which rows that a later run accepts could still belong"
         )
     has_others = not all(policy.is_first_order for policy in file.policies)
     if options.keys and not has_others and options.keys != [list(file.key or ())]:
