@@ -13,7 +13,7 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.motion import Motions
 from mtlmon.streams.recursion import MachineTask
-from mtlmon.streams.repeated_ticks import REPEATABLE
+from mtlmon.streams.repeated_ticks import REPEATABLE, delay_of
 from mtlmon.streams.self_changes import SelfChanges, Sources
 from mtlmon.streams.time_changes import TimeChanges
 
@@ -109,15 +109,21 @@ class Delays:
             return
         is_repeatable = (
             node.operator in REPEATABLE
-            and extent.lower <= argument
             and argument > ROWS
             and period > ROWS
             and not period % argument
+            and not 0 <= extent.upper < delay_of(kernel, argument)
         )
         if is_repeatable and not can_leave_out:
-            if extent.upper >= 0:
+            delay = delay_of(kernel, argument)
+            if extent.upper >= 0 or delay:
                 self._windows.append(task)
-                self.shift(extent.upper // argument * argument)
+            last = extent.upper // argument * argument
+            if delay:
+                self.shift(delay, *([last] if extent.upper >= 0 else []))
+                return
+            if extent.upper >= 0:
+                self.shift(last)
             if extent.lower:
                 self.shift(argument)
             return
@@ -139,11 +145,11 @@ class Delays:
         for task in self._windows:
             task.repeat_ticks()
 
-    def shift(self, length: int) -> None:
-        """Add delays that are longer by a length of time."""
-        self.delays |= {delay + length for delay in self.delays}
-        self.time_delays |= {delay + length for delay in self.time_delays}
-        self.bounds.add(length)
+    def shift(self, *lengths: int) -> None:
+        """Add delays that are longer by each of some lengths of time."""
+        self.delays |= {delay + length for delay in self.delays for length in lengths}
+        self.time_delays |= {delay + length for delay in self.time_delays for length in lengths}
+        self.bounds |= {*lengths}
 
     def join(self, other: Delays) -> None:
         """Add the delays of others."""

@@ -142,8 +142,7 @@ class Kernel:
         self.kind = cell_kind(kind)
         self._default = default_of(node)
         self.native = self._kernel()
-        counts = node.operator in _COUNTING and self._default is not None
-        self.counter = native.CountWindow(extent.lower, extent.upper) if counts else None
+        self.counter = self._counter()
         self.period = period
         self.pane = 0
         if period > 0:
@@ -155,6 +154,16 @@ class Kernel:
         """Let an offset take the last value a length of time ago; it must have had no row."""
         self.extent = Extent(length, -1)
         self.native = native.Fold("last", self.argument.name == "float", length)
+
+    def begin_sooner(self, length: int) -> None:
+        """Let a window begin and end a length of time later; it must have had no row.
+
+        It gets its argument as it was so long ago then.
+        """
+        lower, upper, _ = self.extent
+        self.extent = Extent(max(0, lower - length), upper if upper < 0 else upper - length)
+        self.native = self._kernel()
+        self.counter = self._counter()
 
     def beside(self, last: Expression, argument: Kind) -> Kernel:
         """Return a kernel of the last values of an argument, with the texts of this one."""
@@ -261,6 +270,11 @@ class Kernel:
         done = kernel.feed(meeting.batch, cells, mask, results, validity, meeting.is_result)
         done = int(np.searchsorted(meeting.results, done)) if done < count else rows.count
         return results[meeting.results], validity[meeting.results], done
+
+    def _counter(self) -> native.CountWindow | None:
+        if self.node.operator not in _COUNTING or self._default is None:
+            return None
+        return native.CountWindow(self.extent.lower, self.extent.upper)
 
     def _kernel(self) -> native.Kernel:
         operator = self.node.operator
