@@ -193,8 +193,8 @@ def row_pump(
     has_both = options.idle is not None and options.checkpoint is not None
     if has_both and isinstance(rows, ComputedRows):
         raise Failure(
-            "--idle and --checkpoint do not work yet with computed atoms and streams of a text log: "
-            "leave one of them out"
+            "--idle and --checkpoint do not work yet with computed atoms and streams of a text "
+            "log: leave one of them out"
         )
     if (
         options.checkpoint is None

@@ -178,7 +178,7 @@ def wanted_of(rows: list[Row], end: int, *, key: str) -> Outcome:
     return Outcome(first[1], found, known[1], [keys])
 
 
-CELLS = st.fixed_dictionaries(
+CELLS: st.SearchStrategy[Row] = st.fixed_dictionaries(
     {
         "gap": st.sampled_from([0, 0, 1, 2, 3, 12, 30]),
         "k": st.sampled_from("abc"),
@@ -243,7 +243,7 @@ def test_the_stop_does_not_depend_on_how_silences_are_cut(
 
 def test_a_tick_comes_before_a_later_row_of_its_time() -> None:
     """The row 6:1 is the first violation to come, but the tick 6:0 behind it is earlier."""
-    rows = [{"ts": 6, "k": "a", "p": True, "q": place == 1} for place in range(2)]
+    rows: list[Row] = [{"ts": 6, "k": "a", "p": True, "q": place == 1} for place in range(2)]
     rows += [{"ts": 6, "k": "a", "p": True, "q": False}, {"ts": 9, "k": "a", "p": False}]
     texts = ["policy few on every 6: count[0,9](p) < 2", "policy row: NOT q"]
     for size in (1, 100):

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 COMMAND = [sys.executable, "-m", "mtlmon"]
-SECONDS = 30.0
+# How long anything may take on a busy machine; nothing is asserted about how long it does take.
+SECONDS = 120.0
 
 
 class Ended(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.cli.following import Follower
-from tests.cli.process import Ended, Live, mtlmon
+from tests.cli.process import SECONDS, Ended, Live, mtlmon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def test_other_formats(tmp_path: Path, name: str) -> None:
         assert live.read_line() == "1:1 true"
         live.read_error()
         append(log, '{"ts":2,"p":"x"}\n')
-        assert live.process.wait(20) == 2
+        assert live.process.wait(SECONDS) == 2
         assert f"{log}:3: " in live.end().errors
 
 

@@ -243,10 +243,8 @@ def test_signals_write_a_last_checkpoint(files: Files, number: signal.Signals, f
         while not (files.output.exists() and files.output.read_bytes()):
             assert time.monotonic() < deadline
             time.sleep(0.005)
-        started = time.monotonic()
         live.process.send_signal(number)
         assert live.end().status == 128 + number
-        assert time.monotonic() - started < 5
     found = CheckpointFile(str(files.checkpoint)).read()
     assert found is not None
     assert found.output_size == len(files.output.read_bytes()) > 0

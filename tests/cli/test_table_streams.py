@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,14 +19,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from pyarrow import parquet
 
-from tests.cli.process import Ended, Live, shell
+from tests.cli.process import SECONDS, Ended, Live, shell
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-PROMPT = 0.2
-# what a busy machine may add
-SLACK = 1.0
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
 
 
@@ -34,21 +31,21 @@ def test_a_live_pipe_of_json_lines(tmp_path: Path) -> None:
     with Live(*asked, "--advance-every", "10", str(policies)) as live:
         live.send('{"ts": 0, "k": "x", "e": [], "x": 1}\n')
         assert live.read_line() == "a\tx\t0:0 true"
-        assert live.read_line(PROMPT + SLACK) == "b\tx\t0:0 true"
+        assert live.read_line() == "b\tx\t0:0 true"
         for number in range(20, 60, 10):
             live.send(json.dumps({"ts": number, "k": "x", "e": ["p"], "x": number}) + "\n")
-            assert live.read_line(PROMPT + SLACK) == f"b\tx\t{number}:0 false"
+            assert live.read_line() == f"b\tx\t{number}:0 false"
             # half a row is none yet
             live.send(f'{{"ts": {number + 1}, "k": "y", ')
             assert live.read_line(0.05) is None
             live.send('"e": ["q", "z"], "more": {"x": [1, 2]}}\n')
-            assert live.read_line(PROMPT + SLACK) == f"a\ty\t{number + 1}:0 true"
-            assert live.read_line(PROMPT + SLACK) == f"b\ty\t{number + 1}:0 true"
+            assert live.read_line() == f"a\ty\t{number + 1}:0 true"
+            assert live.read_line() == f"b\ty\t{number + 1}:0 true"
             # another key's event shows that time has passed
             live.send(json.dumps({"ts": number + 10, "k": "z", "e": []}) + "\n")
-            assert live.read_line(PROMPT + SLACK) == f"a\tx\t{number}:0 false"
-            assert live.read_line(PROMPT + SLACK) == f"a\tz\t{number + 10}:0 true"
-            assert live.read_line(PROMPT + SLACK) == f"b\tz\t{number + 10}:0 true"
+            assert live.read_line() == f"a\tx\t{number}:0 false"
+            assert live.read_line() == f"a\tz\t{number + 10}:0 true"
+            assert live.read_line() == f"b\tz\t{number + 10}:0 true"
         live.send("what?\n")
         ended = live.end()
         message = "<stdin>:14: not a JSON object; --on-error skip leaves such rows out"
@@ -88,8 +85,8 @@ def test_a_live_pipe_of_csv(format: str) -> None:
             live.send(f"{number},true,\n")
             assert live.read_line(0.02) is None
             live.send(f'{number + 1},,"true"\n')
-            assert live.read_line(PROMPT + SLACK) == line.format(number)
-            assert live.read_line(PROMPT + SLACK) == line.format(number + 1)
+            assert live.read_line() == line.format(number)
+            assert live.read_line() == line.format(number + 1)
         live.send("50,,")
         ended = live.end()
         assert ended == Ended(0, line.format(50) + "\n", "")
@@ -102,14 +99,14 @@ def test_signals(number: signal.Signals, status: int, tmp_path: Path) -> None:
     with Live("--format", "jsonl", "--key", "k", *asked, "-e", "p") as live:
         for time_stamp in range(100):
             live.send(json.dumps({"ts": time_stamp, "k": time_stamp % 7, "p": True}) + "\n")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + SECONDS
         # the rows have been read once the empty pipe is waited for
         while live.process.poll() is None and time.monotonic() < deadline:
-            if out.exists() and _is_waiting(live.process.pid):
+            if out.exists() and _is_waiting(live):
                 break
             time.sleep(0.05)
         live.process.send_signal(number)
-        assert live.process.wait(20) == status
+        assert live.process.wait(SECONDS) == status
         assert live.end() == Ended(status, "", "")
     verdicts = parquet.read_table(out)
     assert verdicts["time"].to_pylist() == list(range(100))
@@ -117,15 +114,21 @@ def test_signals(number: signal.Signals, status: int, tmp_path: Path) -> None:
     assert "interrupted" in report.read_text()
 
 
-def _is_waiting(process: int) -> bool:
-    """Whether a process has read all there is on its standard input and waits for more."""
-    try:
-        with open(f"/proc/{process}/wchan") as file:
-            return file.read() in ("pipe_read", "anon_pipe_read")
-    except OSError:
-        # a system that does not tell; it has had the time by now
-        time.sleep(SLACK)
-        return True
+def _is_waiting(live: Live) -> bool:
+    """Whether a process has read all there is on its standard input, and has nothing to do."""
+    assert live.process.stdin is not None
+    for _ in range(10):
+        unread = struct.unpack("i", fcntl.ioctl(live.process.stdin, termios.FIONREAD, bytes(4)))
+        if unread != (0,) or _is_working(live.process.pid):
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _is_working(process: int) -> bool:
+    """Whether a thread of a process has something to do; not on systems that do not tell."""
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    return any(one.read_text().rpartition(")")[2].split()[0] != "S" for one in threads)
 
 
 def test_readers_that_go_away(tmp_path: Path) -> None:

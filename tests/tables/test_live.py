@@ -40,7 +40,7 @@ def test_rows_come_one_by_one(ending: str, tmp_path: Path) -> None:
                 pipe.write(row[:5])
                 pipe.write(row[5:])
                 # the next row is written when this one has been seen, and no sooner
-                assert seen.acquire(timeout=30)
+                assert seen.acquire(timeout=120)
 
     writer = threading.Thread(target=write)
     writer.start()
