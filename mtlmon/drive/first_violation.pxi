@@ -63,7 +63,7 @@ cdef class FirstViolation:
         cdef uint32_t policy
         cdef bint is_on_ticks
         if len(on_ticks) != <Py_ssize_t> self.policy_count or self.on_ticks != NULL:
-            raise ValueError(f"expected once for {self.policy_count} policies whether each has ticks")
+            raise ValueError(f"expected for {self.policy_count} policies whether each has ticks")
         self.on_ticks = <uint8_t *> calloc(self.policy_count, sizeof(uint8_t))
         if self.on_ticks == NULL:
             raise MemoryError("mtlmon: out of memory")
