@@ -10,16 +10,17 @@ from mtlmon.errors import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CheckNumbers", "damaged", "opened", "sealed"]
+__all__ = ["CheckNumbers", "damaged", "opened", "sealed", "sized", "take_sized"]
 
 _MAGIC = b"mtlmon check"
-_VERSION = 6
+_VERSION = 7
 _DIGEST_BYTES = 8
 # Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
 _NUMBERS = struct.Struct("<?Qqq")
 # For each partition: the number of keys, and of those up to the first violation, if that is wanted;
 # when to look for idle keys, and how many were forgotten.
 _KEY_NUMBERS = struct.Struct("<QQQQ")
+_SIZE = struct.Struct("<Q")
 
 
 class CheckNumbers(NamedTuple):
@@ -73,6 +74,26 @@ class CheckNumbers(NamedTuple):
         of_partitions = (list(one) for one in zip(*parts, strict=True))
         numbers = cls(is_stopped, position, _or_none(clock), _or_none(first), *of_partitions)
         return numbers, body[end:]
+
+
+def sized(content: bytes) -> bytes:
+    """Return bytes with their number before them, for `take_sized`."""
+    return _SIZE.pack(len(content)) + content
+
+
+def take_sized(body: bytes) -> tuple[bytes, bytes]:
+    """Return the bytes that `sized` has written, and those behind them.
+
+    Raises:
+        SnapshotError: the bytes end before.
+    """
+    if len(body) < _SIZE.size:
+        raise damaged()
+    (size,) = _SIZE.unpack_from(body)
+    end = _SIZE.size + size
+    if len(body) < end:
+        raise damaged()
+    return body[_SIZE.size : end], body[end:]
 
 
 def damaged() -> SnapshotError:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.checking.batch_points import points_of
-from mtlmon.checking.check_snapshots import CheckNumbers, damaged, opened, sealed
+from mtlmon.checking.check_snapshots import (
+    CheckNumbers,
+    damaged,
+    opened,
+    sealed,
+    sized,
+    take_sized,
+)
 from mtlmon.checking.clocks import clock_of, period_of, refuse_waiting
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.feeding import Feeder
@@ -614,7 +621,8 @@ class LogCheck:
         )
         offsets = b"".join(one.snapshot() for one in self._row_offsets if one is not None)
         rows = b"" if self.row_tracker is None else self.row_tracker.snapshot()
-        body = numbers.pack() + offsets + rows + policies_snapshot(self._native)
+        messages = b"" if self.messages is None else self.messages.snapshot()
+        body = numbers.pack() + offsets + rows + sized(messages) + policies_snapshot(self._native)
         return sealed(self._settings(), body)
 
     def restore(self, snapshot: bytes) -> None:
@@ -637,6 +645,9 @@ class LogCheck:
                 body = body[offsets.restore(body) :]
         if self.row_tracker is not None:
             body = body[self.row_tracker.restore(body) :]
+        messages, body = take_sized(body)
+        if self.messages is not None and messages:
+            self.messages.restore(messages)
         restore_policies(self._native, body)
         first = self._native.first
         if numbers.is_stopped and (first is None or not first.is_found):

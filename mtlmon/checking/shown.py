@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections import deque
 from operator import itemgetter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.checking.check_snapshots import damaged
 from mtlmon.policy.messages import value_text
 from mtlmon.policy.past_formulas import as_expression
 from mtlmon.policy.predicates import operators as ops
@@ -300,6 +302,42 @@ class Messages:
                 trace = 0 if traces is None else int(traces[place])
                 found = self._waiting.setdefault((number, trace, int(times[place])), deque())
                 found.append(message_of(policy.message, rows.row(index)))
+
+    def snapshot(self) -> bytes:
+        """Return what later verdicts may need, as bytes for `restore`.
+
+        That is the messages of the first violations so far, if only the first one is written, and
+        those that are repeated at ticks.
+        """
+        waiting = self._waiting if self._keeps_first else {}
+        content = (
+            sorted(self._first.items()),
+            sorted((key, list(messages)) for key, messages in waiting.items()),
+            sorted((key, messages[-1:]) for key, messages in self._repeated.items()),
+            self._ended,
+        )
+        return json.dumps(content).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot of other messages of the same policies.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot.
+        """
+        try:
+            first, waiting, repeated, ended = json.loads(snapshot)
+            self._first = {int(policy): int(time) for policy, time in first}
+            self._waiting = {
+                (int(policy), int(trace), int(time)): deque(messages)
+                for (policy, trace, time), messages in waiting
+            }
+            self._repeated = {
+                (int(policy), int(trace)): [(int(time), message) for time, message in messages]
+                for (policy, trace), messages in repeated
+            }
+            self._ended = [(int(policy), int(trace)) for policy, trace in ended]
+        except (TypeError, ValueError):
+            raise damaged() from None
 
     def _note_ended(
         self, policy: int, traces: NDArray[np.uint32], places: NDArray[np.int64]
