@@ -222,7 +222,7 @@ def test_snapshots_that_are_damaged() -> None:
         (b"", "not a snapshot of a check"),
         (snapshot[:15], "not a snapshot of a check"),
         (b"x" + snapshot, "not a snapshot of a check"),
-        (snapshot[:12] + b"\x07" + snapshot[13:], "has version 7"),
+        (snapshot[:12] + b"\xff" + snapshot[13:], "has version 255"),
         (snapshot[:-1], "damaged"),
         (snapshot + b"\0", "damaged"),
     ]:
