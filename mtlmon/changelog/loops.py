@@ -38,7 +38,8 @@ class ChangelogLoop:
         lines: reads the changelog.
         writer: holds what is written until it is flushed.
         memory: the limit, which also knows how much is held.
-        true_count, false_count: the number of time-points that are true and false.
+        true_count: the number of time-points that are true.
+        false_count: the number of those that are false.
         open_count: the number of time-points that are open although something was said of them.
         bound: verdicts below this time-stamp are final.
     """

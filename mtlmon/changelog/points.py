@@ -24,7 +24,9 @@ class Point:
     """A time-point.
 
     Attributes:
-        prefix, time_stamp, offset: its name.
+        prefix: the fields before its name, each with the tab behind it.
+        time_stamp: its time-stamp.
+        offset: its place among the time-points of that time-stamp.
         value: its Boolean verdict, also by an equivalence; None while it is open.
         reference: the time-point that it is equivalent to, or None.
         followers: those that are equivalent to it; None if none ever was.

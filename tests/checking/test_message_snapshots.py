@@ -44,7 +44,7 @@ def relayed(paths: list[str], text: str, verdicts: Any) -> list[dict[str, Any]]:
 
     def make() -> LogCheck:
         nonlocal shown
-        check = LogCheck(file.policies, key=file.key, verdicts=verdicts)
+        check = LogCheck(file.policies, key=file.key or (), verdicts=verdicts)
         shown = shown_messages(check, file, verdicts)
         return check
 
