@@ -137,7 +137,9 @@ class LatestVerdicts(ChangelogLoop):
     """Collapses a changelog into the latest verdict of each time-point, in order of time.
 
     Args:
-        path, verdicts, memory: as above.
+        path: the name of the changelog in messages.
+        verdicts: which verdicts to write: "all", "false" or "none".
+        memory: the limit on what is held; None means no limit.
         resolve: whether to write Boolean verdicts in place of equivalences.
         only_final: whether to write only what can no longer change.
 
