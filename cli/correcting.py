@@ -73,6 +73,8 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
     }
     for name, is_given in refused.items():
         if is_given:
+            if name == "--resolve":
+                hint = "mtlmon resolve --changelog gives equivalences their values afterwards"
             raise Failure(f"--lateness does not work yet with {name}: {hint}")
     if sole_formula(file) is None:
         raise Failure(
