@@ -147,8 +147,7 @@ def _steps(
             steps[below] = np.maximum(-values - wrong, 0.0)[below] / upper
         if lower < 0:
             above = values >= -wrong
-            falling = np.maximum(values - wrong, 0.0)[above] / -lower
-            steps[above] = np.minimum(steps[above], falling)
+            steps[above] = np.maximum(values - wrong, 0.0)[above] / -lower
         return np.floor(steps), sizes <= period * motion.fastest + wrong
 
 

@@ -284,6 +284,23 @@ def test_few_ticks_are_computed(text: str, due: list[int]) -> None:
     assert computed(texts, timed([(2, 0, CELLS)]), 2000) == {0: due}
 
 
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        # The difference to the limit is more than 64 bits can hold, but the comparison is exact.
+        ("t - t.hold() > -9223372036854775800 and t - t.hold() > 55", 2),
+        # Times plus silences could be more than 64 bits can hold.
+        ("t - t.hold() > 55", 2**62 - 150),
+        ("t - t.hold() > 55", 2**63 - 200),
+    ],
+)
+def test_all_ticks_are_computed_where_numbers_are_too_large(text: str, begin: int) -> None:
+    texts = TimedTexts({}, [(text, 10)])
+    found = computed(texts, timed([(begin, 0, CELLS)]), begin + 150)
+    first = -(-begin // 10) * 10
+    assert found == {0: [*range(first, begin + 150, 10)]}
+
+
 def test_a_row_wakes_its_key_only() -> None:
     texts = TimedTexts({}, [("t - t.hold() > 50", 10)])
     log = timed([(2, 0, CELLS), (3, 1, CELLS), (42, 0, CELLS), (601, 1, CELLS)])
