@@ -329,3 +329,15 @@ def test_ticks_without_a_value_are_passed_over(distance: int) -> None:
     values = {2: 1, 5 + 10 * distance: 9, 25 + 10 * distance: 1, 600: 9, 620: 2}
     log = [(time, 0, {**CELLS, "i": value}) for time, value in values.items()]
     assert computed(texts, timed(log), 900)
+
+
+@pytest.mark.parametrize("only_due", [True, False])
+def test_traces_with_ticks_are_never_settled(only_due: bool) -> None:
+    """Their ticks go on, so they must not be forgotten although their windows are empty."""
+    texts = TimedTexts({}, [("count[0,3]() > 0", 10)])
+    program = texts.program(only_due=only_due)
+    log = timed([(2, 0, CELLS), (3, 1, CELLS), (900, 1, CELLS)])
+    ticks: list[Tick] = []
+    evaluated(program, log, TIMED, periods=texts.periods, ticks=ticks, until=990)
+    assert ticks
+    assert program.settled(3).tolist() == [False, False, True]

@@ -42,3 +42,9 @@ def test_errors_of_types_name_the_stream() -> None:
     rows = pa.table({"ts": [1, 2], "x": ["a", "b"]})
     with pytest.raises(MtlmonError, match="stream s: '>' compares column x of type string"):
         check_tables(rows, "stream s = count[0,5](x > 3)\npolicy p: s < 2").to_arrow()
+
+
+def test_a_stream_that_reads_itself_has_the_type_that_is_declared() -> None:
+    text = "stream n: bool = if n.last(or: true) then x else 0\npolicy p: n"
+    with pytest.raises(MtlmonError, match="stream n: the predicate is an integer, not true or"):
+        check_tables(ROWS, text)
