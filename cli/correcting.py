@@ -53,10 +53,13 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         file: the formula or the policies.
         options: the options of the command line.
     """
-    hint = "--consistency strong, which lets rows wait, works with it"
+    if options.resolve:
+        raise Failure(
+            "--lateness does not work yet with --resolve: mtlmon resolve --changelog gives "
+            "equivalences their values afterwards"
+        )
     refused = {
         "tables": options.is_table,
-        "--resolve": options.resolve,
         "--verdicts first": options.given_verdicts == "first",
         f"--output-format {options.output_format}": options.output_format != "text",
         "--rows": options.rows,
@@ -73,9 +76,10 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
     }
     for name, is_given in refused.items():
         if is_given:
-            if name == "--resolve":
-                hint = "mtlmon resolve --changelog gives equivalences their values afterwards"
-            raise Failure(f"--lateness does not work yet with {name}: {hint}")
+            raise Failure(
+                f"--lateness does not work yet with {name}: --consistency strong, which lets rows "
+                "wait, works with it"
+            )
     if sole_formula(file) is None:
         raise Failure(
             "--lateness works with a single policy about the atoms of a text log so far: "

@@ -8,9 +8,10 @@ from mtlmon.changelog.loops import LatestVerdicts
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, open_log, open_verdicts
 from mtlmon.cli.option_groups import add_memory_option
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import Parser
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import Progress, plural, resolving_summary
+from mtlmon.cli.resolving import add_output_options, note_open, sole_file
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
@@ -90,10 +91,7 @@ def report_end(loop: LatestVerdicts, source: LogFile) -> None:
     source.close()
     if loop.left_out:
         note(f"{plural(loop.left_out, 'verdict')} left out (--final): not below a final bound")
-    if loop.open_count:
-        points = plural(loop.open_count, "time-point")
-        stay = "stays" if loop.open_count == 1 else "stay"
-        note(f"{points} {stay} open: equivalent to ones without a Boolean verdict")
+    note_open(loop.open_count)
 
 
 def make_parser() -> Parser:
@@ -108,10 +106,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
-    files: list[str] = options.files
-    if len(files) > 1:
-        parser.error(f"several files ({', '.join(files)}): name one at a time")
-    options.changelog = files[0] if files else STANDARD_STREAM
+    options.changelog = sole_file(parser, options.files)
     return options
 
 
@@ -133,10 +128,4 @@ def add_options(parser: Parser) -> None:
         help="which to write (default: all); without --resolve, equivalences are not among 'false'",
     )
     add_memory_option(parser, "time-points that are not final")
-    parser.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
-    parser.add_argument(
-        "--summary",
-        action=argparse.BooleanOptionalAction,
-        help="counts and speed on standard error (default: if that is a terminal)",
-    )
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_output_options(parser)

@@ -107,13 +107,18 @@ def report_end(
 ) -> None:
     """Close the source, and tell what the verdicts alone do not show."""
     source.close()
-    if resolver.open_count:
-        points = plural(resolver.open_count, "time-point")
-        stay = "stays" if resolver.open_count == 1 else "stay"
-        note(f"{points} {stay} open: equivalent to ones without a Boolean verdict")
+    note_open(resolver.open_count)
     if not is_complete and resolver.held_count:
         held = plural(resolver.held_count, "verdict")
         note(f"{held} not written: verdicts before them are missing")
+
+
+def note_open(count: int) -> None:
+    """Tell how many time-points stay open, if any does."""
+    if count:
+        stay = "stays" if count == 1 else "stay"
+        points = plural(count, "time-point")
+        note(f"{points} {stay} open: equivalent to ones without a Boolean verdict")
 
 
 def make_parser() -> Parser:
@@ -133,9 +138,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
-    files: list[str] = options.files
-    if len(files) > 1:
-        parser.error(f"several files ({', '.join(files)}): name one at a time")
+    options.verdict_file = sole_file(parser, options.files)
     if options.reach is not None and not options.in_order:
         parser.error("--reach needs --in-order")
     if options.changelog and options.in_order:
@@ -143,8 +146,14 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
             "--changelog and --in-order exclude each other: mtlmon latest --resolve writes the "
             "latest verdicts in order"
         )
-    options.verdict_file = files[0] if files else STANDARD_STREAM
     return options
+
+
+def sole_file(parser: Parser, files: Sequence[str]) -> str:
+    """Return the only file that is named, or the name of standard input."""
+    if len(files) > 1:
+        parser.error(f"several files ({', '.join(files)}): name one at a time")
+    return files[0] if files else STANDARD_STREAM
 
 
 def add_options(parser: Parser) -> None:
@@ -174,6 +183,11 @@ def add_options(parser: Parser) -> None:
         help="which to write (default: all)",
     )
     add_memory_option(parser, "time-points that are open, and verdicts that wait for their turn,")
+    add_output_options(parser)
+
+
+def add_output_options(parser: Parser) -> None:
+    """Add what commands that read verdicts have last: the output, the summary and the help."""
     parser.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     parser.add_argument(
         "--summary",
