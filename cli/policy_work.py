@@ -111,6 +111,29 @@ class LogWork(Generic[_Batch]):
             self.note_assumptions(batch)
         return batch
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more of the log is needed."""
+        raise NotImplementedError
+
+    def feed(self, batch: _Batch) -> Iterator[None]:
+        """Check a batch in slices."""
+        raise NotImplementedError
+
+    @property
+    def has_late_rows(self) -> bool:
+        """Whether rows wait for others that come late."""
+        return self.source.has_late_rows
+
+    def check_released(self, batches: Iterable[_Batch]) -> None:
+        """Check batches whose rows have waited for others that are now too late."""
+        for batch in batches:
+            self.note_assumptions(batch)
+            for _ in self.feed(batch):
+                pass
+            if self.is_stopped:
+                break
+
     def note_assumptions(self, batch: _Batch) -> None:
         """Mention the assumptions that the events of a batch break."""
         if self.assumptions is not None:
@@ -253,11 +276,6 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             self.take()
         self.source.pass_time(time_stamp)
 
-    @property
-    def has_late_rows(self) -> bool:
-        """Whether rows wait for others that come late."""
-        return self.source.has_late_rows
-
     def release(self, time_stamp: int) -> bool:
         """Declare that rows below a time come too late; return whether others can be read now.
 
@@ -265,12 +283,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         """
         if isinstance(self.source, TextLog):
             return self.source.release(time_stamp)
-        for batch in self.source.rows_until(time_stamp):
-            self.note_assumptions(batch)
-            for _ in self.feed(batch):
-                pass
-            if self.is_stopped:
-                break
+        self.check_released(self.source.rows_until(time_stamp))
         return False
 
     # ---- what is told at the end -----------------------------------------------------------

@@ -175,19 +175,9 @@ class TableWork(LogWork["EventBatch"]):
             return None
         return max(self.source.clock, self.source.passed)
 
-    @property
-    def has_late_rows(self) -> bool:
-        """Whether rows wait for others that come late."""
-        return self.source.has_late_rows
-
     def release(self, time_stamp: int) -> bool:
         """Declare that rows below a time come too late, and check those that waited for it."""
-        for batch in self.source.rows_until(time_stamp):
-            self.note_assumptions(batch)
-            for _ in self.feed(batch):
-                pass
-            if self.is_stopped:
-                break
+        self.check_released(self.source.rows_until(time_stamp))
         return False
 
     def pass_time(self, time_stamp: int) -> None:
