@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.checking.check_snapshots import damaged
+from mtlmon.checking.check_snapshots import damaged, sized, take_sized
 from mtlmon.checking.row_tracking import FoundRows
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.sources import EventBatch, Origins
 
 __all__ = ["PointRows"]
-
-_SIZE_BYTES = 8
 
 
 class _Chunk(NamedTuple):
@@ -126,7 +124,7 @@ class PointRows:
         head = json.dumps([self.files, self._last, self._count, first]).encode()
         files = b"".join(one.files.tobytes() for one in self._chunks)
         rows = b"".join(one.rows.tobytes() for one in self._chunks)
-        return len(head).to_bytes(_SIZE_BYTES, "little") + head + rows + files
+        return sized(head) + rows + files
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot; this object must be new.
@@ -134,15 +132,15 @@ class PointRows:
         Raises:
             SnapshotError: the bytes are not a snapshot.
         """
-        start = _SIZE_BYTES + int.from_bytes(snapshot[:_SIZE_BYTES], "little")
+        head, body = take_sized(snapshot)
         try:
-            names, self._last, self._count, first = json.loads(snapshot[_SIZE_BYTES:start])
+            names, self._last, self._count, first = json.loads(head)
             kept = self._count - first
-            rows = np.frombuffer(snapshot, np.int64, kept, start)
-            files = np.frombuffer(snapshot, np.uint32, kept, start + rows.nbytes)
+            rows = np.frombuffer(body, np.int64, kept)
+            files = np.frombuffer(body, np.uint32, kept, rows.nbytes)
         except ValueError:
             raise damaged() from None
-        if len(snapshot) != start + rows.nbytes + files.nbytes or (files >= len(names)).any():
+        if len(body) != rows.nbytes + files.nbytes or (files >= len(names)).any():
             raise damaged()
         for name in names:
             self._number_of(name)
