@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
-from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking import LogCheck
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables, open_tables
+from mtlmon.tables import check_tables
 from mtlmon.tables.checking import shown_messages
-from mtlmon.tables.verdicts import VerdictTable
+from tests.checking.relaying import relayed
 
 FIRST = """\
 key k
@@ -35,47 +35,6 @@ def write(directory: Path) -> list[str]:
         path.write_text(f"ts,k,x\n{rows}")
         paths.append(str(path))
     return paths
-
-
-def relayed(paths: list[str], text: str, verdicts: Any) -> list[dict[str, Any]]:
-    """The verdicts of checks of which each goes on from the snapshot of the one before."""
-    file = parse_policies(text)
-    shown: Any = None
-
-    def make() -> LogCheck:
-        nonlocal shown
-        check = LogCheck(file.policies, key=file.key or (), verdicts=verdicts)
-        shown = shown_messages(check, file, verdicts)
-        return check
-
-    check = make()
-    source = open_tables(
-        paths,
-        check.atoms,
-        policies=file,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
-        shown=shown,
-    )
-    source.only_due_ticks(check.repeats_ticks)
-    found: list[dict[str, Any]] = []
-    with source:
-        for batch in source:
-            for _ in check.feed(batch, source):
-                names = [policy.name for policy in check.policies]
-                keys = TraceKeys(check.partitions, source.key_tables)
-                table = VerdictTable(names, keys, messages=check.messages)
-                for part in table.batches(check.verdicts):
-                    found.extend(part.to_pylist())
-            if check.is_stopped:
-                break
-            if not check.is_within_row:
-                snapshot = check.snapshot()
-                check.close()
-                check = make()
-                check.restore(snapshot)
-                assert check.snapshot() == snapshot
-    return found
 
 
 @pytest.mark.parametrize(("text", "verdicts", "count"), [(FIRST, "first", 1), (TICKS, "false", 35)])

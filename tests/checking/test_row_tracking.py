@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import MtlmonError, SnapshotError
-from mtlmon.checking import LogCheck, TraceKeys, idle_keys
+from mtlmon.checking import idle_keys
 from mtlmon.checking.row_tracking import RowTracker
 from mtlmon.drive.native import RowPlaces, VerdictRows
-from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables, open_tables
+from mtlmon.tables import check_tables
 from mtlmon.tables.verdicts import VerdictTable
+from tests.checking.relaying import relayed
 from tests.reference.row_numbers import LogRow, files_of_rows, time_points
 
 if TYPE_CHECKING:
@@ -246,51 +246,6 @@ def test_rows_that_have_waited_cannot_be_left_out(tmp_path: Path) -> None:
         check_tables(str(path), policy, rows=True, **asked).to_arrow()
 
 
-def relayed(paths: list[str], verdicts: Any, policies: str = POLICIES) -> list[dict[str, Any]]:
-    """The verdicts of checks of which each goes on from the snapshot of the one before."""
-    file = parse_policies(policies)
-
-    def make() -> LogCheck:
-        return LogCheck(file.policies, verdicts=verdicts, rows=True)
-
-    check = make()
-    source = open_tables(
-        paths,
-        check.atoms,
-        policies=file,
-        event="e",
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
-    )
-    source.only_due_ticks(check.repeats_ticks)
-    source.track_rows()
-    found: list[dict[str, Any]] = []
-
-    def take() -> None:
-        names = [policy.name for policy in check.policies]
-        keys = TraceKeys(check.partitions, source.key_tables)
-        table = VerdictTable(names, keys, row_tracker=check.row_tracker)
-        for batch in table.batches(check.verdicts):
-            found.extend(batch.to_pylist())
-
-    with source:
-        for batch in source:
-            check.slice_events = 5
-            for _ in check.feed(batch, source):
-                take()
-            if check.is_stopped:
-                return found
-            if not check.is_within_row:
-                snapshot = check.snapshot()
-                check.close()
-                check = make()
-                check.restore(snapshot)
-                assert check.snapshot() == snapshot
-        for _ in check.end(source, "last"):
-            take()
-    return found
-
-
 @pytest.mark.parametrize("verdicts", ["all", "false", "first"])
 def test_snapshots(tmp_path: Path, verdicts: str) -> None:
     source = random.Random(verdicts)
@@ -307,7 +262,7 @@ def test_snapshots(tmp_path: Path, verdicts: str) -> None:
     paths = write(files, tmp_path)
     expected = check(paths, rows=True, verdicts=verdicts)
     assert expected
-    found = relayed(paths, verdicts)
+    found = relayed(paths, POLICIES, verdicts, event="e", rows=True, slice_events=5)
     assert found == expected
     hold_rows(found, files, paths, is_sorted=False)
 
@@ -320,7 +275,7 @@ def test_the_row_of_the_first_violation_is_in_snapshots(tmp_path: Path) -> None:
         paths.append(str(tmp_path / f"{number}.csv"))
         (tmp_path / f"{number}.csv").write_text(f"ts,user,host,e\n{text}")
     policies = "policy a: p IMPLIES EVENTUALLY[5,9] q\npolicy b: NOT q\n"
-    (found,) = relayed(paths, "first", policies)
+    (found,) = relayed(paths, policies, "first", event="e", rows=True, slice_events=5)
     assert (found["policy"], found["time"]) == ("b", 2)
     assert (found["file"], found["row"]) == (paths[0], 2)
 

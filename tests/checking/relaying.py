@@ -1,0 +1,81 @@
+"""Checks of which each goes on from the snapshot of the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.policy import parse_policies
+from mtlmon.tables import open_tables
+from mtlmon.tables.checking import shown_messages
+from mtlmon.tables.verdicts import VerdictTable
+
+
+def relayed(
+    paths: list[str],
+    text: str,
+    verdicts: Any,
+    *,
+    event: str | None = None,
+    rows: bool = False,
+    slice_events: int | None = None,
+) -> list[dict[str, Any]]:
+    """The verdicts, where a new check takes over after every batch, if it can.
+
+    Args:
+        paths: the files of the log.
+        text: the policies.
+        verdicts: which verdicts are wanted.
+        event: the column of events.
+        rows: whether verdicts have their rows.
+        slice_events: the number of events that are checked at once.
+    """
+    file = parse_policies(text)
+    shown: Any = None
+
+    def make() -> LogCheck:
+        nonlocal shown
+        check = LogCheck(file.policies, key=file.key or (), verdicts=verdicts, rows=rows)
+        shown = shown_messages(check, file, verdicts)
+        return check
+
+    check = make()
+    source = open_tables(
+        paths,
+        check.atoms,
+        policies=file,
+        event=event,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+        shown=shown,
+    )
+    source.only_due_ticks(check.repeats_ticks)
+    if rows:
+        source.track_rows()
+    found: list[dict[str, Any]] = []
+
+    def take() -> None:
+        names = [policy.name for policy in check.policies]
+        keys = TraceKeys(check.partitions, source.key_tables)
+        tracker = check.row_tracker
+        table = VerdictTable(names, keys, messages=check.messages, row_tracker=tracker)
+        for batch in table.batches(check.verdicts):
+            found.extend(batch.to_pylist())
+
+    with source:
+        for batch in source:
+            if slice_events is not None:
+                check.slice_events = slice_events
+            for _ in check.feed(batch, source):
+                take()
+            if check.is_stopped:
+                return found
+            if not check.is_within_row:
+                snapshot = check.snapshot()
+                check.close()
+                check = make()
+                check.restore(snapshot)
+                assert check.snapshot() == snapshot
+        for _ in check.end(source, "last"):
+            take()
+    return found
