@@ -10,27 +10,13 @@ from mtlmon.cli.late_rows import note_refused
 from mtlmon.cli.report import absent_atoms, plural, policy_name
 
 if TYPE_CHECKING:
-    from mtlmon.checking import LogCheck, PolicyCounts
-    from mtlmon.checking.counts import Triggered
+    from mtlmon.checking import LogCheck
     from mtlmon.cli.policy_work import PolicyWork
-    from mtlmon.policy import Policy
     from mtlmon.tables import TableEvents
 
     Source = TextLog | TableEvents
 
-__all__ = ["is_violated", "never_triggered", "note_skipped", "note_waiting", "report_end"]
-
-
-def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | None = None) -> bool:
-    """Whether a policy is false more often than it may be.
-
-    A share is one of the time-points at which the left side of an implication held, if that is
-    counted and the policy itself is the implication; else of all time-points.
-    """
-    total = counts.events
-    if triggered is not None and triggered.is_own:
-        total = triggered.times
-    return not policy.allows(counts.false, total)
+__all__ = ["never_triggered", "note_skipped", "note_waiting", "report_end"]
 
 
 def never_triggered(check: LogCheck) -> list[str]:

@@ -16,10 +16,9 @@ import numpy as np
 
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
-from mtlmon.cli.endings import is_violated
 from mtlmon.cli.explaining import check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
-from mtlmon.cli.report import plural
+from mtlmon.cli.report import is_violated, plural
 from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
 from mtlmon.cli.time_stamps import iso_times
 from mtlmon.errors import ReportError, UndecidedError

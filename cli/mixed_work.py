@@ -23,6 +23,7 @@ from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
 from mtlmon.cli.text_checkpoints import LogDigest
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.analysis import valid_analysis
+from mtlmon.support.snapshot_parts import sized, take_sized
 from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.outputs import ByteWriter
 
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     # returns what reads the log again, up to a number of time-points
     ReaderFor = Callable[[int], Reader]
 
-_SIZE_BYTES = 8
 
 __all__ = ["MixedTableWork", "MixedTextWork", "MixedWork"]
 
@@ -222,8 +222,8 @@ class MixedWork(PolicyWork, ABC):
 
     def outcome(self) -> Outcome:
         own = super().outcome()
-        people = self.known_part().check.people
-        return own if people is None else own.joined(people.outcome(self.known_part().check.run))
+        other = self.known_part().check.outcome()
+        return own if other is None else own.joined(other)
 
     def report_end(self) -> None:
         report_end(self)
@@ -379,8 +379,7 @@ class MixedWork(PolicyWork, ABC):
             own = snapshot_of(self.part.check, self.source_state(), self.options)
         parts = [super().snapshot(), own]
         if self.first is not None:
-            after = self.events_after_stop.to_bytes(_SIZE_BYTES, "little")
-            parts.append(after + self.first.snapshot())
+            parts += [str(self.events_after_stop).encode(), self.first.snapshot()]
         return joined_parts(MIXED, parts)
 
     def restored(self, snapshot: bytes, output_size: int) -> tuple[bytes, list[bytes]]:
@@ -392,11 +391,11 @@ class MixedWork(PolicyWork, ABC):
         own, others, *first = split_parts(snapshot, MIXED, 2)
         super().restore(own, output_size)
         restored = restored_source(others, self.options)
-        if len(first) != (self.first is not None):
+        if len(first) != (0 if self.first is None else 2) or (first and not first[0].isdigit()):
             raise damaged()
         if self.first is not None:
-            self.events_after_stop = int.from_bytes(first[0][:_SIZE_BYTES], "little")
-            self.first.restore(first[0][_SIZE_BYTES:])
+            self.events_after_stop = int(first[0])
+            self.first.restore(first[1])
         return restored
 
 
@@ -543,7 +542,7 @@ class MixedTableWork(MixedWork):
         assert self.part is not None
         assert self.part.rows is not None
         kept = self.part.rows.snapshot()
-        return len(kept).to_bytes(_SIZE_BYTES, "little") + kept + self.part.rows.held_rows()
+        return sized(kept) + self.part.rows.held_rows()
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         # the plan needs the types of columns, which are known once rows have been read
@@ -557,7 +556,7 @@ class MixedTableWork(MixedWork):
             part = self.known_part()
             assert part.rows is not None
             restore_check(part.check, run)
-            end = _SIZE_BYTES + int.from_bytes(source[:_SIZE_BYTES], "little")
-            part.rows.restore(source[_SIZE_BYTES:end])
-            part.rows.restore_held(source[end:])
+            kept, held = take_sized(source)
+            part.rows.restore(kept)
+            part.rows.restore_held(held)
             part.ahead.restore(part.rows, self.event_count, part.run.point_count)

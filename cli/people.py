@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.cli.failure import show
-from mtlmon.cli.report import is_terminal, plural
+from mtlmon.cli.report import is_terminal, is_violated, plural
 from mtlmon.syntax.report import escaped, shorten
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import verdict_type
@@ -147,6 +147,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         violations: for each policy, how often it is violated.
+        has_failed: whether a policy is violated more often than it may be.
         undecided: how many verdicts are still open.
         matches: how often a `find` has found something; None if there is none.
         first: the time-stamp and the row of the earliest violation, and this with its file; None if
@@ -154,6 +155,7 @@ class Outcome(NamedTuple):
     """
 
     violations: list[int]
+    has_failed: bool
     undecided: int
     matches: int | None = None
     first: tuple[int, int, str] | None = None
@@ -164,6 +166,7 @@ class Outcome(NamedTuple):
         firsts = [one.first for one in (self, other) if sum(one.violations)]
         return Outcome(
             self.violations + other.violations,
+            self.has_failed or other.has_failed,
             self.undecided + other.undecided,
             sum(matches) if matches else None,
             # if one of them is not known, neither is the earlier one
@@ -178,6 +181,7 @@ def outcome_of(check: LogCheck) -> Outcome:
     found = None if tracker is None else tracker.first_violation
     return Outcome(
         [one.false for one in counts],
+        any(map(is_violated, check.policies, counts, check.triggered)),
         sum(one.undecided for one in counts),
         first=None if found is None else (found[0], found[2], f"{found[1]}:{found[2]}"),
     )
@@ -197,7 +201,9 @@ def show_outcome(outcome: Outcome, event_count: int, options: Options) -> None:
     matches = "" if outcome.matches is None else plural_of(outcome.matches, "match", "matches")
     if total:
         whose = "" if len(counts) == 1 else f" of {violated:,} of {len(counts):,} policies"
-        text = style(f"{style.violated} {plural(total, 'violation')}{whose} {events}", RED)
+        mark, color = (style.violated, RED) if outcome.has_failed else (style.holds, GREEN)
+        enough = "" if outcome.has_failed else ", no more than allowed"
+        text = style(f"{mark} {plural(total, 'violation')}{whose} {events}{enough}", color)
         if outcome.first is not None and total > 1:
             text += f", first at {escaped(outcome.first[2])}"
     elif counts:

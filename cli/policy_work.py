@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
-from mtlmon.cli.endings import is_violated, never_triggered, report_end
+from mtlmon.cli.endings import never_triggered, report_end
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.pump import LogEnds
-from mtlmon.cli.report import plural, policies_summary
+from mtlmon.cli.report import is_violated, plural, policies_summary
 from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.errors import SnapshotError
 from mtlmon.syntax.report import visible

@@ -188,6 +188,13 @@ class CheckpointedRows(DigestedText, RowWork):
 class TimedCheckpointedRows(PassingTime, CheckpointedRows):
     """Likewise, for a log whose silence lets time pass."""
 
-    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner, options: Options) -> None:
-        super().__init__(loop, log, rows, options, None)
+    def __init__(
+        self,
+        loop: RowLoop,
+        log: LogFile,
+        rows: RowScanner | ComputedRows,
+        options: Options,
+        again: Callable[[], RowEvents] | None,
+    ) -> None:
+        super().__init__(loop, log, rows, options, again)
         self.scanner = rows

@@ -48,7 +48,8 @@ class PeopleAnswers:
         # the first one of several rows would not be the one that a line is about
         self.rows = point_rows if options.time_points == "row" else None
         self.style = Style(options)
-        self.whats = [one.policy.text or str(one.policy.written) for one in analysis.policies]
+        self.policies = [one.policy for one in analysis.policies]
+        self.whats = [one.text or str(one.written) for one in self.policies]
         self.counts = [0] * len(plan.named_policies)
         # the time-point and time-stamp of the earliest violation, and its file and row
         self.first: tuple[int, int, tuple[str | None, int] | None] | None = None
@@ -100,8 +101,13 @@ class PeopleAnswers:
     def close(self) -> None:
         """Do nothing: lines need no end."""
 
-    def outcome(self, run: RelationalRun) -> Outcome:
-        """Return what came out of a run that has ended."""
+    def outcome(self, run: RelationalRun, *, has_failed: bool) -> Outcome:
+        """Return what came out of a run that has ended.
+
+        Args:
+            run: the run.
+            has_failed: whether a policy is violated more often than it may be.
+        """
         kinds = [one.is_find for one in self.plan.named_policies]
         first = None
         place = None if self.first is None else self.first[2]
@@ -110,6 +116,7 @@ class PeopleAnswers:
         pairs = list(zip(kinds, self.counts, strict=True))
         return Outcome(
             [count for is_find, count in pairs if not is_find],
+            has_failed,
             sum(run.point_count - one for one in run.answered_points),
             sum(count for is_find, count in pairs if is_find) if any(kinds) else None,
             first,

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.policies import wants_triggered
-from mtlmon.cli.report import plural
+from mtlmon.cli.report import limit_line, plural, share_remark
 from mtlmon.relational.vacuity import matched_by_policy, uncounted
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.cli.arguments import Options
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.running import RelationalRun
     from mtlmon.relational.slicing.engine import Engine
 
 __all__ = [
@@ -76,27 +79,34 @@ def never_matched(engine: Engine) -> list[str]:
     ]
 
 
-def matched_lines(engine: Engine, analysis: Analysis | None) -> str:
-    """Say of each implication how often its left side was matched, behind an empty line.
+def matched_lines(
+    engine: Engine, analysis: Analysis, run: RelationalRun, failed: Sequence[bool]
+) -> str:
+    """Say of implications how often left sides were matched, and whether limits are kept.
+
+    There is a line for each implication whose left side is counted, and for each policy that may be
+    violated so and so often, and an empty line before them.
 
     Args:
         engine: what has counted that.
-        analysis: what is known of the policies; None if nothing is counted.
+        analysis: what is known of the policies.
+        run: what has counted violations.
+        failed: for each policy, whether it is violated more often than it may be.
     """
     lines = []
-    for number, one in matched_by_policy(engine).items():
+    matched = matched_by_policy(engine)
+    for number, policy in enumerate(one.policy for one in analysis.policies):
+        one = matched.get(number)
+        if one is None:
+            if policy.has_tolerance:
+                found, answered = run.found_points[number], run.answered_points[number]
+                lines.append(limit_line(policy, found, answered, has_failed=failed[number]))
+            continue
         if not one.times:
             name = _policy_name(engine, number)
             lines.append(f"warning: {name} was never triggered, so nothing was checked")
             continue
-        assert analysis is not None
-        policy = analysis.policies[number].policy
-        remarks = []
-        if one.share is not None:
-            remarks.append(f"{100 * one.share:.1f}%")
-        if policy.has_tolerance:
-            remarks.append(policy.tolerance_text)
-        remark = f" ({', '.join(remarks)})" if remarks else ""
+        remark = share_remark(one.share, policy, has_failed=failed[number])
         times = plural(one.times, "valuation" if one.has_variables else "time-point")
         name = visible(policy.name or "formula")
         lines.append(f"{name}: {times} triggered, {one.violated:,} violated{remark}")

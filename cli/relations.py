@@ -50,7 +50,7 @@ from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from os import stat_result
 
     from mtlmon.checking.point_rows import PointRows
@@ -58,9 +58,10 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.context import FileRows
     from mtlmon.cli.files import Writer
+    from mtlmon.cli.people import Outcome
     from mtlmon.cli.relation_findings import RelationFindings
     from mtlmon.cli.relation_people import PeopleAnswers
-    from mtlmon.policy import PolicyFile
+    from mtlmon.policy import Policy, PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.native import AnswerBlock
@@ -127,11 +128,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
             "no equivalences between valuations"
         )
     refuse_slices(file, options)
-    if None not in (options.idle, options.checkpoint) and options.time_points == "stamp":
-        raise Failure(
-            "--idle and --checkpoint do not work with --time-points stamp: time that passes ends a "
-            "time-point, to which rows that a later run accepts could still belong"
-        )
     has_others = not all(policy.is_first_order for policy in file.policies)
     if options.keys and not has_others and options.keys != [list(file.key or ())]:
         raise Failure(
@@ -318,27 +314,37 @@ class Check:
 
     def show_outcome(self, event_count: int) -> None:
         """Say at the end of a log of so many events what came out, if that is for a person."""
-        if self.people is None:
-            return
-        from mtlmon.cli.people import show_outcome
+        outcome = self.outcome()
+        if outcome is not None:
+            from mtlmon.cli.people import show_outcome
 
-        show_outcome(self.people.outcome(self.run), event_count, self.options)
+            show_outcome(outcome, event_count, self.options)
+
+    def outcome(self) -> Outcome | None:
+        """Return what came out of a run that has ended, if its violations are for a person."""
+        if self.people is None:
+            return None
+        has_failed = any(self.failed(self.people.policies))
+        return self.people.outcome(self.run, has_failed=has_failed)
 
     def has_violation(self, file: PolicyFile) -> bool:
         """Whether a policy that matters is violated more often than it may be."""
         policies = {one.name: one for one in file.policies}
+        declared = [policies[one.name] for one in self.plan.named_policies]
         least = self.options.fail_on
-        run = self.run
-        matched = matched_by_policy(self.engine)
-        counts = zip(run.found_points, run.answered_points, strict=True)
         return any(
-            not one.is_find
-            and policies[one.name].is_at_least(least)
-            and is_violated(policies[one.name], found, answered, matched.get(number))
-            for number, (one, (found, answered)) in enumerate(
-                zip(self.plan.named_policies, counts, strict=True)
-            )
+            has_failed and policy.is_at_least(least)
+            for policy, has_failed in zip(declared, self.failed(declared), strict=True)
         )
+
+    def failed(self, policies: Sequence[Policy]) -> list[bool]:
+        """Return for each policy whether it is violated more often than it may be."""
+        matched = matched_by_policy(self.engine)
+        counts = zip(policies, self.run.found_points, self.run.answered_points, strict=True)
+        return [
+            not policy.is_find and is_violated(policy, found, answered, matched.get(number))
+            for number, (policy, found, answered) in enumerate(counts)
+        ]
 
     def fails(self, file: PolicyFile) -> bool:
         """Whether the exit status is that of a violation."""
@@ -382,7 +388,11 @@ class Check:
                 own.reverse()
             cells.append([visible(one.name or ""), f"{answered:,}", *own])
         texts = [visible(one.text) for one in self.plan.named_policies]
-        return f"{counts_table(cells, texts)}{matched_lines(self.engine, self.analysis)}"
+        lines = ""
+        if self.analysis is not None:
+            failed = self.failed([one.policy for one in self.analysis.policies])
+            lines = matched_lines(self.engine, self.analysis, self.run, failed)
+        return f"{counts_table(cells, texts)}{lines}"
 
 
 def tell_findings(

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from mtlmon.changelog.loops import ChangelogLoop
-    from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.checking import LogCheck, PolicyCounts, TextLog
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.counts import Triggered
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.drive.native import TextMonitor, TextResolver
@@ -211,7 +212,7 @@ def policies_summary(
     rows += key_rows(check, source) + broken_rows(assumptions)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
-    used = triggered_lines(check)
+    used = policy_remarks(check)
     if len(counts) == 1 and not check.policies[0].text:
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
@@ -225,29 +226,68 @@ def policies_summary(
     return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
 
 
-def triggered_lines(check: LogCheck) -> str:
-    """Say of each implication how often its left side held, behind an empty line."""
+def policy_remarks(check: LogCheck) -> str:
+    """Say of implications how often their left sides held, and whether limits are kept.
+
+    There is a line for each implication whose left side is counted, and for each policy that may be
+    violated so and so often, and an empty line before them.
+    """
     from mtlmon.syntax.report import visible
 
     lines = []
     for policy, counts, triggered in zip(
         check.policies, check.counts, check.triggered, strict=True
     ):
+        has_failed = is_violated(policy, counts, triggered)
         if triggered is None:
+            if policy.has_tolerance:
+                lines.append(limit_line(policy, counts.false, counts.events, has_failed=has_failed))
             continue
         if not triggered.times:
-            name = policy_name(policy)
-            lines.append(f"warning: {name} was never triggered, so nothing was checked")
+            lines.append(
+                f"warning: {policy_name(policy)} was never triggered, so nothing was checked"
+            )
             continue
-        remarks = []
-        if triggered.is_own:
-            remarks.append(f"{100 * counts.false / triggered.times:.1f}%")
-        if policy.has_tolerance:
-            remarks.append(policy.tolerance_text)
-        remark = f" ({', '.join(remarks)})" if remarks else ""
+        share = counts.false / triggered.times if triggered.is_own else None
+        remark = share_remark(share, policy, has_failed=has_failed)
         held = f"{visible(policy.name or 'formula')}: {triggered.times:,} triggered"
         lines.append(f"{held}, {counts.false:,} violated{remark}, {counts.undecided:,} open")
     return "".join(["\n", *(f"\n{line}" for line in lines)]) if lines else ""
+
+
+def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | None = None) -> bool:
+    """Whether a policy is false more often than it may be.
+
+    A share is one of the time-points at which the left side of an implication held, if that is
+    counted and the policy itself is the implication; else of all time-points.
+    """
+    total = counts.events
+    if triggered is not None and triggered.is_own:
+        total = triggered.times
+    return not policy.allows(counts.false, total)
+
+
+def limit_line(policy: Policy, violated: int, total: int, *, has_failed: bool) -> str:
+    """Say how often a policy is violated that may be violated so and so often."""
+    from mtlmon.syntax.report import visible
+
+    share = violated / total if total else None
+    remark = share_remark(share, policy, has_failed=has_failed)
+    return f"{visible(policy.name or 'formula')}: {violated:,} of {total:,} violated{remark}"
+
+
+def share_remark(share: float | None, policy: Policy, *, has_failed: bool) -> str:
+    """Say how often a policy is violated and may be, behind a space; nothing if neither is known.
+
+    Args:
+        share: the share of violations, between 0 and 1; None if it is not one that counts.
+        policy: the policy.
+        has_failed: whether it is violated more often than it may be.
+    """
+    remarks = [] if share is None else [f"{100 * share:.1f}%"]
+    if policy.has_tolerance:
+        remarks.append(f"{policy.tolerance_text}{': too many' if has_failed else ''}")
+    return f" ({', '.join(remarks)})" if remarks else ""
 
 
 def policy_name(policy: Policy) -> str:

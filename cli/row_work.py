@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.checking.text_logs import line_origins
-from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.failure import note
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
@@ -190,12 +190,6 @@ def row_pump(
     Raises:
         Failure: the files are not suitable for checkpoints.
     """
-    has_both = options.idle is not None and options.checkpoint is not None
-    if has_both and isinstance(rows, ComputedRows):
-        raise Failure(
-            "--idle and --checkpoint do not work yet with computed atoms and streams of a text "
-            "log: leave one of them out"
-        )
     if (
         options.checkpoint is None
         and options.idle is not None
@@ -211,10 +205,10 @@ def row_pump(
     from mtlmon.cli.checkpointing import CheckpointingPump
     from mtlmon.cli.relation_checkpoints import CheckpointedRows, TimedCheckpointedRows
 
-    if options.idle is not None and isinstance(rows, RowScanner):
+    if options.idle is not None and isinstance(rows, RowScanner | ComputedRows):
         from mtlmon.cli.idle import IdleCheckpointingPump
 
-        both = TimedCheckpointedRows(loop, log, rows, options)
+        both = TimedCheckpointedRows(loop, log, rows, options, again)
         return both, IdleCheckpointingPump(both, verdicts, signals, progress, options)
     kept = CheckpointedRows(loop, log, rows, options, again)
     return kept, CheckpointingPump(kept, verdicts, signals, progress, options)

@@ -12,12 +12,12 @@ import numpy as np
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
 from mtlmon.checking.shown import Details
-from mtlmon.cli.endings import is_violated, note_skipped, note_waiting
+from mtlmon.cli.endings import note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.policies import assumption_watch, knows_rows, open_source, prepare_messages
 from mtlmon.cli.relations import has_variables
-from mtlmon.cli.report import absent_atoms
+from mtlmon.cli.report import absent_atoms, is_violated
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies

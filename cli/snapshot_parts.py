@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
+from mtlmon.support import snapshot_parts as support
+from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["MIXED", "POLICIES", "RELATIONS", "damaged", "joined_parts", "split_parts"]
 
-POLICIES = b"mtlmon policies\x01"
-RELATIONS = b"mtlmon relations\x01"
-MIXED = b"mtlmon mixed\x01"
+POLICIES = b"mtlmon policies\x02"
+RELATIONS = b"mtlmon relations\x02"
+MIXED = b"mtlmon mixed\x02"
 """What snapshots begin with: of policies without variables, of those with variables, of both."""
 
 _RUNS = {
@@ -21,13 +23,11 @@ _RUNS = {
     RELATIONS: "a run of policies with variables only",
     MIXED: "a run of policies with variables and without",
 }
-_SIZE_BYTES = 8
-"""The width of the size that precedes each part."""
 
 
 def joined_parts(kind: bytes, parts: Iterable[bytes]) -> bytes:
     """Return a snapshot of a kind with the parts."""
-    return kind + b"".join(len(one).to_bytes(_SIZE_BYTES, "big") + one for one in parts)
+    return kind + support.joined_parts(parts)
 
 
 def split_parts(snapshot: bytes, kind: bytes, least: int) -> list[bytes]:
@@ -40,17 +40,10 @@ def split_parts(snapshot: bytes, kind: bytes, least: int) -> list[bytes]:
         for other, run in _RUNS.items():
             if snapshot.startswith(other):
                 raise SnapshotError(f"it was made by {run}")
+            if snapshot.startswith(other[:-1]):
+                raise SnapshotError("it was made by another version of mtlmon")
         raise SnapshotError("it was made by a run over a text log with a single policy")
-    parts = []
-    place = len(kind)
-    while place < len(snapshot):
-        first = place + _SIZE_BYTES
-        place = first + int.from_bytes(snapshot[place:first], "big")
-        parts.append(snapshot[first:place])
-    if len(parts) < least or place != len(snapshot):
+    parts = support.split_parts(snapshot[len(kind) :])
+    if len(parts) < least:
         raise damaged()
     return parts
-
-
-def damaged() -> SnapshotError:
-    return SnapshotError("the snapshot is damaged: it does not describe a state")

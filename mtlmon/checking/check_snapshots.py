@@ -6,11 +6,12 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import SnapshotError
+from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CheckNumbers", "damaged", "opened", "sealed", "sized", "take_sized"]
+__all__ = ["CheckNumbers", "opened", "sealed"]
 
 _MAGIC = b"mtlmon check"
 _VERSION = 7
@@ -20,7 +21,6 @@ _NUMBERS = struct.Struct("<?Qqq")
 # For each partition: the number of keys, and of those up to the first violation, if that is wanted;
 # when to look for idle keys, and how many were forgotten.
 _KEY_NUMBERS = struct.Struct("<QQQQ")
-_SIZE = struct.Struct("<Q")
 
 
 class CheckNumbers(NamedTuple):
@@ -74,31 +74,6 @@ class CheckNumbers(NamedTuple):
         of_partitions = (list(one) for one in zip(*parts, strict=True))
         numbers = cls(is_stopped, position, _or_none(clock), _or_none(first), *of_partitions)
         return numbers, body[end:]
-
-
-def sized(content: bytes) -> bytes:
-    """Return bytes with their number before them, for `take_sized`."""
-    return _SIZE.pack(len(content)) + content
-
-
-def take_sized(body: bytes) -> tuple[bytes, bytes]:
-    """Return the bytes that `sized` has written, and those behind them.
-
-    Raises:
-        SnapshotError: the bytes end before.
-    """
-    if len(body) < _SIZE.size:
-        raise damaged()
-    (size,) = _SIZE.unpack_from(body)
-    end = _SIZE.size + size
-    if len(body) < end:
-        raise damaged()
-    return body[_SIZE.size : end], body[end:]
-
-
-def damaged() -> SnapshotError:
-    """Return the error for a snapshot whose content makes no sense."""
-    return SnapshotError("the snapshot is damaged: it does not describe a state")
 
 
 def sealed(settings: Sequence[tuple[str, object]], body: bytes) -> bytes:

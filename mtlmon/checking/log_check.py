@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.checking.batch_points import points_of
-from mtlmon.checking.check_snapshots import (
-    CheckNumbers,
-    damaged,
-    opened,
-    sealed,
-    sized,
-    take_sized,
-)
+from mtlmon.checking.check_snapshots import CheckNumbers, opened, sealed
 from mtlmon.checking.clocks import clock_of, period_of, refuse_waiting
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.feeding import Feeder
@@ -29,6 +22,7 @@ from mtlmon.drive.native import (
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError
+from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence

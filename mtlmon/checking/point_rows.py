@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.checking.check_snapshots import damaged, sized, take_sized
 from mtlmon.checking.row_tracking import FoundRows
+from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.errors import SnapshotError
+from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class RowOffsets:
         """
         values = np.frombuffer(snapshot[: len(snapshot) // 8 * 8], np.int64)
         if len(values) < 2 or not 0 <= values[0] <= (len(values) - 2) // 2:
-            raise SnapshotError("the snapshot is damaged: it does not describe a state")
+            raise damaged()
         end = 2 + 2 * int(values[0])
         self._clock = int(values[1])
         self._counts = dict(zip(values[2:end:2].tolist(), values[3:end:2].tolist(), strict=True))

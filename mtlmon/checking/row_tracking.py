@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from mtlmon.checking.check_snapshots import damaged
 from mtlmon.drive.native import RowPlaces
+from mtlmon.support.snapshot_parts import damaged, joined_parts, take_sized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundRows", "RowTracker"]
 
-_SIZE_BYTES = 8
 # as in snapshots of RowPlaces
 _PLACE = np.dtype(
     [
@@ -204,8 +203,7 @@ class RowTracker:
         known = [self.files, self._first, self._first_row, self._earliest]
         head = json.dumps(known).encode()
         body = np.sort(np.frombuffer(self._places.snapshot(), _PLACE)).tobytes()
-        sizes = b"".join(len(part).to_bytes(_SIZE_BYTES, "little") for part in (head, body))
-        return sizes + head + body
+        return joined_parts([head, body])
 
     def restore(self, snapshot: bytes) -> int:
         """Continue from a snapshot at the beginning of some bytes; return its length.
@@ -213,14 +211,11 @@ class RowTracker:
         Raises:
             SnapshotError: the bytes are not a snapshot.
         """
-        start = 2 * _SIZE_BYTES
-        middle = start + int.from_bytes(snapshot[:_SIZE_BYTES], "little")
-        end = middle + int.from_bytes(snapshot[_SIZE_BYTES:start], "little")
-        if end > len(snapshot):
-            raise damaged()
+        head, rest = take_sized(snapshot)
+        body, rest = take_sized(rest)
         try:
-            files, first, row, earliest = json.loads(snapshot[start:middle])
-            self._places.restore(snapshot[middle:end], len(self._partition_of), len(files))
+            files, first, row, earliest = json.loads(head)
+            self._places.restore(body, len(self._partition_of), len(files))
         except ValueError:
             raise damaged() from None
         for name in files:
@@ -228,4 +223,4 @@ class RowTracker:
         self._first = None if first is None else tuple(first)
         self._first_row = None if row is None else tuple(row)
         self._earliest = None if earliest is None else tuple(earliest)
-        return end
+        return len(snapshot) - len(rest)

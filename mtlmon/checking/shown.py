@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.checking.check_snapshots import damaged
 from mtlmon.policy.messages import value_text
 from mtlmon.policy.past_formulas import as_expression
 from mtlmon.policy.predicates import operators as ops
@@ -19,6 +18,7 @@ from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.printer import to_text
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.streams.kernels import extent_of
+from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

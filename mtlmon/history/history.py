@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mtlmon.drive.feeding import event_columns
-from mtlmon.engine.native import Session
+from mtlmon.engine.native import Session, read_atoms
 from mtlmon.engine.pending import decision_delay
 from mtlmon.errors import EventError, EventTypeError, MtlmonError, TimeStampError
 from mtlmon.history import snapshots
@@ -162,14 +162,12 @@ class History:
             EventTypeError, EventError, TimeStampError: as for `Monitor.step`, except that
                 time-stamps may decrease.
         """
-        names = set(atoms) if not isinstance(atoms, (str, int, dict)) else atoms
-        if isinstance(names, str):
-            raise EventTypeError(f"atoms are a collection of names, not the text {names!r}")
-        if isinstance(names, dict):
-            names = {name for name, holds in names.items() if holds}
-        if isinstance(names, int):
-            letter = [[bool(names >> place & 1) for place in range(len(self.atoms))]]
+        if isinstance(atoms, int):
+            if atoms < 0:
+                raise EventError(f"an integer of bits cannot be negative, as {atoms} is")
+            letter = [[bool(atoms >> place & 1) for place in range(len(self.atoms))]]
         else:
+            names = read_atoms(atoms)
             letter = [[name in names for name in self.atoms]]
         matrix = np.array(letter, np.bool_).reshape(1, len(self.atoms))
         keys = None if key is None else [key]

@@ -13,6 +13,7 @@ from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, to_cell
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
+from mtlmon.support.snapshot_parts import sized, take_sized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _KINDS = (False, True, None)
 # the bytes of the number of bytes of a schema
-_SIZE = 4
 
 
 class Answer(NamedTuple):
@@ -259,7 +259,7 @@ class RelationalMonitor:
         """Return the state as bytes for `restore`."""
         schema = b"" if self._schema is None else self._schema.serialize().to_pybytes()
         saved: bytes = self.engine.snapshot()
-        return len(schema).to_bytes(_SIZE, "little") + schema + saved
+        return sized(schema) + saved
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot of a monitor of the same policies; this one must be new.
@@ -270,24 +270,21 @@ class RelationalMonitor:
         Raises:
             SnapshotError: the bytes are not such a snapshot, or this monitor is not new.
         """
-        size = int.from_bytes(snapshot[:_SIZE], "little")
-        start = _SIZE + size
-        if start > len(snapshot):
-            raise SnapshotError("the snapshot is damaged: it ends too early")
+        written, saved = take_sized(snapshot)
         engine = self._engine
         if engine is None:
             schema = None
-            if size:
+            if written:
                 import pyarrow as pa
 
                 try:
-                    schema = pa.ipc.read_schema(pa.py_buffer(snapshot[_SIZE:start]))
+                    schema = pa.ipc.read_schema(pa.py_buffer(written))
                 except (pa.ArrowException, OSError, ValueError):
                     raise SnapshotError("the snapshot is damaged: it has no columns") from None
             from mtlmon.relational.slicing.moving import is_sliced
 
-            engine = self._started(schema, is_sliced=is_sliced(snapshot[start:]))
-        engine.restore(snapshot[start:])
+            engine = self._started(schema, is_sliced=is_sliced(saved))
+        engine.restore(saved)
 
     @property
     def held_bytes(self) -> int:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
@@ -97,7 +98,6 @@ class _Piece(NamedTuple):
     left_out: NDArray[np.uint32]
 
 
-_SIZE_BYTES = 8
 _NO_ROWS = np.zeros(0, np.uint32)
 _NOTHING = _Piece(np.zeros(0, np.int64), [], _NO_ROWS)
 
@@ -188,17 +188,14 @@ class RelationRows:
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_batch(batch)
             parts.append(sink.getvalue().to_pybytes())
-        sizes = [len(part).to_bytes(_SIZE_BYTES, "little") for part in parts]
-        return b"".join(one for pair in zip(sizes, parts, strict=True) for one in pair)
+        return joined_parts(parts)
 
     def restore_held(self, snapshot: bytes) -> None:
         """Continue with rows of the last time-stamp; the next rows are those behind them."""
         tables = []
-        while snapshot:
-            end = _SIZE_BYTES + int.from_bytes(snapshot[:_SIZE_BYTES], "little")
-            with pa.ipc.open_stream(snapshot[_SIZE_BYTES:end]) as reader:
+        for part in split_parts(snapshot):
+            with pa.ipc.open_stream(part) as reader:
                 tables.append(reader.read_next_batch().columns)
-            snapshot = snapshot[end:]
         if tables:
             (stamps,), (left_out,), *atoms = tables
             own = [(np.array(rows, np.uint32), list(columns)) for rows, *columns in atoms]

@@ -137,7 +137,9 @@ def plain(text: str) -> str:
     return text.replace("✗", "x").replace("✓", "+")
 
 
-def test_people_see_violations(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_see_violations(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     status, shown = on_terminal(*given)
@@ -147,6 +149,13 @@ def test_people_see_violations(given: list[str], monkeypatch: pytest.MonkeyPatch
     assert plain(on_terminal("--mode", "global", *given)[1]) == SEEN
     status, shown = on_terminal("--no-summary", "-e", "p OR q OR r", given[-1])
     assert (status, plain(shown)) == (0, "+ no violation in 6 events\n")
+    # as many as policies allow are no failure
+    allowed = tmp_path / "allowed.mtl"
+    allowed.write_text("policy rare at most 70%: NOT p\n")
+    status, shown = on_terminal("--no-summary", str(allowed), given[-1])
+    assert status == 0
+    last = "+ 4 violations in 6 events, no more than allowed, first at LOG:1"
+    assert plain(shown).splitlines()[-1] == last
     # the summary follows on standard error
     shown = plain(on_terminal(*given[1:])[1])
     assert shown.startswith(SEEN)

@@ -138,14 +138,18 @@ def test_tolerances(command: Command, tmp_path: Path, log: Path, clause: str, st
     one = of(tmp_path, f"policy x {clause}: p IMPLIES EVENTUALLY[0,5] q\n")
     assert command(one, log).status == status
     done = command("--summary", one, log)
-    assert f"1 violated (33.3%, {clause}), 1 open" in done.errors
+    remark = f"{clause}: too many" if status else clause
+    assert f"1 violated (33.3%, {remark}), 1 open" in done.errors
 
 
 @pytest.mark.parametrize(("clause", "status"), [("at most 49%", 1), ("at most 50%", 0)])
 def test_tolerances_without_implication(
     command: Command, tmp_path: Path, log: Path, clause: str, status: int
 ) -> None:
-    assert command(of(tmp_path, f"policy x {clause}: NOT p\n"), log).status == status
+    done = command("--summary", of(tmp_path, f"policy x {clause}: NOT p\n"), log)
+    assert done.status == status
+    remark = f"{clause}: too many" if status else clause
+    assert done.errors.endswith(f"\n\nx: 3 of 6 violated (50.0%, {remark})\n")
 
 
 def test_tolerances_with_variables(command: Command, tmp_path: Path) -> None:
@@ -153,7 +157,10 @@ def test_tolerances_with_variables(command: Command, tmp_path: Path) -> None:
     log.write_text("@1 p(1)\n@2 p(2) p(3)\n@3\n")
     for most, status in (1, 1), (2, 0):
         one = of(tmp_path, f"policy x at most {most}: NOT p(a)\n")
-        assert command(one, log).status == status
+        done = command("--summary", one, log)
+        assert done.status == status
+        remark = f"at most {most}: too many" if status else f"at most {most}"
+        assert done.errors.endswith(f"\n\nx: 2 of 3 violated (66.7%, {remark})\n")
 
 
 def test_a_number_of_violations_is_whole(command: Command, tmp_path: Path, log: Path) -> None:

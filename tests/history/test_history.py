@@ -407,8 +407,12 @@ def test_one_event_at_a_time() -> None:
     assert list(history.insert(3, {"p"})) == []
     assert list(history.insert(4, 0b10)) == ["3:0 true", "4:0 true"]
     assert list(history.insert(3, {"p": True, "q": False})) == ["3:1 = 3:0"]
-    with pytest.raises(EventTypeError, match="not the text"):
+    with pytest.raises(EventTypeError, match="not the one string 'p': pass"):
         history.insert(3, "p")
+    with pytest.raises(EventTypeError, match="'p'"):
+        history.insert(3, {"p": 2})
+    with pytest.raises(EventError, match="cannot be negative"):
+        history.insert(3, -1)
     for wrong in (1.5, True, "3"):
         with pytest.raises(EventTypeError, match="integers"):
             history.insert(wrong)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from mtlmon.relational.slicing.routing import routing_of, routing_of_rows
 from mtlmon.relational.slicing.slicer import plan_slices
 from mtlmon.relational.slicing.slices import MOST_SLICES
 from mtlmon.relational.slicing.statistics import Statistics
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["SavedSlices", "is_sliced", "joined", "move", "parted"]
 
 _MARK = b"mtlmon slices 1\n"
-_SIZE = 8
 _VALUES = (bool, int, float, str)
 
 
@@ -95,7 +95,7 @@ def joined(
         "found": list(found),
     }
     parts = [json.dumps(known).encode(), timeline, *engines]
-    return _MARK + b"".join(len(part).to_bytes(_SIZE, "little") + part for part in parts)
+    return _MARK + joined_parts(parts)
 
 
 def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices:
@@ -113,14 +113,7 @@ def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices
         no_names = [()] * len(analysis.policies)
         slicing = plan_slices(file, analysis, 1, exposed=no_names)
         return SavedSlices(slicing, [], None, [snapshot])
-    rest = memoryview(snapshot)[len(_MARK) :]
-    parts = []
-    while len(rest) >= _SIZE:
-        end = _SIZE + int.from_bytes(rest[:_SIZE], "little")
-        parts.append(bytes(rest[_SIZE:end]))
-        if end > len(rest):
-            raise SnapshotError("the snapshot is damaged: it ends too early")
-        rest = rest[end:]
+    parts = split_parts(snapshot[len(_MARK) :])
     try:
         known = json.loads(parts[0])
         count, seed, digest = (
@@ -142,7 +135,6 @@ def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices
     if (
         not 1 <= count <= MOST_SLICES
         or len(exposed) != len(analysis.policies)
-        or len(rest)
         or (len(parts) != count + 2 or len(found) != len(exposed))
     ):
         raise SnapshotError("the snapshot is damaged, or of other policies")
