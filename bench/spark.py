@@ -1,7 +1,8 @@
 """Spark: rows a second through the monitor against the same plan without it, and memory.
 
-Each row of a result is a Spark of its own, started by `bench.spark_runs`, so that masters, cores
-and memory do not meet. A core means that all processes are pinned to one.
+Each row of a result is a Spark of its own, started by `bench.spark_runs` or
+`bench.spark_stream_runs`, so that masters, cores and memory do not meet. A core means that all
+processes are pinned to one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 KEYS = (100, 1_000_000)
 SCALES = (1, 2, 4)
 TRACE_RATE = 250
+STREAM_KEYS = (10_000, 100_000)
+BUCKETS = (16, 64, 256)
 ROWS_IN_ONE_KEY = (100_000, 1_000_000, 10_000_000)
 
 # Enough of them that all windows have passed several times.
@@ -152,10 +155,43 @@ def spark_memory(settings: Settings) -> Result:
     return {"rows": rows, "notes": []}
 
 
-def _run(asked: dict[str, Any], processors: int, limit: float) -> Any:
-    """What `bench.spark_runs` finds, on so many processors."""
+def spark_stream(settings: Settings) -> Result:
+    """Rows a second of a streaming query: two rows of each key in a batch, in so many buckets.
+
+    Beside it are a query that passes rows to Python and back, and one that keeps a state for each
+    key, with the number of its rows. They have no buckets.
+    """
+    rows: list[Row] = []
+    ways = [("pass", None), ("states", None), *(("monitor", count) for count in BUCKETS)]
+    for keys in STREAM_KEYS:
+        for way, buckets in ways:
+            asked = {
+                "formula": WORKLOADS[settings.workloads[0]].formula,
+                "keys": keys,
+                "way": way,
+                "buckets": buckets,
+                "repeats": settings.repeats,
+            }
+            seconds = statistics.median(
+                _run(asked, 2, settings.limit, module="bench.spark_stream_runs")
+            )
+            rows.append(
+                {
+                    "keys": keys,
+                    "query": way,
+                    "buckets": buckets or "",
+                    "k rows/s": 2 * keys / seconds / 1e3,
+                }
+            )
+    return {"rows": rows, "notes": []}
+
+
+def _run(
+    asked: dict[str, Any], processors: int, limit: float, module: str = "bench.spark_runs"
+) -> Any:
+    """What a module finds that is a process of its own, on so many processors."""
     allowed = sorted(os.sched_getaffinity(0))[:processors]
-    command = [sys.executable, "-m", "bench.spark_runs", json.dumps(asked)]
+    command = [sys.executable, "-m", module, json.dumps(asked)]
     pinned = ["taskset", "--cpu-list", ",".join(map(str, allowed)), *command]
     try:
         done = subprocess.run(

@@ -45,6 +45,7 @@ cdef class KeyedMonitors:
     cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef int take_from_worker(self, uint32_t number) except -1 nogil
     cdef int take_from_streams(self) except -1 nogil
+    cdef Memory known_streams(self, object numbers)
 
 
 cdef Memory stream_numbers(object numbers, size_t count)

@@ -1,10 +1,11 @@
 # cython: language_level=3
 """Monitor the events of many streams from arrays; each event carries its stream's number."""
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mtlmon.arrays.native cimport EventColumns, Memory
@@ -16,12 +17,23 @@ from mtlmon.engine.native cimport (
     HELD_KEY_STATES,
     HELD_VERDICTS,
     HOLDER_COUNT,
+    MAX_TIME_STAMP,
     MemoryLimit,
+    NumberReader,
+    NumberWriter,
     Session,
+    as_bytes,
     read_end_time,
 )
 from mtlmon.text.native cimport FILTER_ALL
-from mtlmon.traces.native cimport NO_NUMBER, Resting, Streams, WaitingStreams
+from mtlmon.traces.native cimport (
+    NO_NUMBER,
+    Resting,
+    Streams,
+    WaitingStreams,
+    put_streams,
+    read_streams,
+)
 
 cdef enum:
     # The number of events between two checks for signals.
@@ -81,17 +93,26 @@ cdef class KeyedMonitors:
                 counters["events"] += slept
         return counters
 
-    def feed(self, EventColumns events not None, numbers):
-        """Process events; numbers: a buffer with the stream number of each event, of type uint32.
+    def feed(self, EventColumns events not None, numbers, offsets=None):
+        """Process events.
+
+        Args:
+            events: the events.
+            numbers: a buffer with the stream number of each event, of type uint32.
+            offsets: likewise the offset of each event within its time-stamp; None if they are
+                consecutive.
 
         Returns:
             records, owners: bytes of verdict records, and of uint32 numbers of their streams, in
             the order of events and, for each, of time-points.
         """
         cdef Memory memory = stream_numbers(numbers, events.count)
+        cdef Memory places = None if offsets is None else stream_numbers(offsets, events.count)
         cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
         cdef size_t first = 0
         self.streams.worker.enter()
+        if places is not None:
+            self.offsets = <const uint32_t *> places.buffer.buf
         try:
             self.check(events, 0, events.count)
             self.begin(events, streams, 0, events.count)
@@ -103,8 +124,127 @@ cdef class KeyedMonitors:
                 first += SIGNAL_EVENTS
                 PyErr_CheckSignals()
         finally:
+            self.offsets = NULL
             self.streams.worker.leave()
         return self.rows.taken()[:2]
+
+    def pass_time(self, numbers, uint64_t time_stamp):
+        """Declare that some streams have no further event below a time-stamp.
+
+        Args:
+            numbers: a buffer with the numbers of the streams, of type uint32.
+            time_stamp: the time-stamp.
+
+        Returns:
+            records, owners, changes: the verdicts as from `feed`, and for each of these streams, as
+            the bytes of an int64, the least time-stamp at which time alone can bring another
+            verdict; the largest of these integers if only an event can.
+        """
+        cdef Memory memory = self.known_streams(numbers)
+        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = len(numbers)
+        cdef bytes changes = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
+        cdef int64_t *change = <int64_t *> <char *> changes
+        cdef uint64_t earliest, next_change
+        cdef size_t k
+        if time_stamp > MAX_TIME_STAMP():
+            raise ValueError("the time-stamp is too large")
+        self.clock = max(self.clock, time_stamp)
+        self.rows.count = 0
+        with nogil:
+            for k in range(count):
+                change[k] = INT64_MAX
+                self.done = k
+                if self.streams.earliest_pending(streams[k], &earliest):
+                    self.streams.settle(streams[k], time_stamp, &next_change)
+                    self.take_from_worker(streams[k])
+                    change[k] = <int64_t> min(next_change, <uint64_t> INT64_MAX)
+        return (*self.rows.taken()[:2], changes)
+
+    def snapshot(self, numbers):
+        """Return the states of some streams as bytes for `restore`, in this order.
+
+        The bytes contain no digest: the caller must protect them against damage.
+
+        Args:
+            numbers: a buffer with the numbers of the streams, of type uint32.
+
+        Raises:
+            MonitorBrokenError: one of them was interrupted in the middle of an event.
+        """
+        cdef NumberWriter writer = NumberWriter()
+        cdef Memory memory = self.known_streams(numbers)
+        cdef uint32_t none = 0
+        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        writer.put(self.clock)
+        put_streams(
+            writer, self.streams, self.clock, &none if streams == NULL else streams, len(numbers)
+        )
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Add the streams of a snapshot of other monitors; they get the next numbers.
+
+        Raises:
+            SnapshotError: the bytes are damaged, or belong to another formula or mode. The
+                monitors must not be used after that.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint64_t clock
+        reader.open(as_bytes(snapshot), 0)
+        clock = reader.get(MAX_TIME_STAMP())
+        read_streams(reader, self.streams, clock)
+        reader.end()
+        self.clock = max(self.clock, clock)
+
+    def settled(self, numbers, uint64_t time_stamp):
+        """Return for each of some streams whether it is as before its first event, as bytes 0, 1.
+
+        Args:
+            numbers: a buffer with the numbers of the streams, of type uint32.
+            time_stamp: no event of these streams comes below it.
+        """
+        cdef Memory memory = self.known_streams(numbers)
+        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = len(numbers)
+        cdef bytes flags = PyBytes_FromStringAndSize(NULL, count)
+        cdef char *flag = flags
+        cdef size_t k
+        self.streams.worker.enter()
+        try:
+            for k in range(count):
+                flag[k] = self.streams.is_settled(streams[k], time_stamp)
+        finally:
+            self.streams.worker.leave()
+        return flags
+
+    def forget_all(self):
+        """Forget all streams; what they share is kept for the next ones."""
+        cdef uint32_t k
+        for k in range(self.streams.count):
+            self.streams.clear(&self.streams.resting[k])
+        self.streams.count = 0
+        self.clock = 0
+
+    def __len__(self):
+        return self.streams.count
+
+    cdef Memory known_streams(self, object numbers):
+        """The memory of a buffer of numbers of streams that exist."""
+        cdef Memory memory = stream_numbers(numbers, len(numbers))
+        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = len(numbers)
+        cdef size_t k
+        for k in range(count):
+            if streams[k] >= self.streams.count:
+                raise ValueError("there is no such stream")
+        return memory
+
+    def extend(self, size_t count):
+        """Make sure that the streams with numbers below `count` exist."""
+        if count >= NO_NUMBER:
+            raise ValueError("too many streams")
+        self.streams.extend(count)
 
     def finish(self, uint32_t number, end_time=None):
         """End a stream; return the bytes of the verdict records this brings.

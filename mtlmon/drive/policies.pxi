@@ -18,9 +18,8 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
 
-from mtlmon.arrays.native cimport EventColumns, Memory
+from mtlmon.arrays.native cimport EventColumns
 from mtlmon.engine.native cimport (
     HELD_BUFFERS,
     HELD_EQUIVALENTS,
@@ -28,7 +27,6 @@ from mtlmon.engine.native cimport (
     HeldBytes,
     MemoryLimit,
     NO_LIMIT,
-    reserve,
 )
 from mtlmon.text.native cimport FILTER_NONE, VerdictFilter
 from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
@@ -87,9 +85,9 @@ cdef class PolicyMonitors(MemoryHolder):
         self.monitors = list(monitors)
         self.policy_count = <uint32_t> len(monitors)
         self.parts = <Part *> calloc(self.policy_count, sizeof(Part))
-        self.sources = <Source *> calloc(self.policy_count, sizeof(Source))
+        self.order = EventOrder(self.monitors)
         self.partition_of = <uint32_t *> calloc(self.policy_count, sizeof(uint32_t))
-        if self.parts == NULL or self.sources == NULL or self.partition_of == NULL:
+        if self.parts == NULL or self.partition_of == NULL:
             raise MemoryError("mtlmon: out of memory")
         self.partition_count = 1
         if partitions is not None:
@@ -136,14 +134,8 @@ cdef class PolicyMonitors(MemoryHolder):
         self.memory.hold_to(self)
 
     def __dealloc__(self):
-        cdef uint32_t policy
-        for policy in range(self.policy_count if self.sources != NULL else 0):
-            free(self.sources[policy].positions)
         free(self.parts)
-        free(self.sources)
         free(self.partition_of)
-        free(self.times)
-        free(self.rows_before)
 
     def run_ticks(self, periods not None, str verdicts=None):
         """From now on, let policies have an event of each stream at each tick of a period.
@@ -245,11 +237,11 @@ cdef class PolicyMonitors(MemoryHolder):
         """
         cdef EventColumns columns
         cdef KeyedMonitors one
+        cdef EventOrder order = self.order
         cdef Source *source
         cdef list memories = []
-        cdef Memory memory
         cdef uint32_t policy
-        cdef size_t row_count, turn, end
+        cdef size_t row_count, turn
         cdef uint64_t last_tick_end = 0
         if len(events) != <Py_ssize_t> self.policy_count:
             raise ValueError(f"expected events for each of {self.policy_count} policies")
@@ -257,54 +249,40 @@ cdef class PolicyMonitors(MemoryHolder):
             raise ValueError("the number of rows is missing")
         columns = events[0]
         row_count = columns.count if places is None else rows
-        self.open_sources(events, numbers, places, offsets, row_count, memories)
+        order.open(events, numbers, places, offsets, row_count, memories)
         if first > row_count:
             raise ValueError("there are no such events")
         count = min(count, row_count - first)
-        self.row_times = NULL
         if tick_end is not None or self.first is not None and places is not None:
-            memory = Memory(row_times, sizeof(int64_t), row_count)
-            memories.append(memory)
-            if row_count > 1 and memory.buffer.strides[0] != sizeof(int64_t):
-                raise ValueError("time-stamps have gaps between them")
-            self.row_times = <const int64_t *> memory.buffer.buf
-            self.row_time_count = row_count
+            order.open_row_times(row_times, row_count, memories)
         if tick_end is not None:
             last_tick_end = tick_end
-        for policy in range(self.policy_count if self.has_places else 1):
-            source = &self.sources[policy]
-            one = self.monitors[policy]
-            columns = events[policy]
-            if one.ticking is not None:
-                if tick_end is None or not self.has_places:
-                    raise ValueError("the end of ticks is missing")
-                turn = one.ticking.event_behind(columns, one.ticking.done)
-                end = max(turn, one.ticking.event_behind(columns, last_tick_end))
-            else:
-                turn = first_event(source, first)
-                end = end_event(source, first + count, row_count)
-            one.check(columns, turn, end)
         for policy in range(self.policy_count):
-            source = &self.sources[policy]
+            source = &order.sources[policy]
             one = self.monitors[policy]
             columns = events[policy]
-            if one.ticking is not None:
-                turn = one.ticking.event_behind(columns, one.ticking.done)
-                end = max(turn, one.ticking.event_behind(columns, last_tick_end))
-            else:
-                turn = first_event(source, first)
-                end = end_event(source, first + count, row_count)
-            one.begin(columns, source.numbers, turn, end - turn)
+            if one.ticking is not None and (tick_end is None or not order.has_places):
+                raise ValueError("the end of ticks is missing")
+            order.find_events(policy, columns, first, first + count, row_count, last_tick_end)
+            if order.has_places or policy == 0:
+                one.check(columns, source.first, source.first + source.count)
+        for policy in range(self.policy_count):
+            source = &order.sources[policy]
+            one = self.monitors[policy]
+            one.begin(events[policy], source.numbers, source.first, source.count)
             one.offsets = source.offsets
             one.streams.worker.enter()
         try:
-            while count or self.has_places:
+            while count or order.has_places:
                 turn = min(self.batch, count)
-                self.begin_turn(
-                    events, first, turn, row_count,
-                    last_tick_end if turn == count or self.row_times == NULL
-                    else <uint64_t> self.row_times[first + turn - 1],
-                )
+                if turn < count and order.row_times != NULL:
+                    last_tick_end = <uint64_t> order.row_times[first + turn - 1]
+                elif tick_end is not None:
+                    last_tick_end = tick_end
+                for policy in range(self.policy_count):
+                    order.find_events(
+                        policy, events[policy], first, first + turn, row_count, last_tick_end
+                    )
                 self.go_on(events, first, turn)
                 first += turn
                 count -= turn
@@ -316,193 +294,20 @@ cdef class PolicyMonitors(MemoryHolder):
                 one.offsets = NULL
                 one.streams.worker.leave()
 
-    cdef int open_sources(
-        self, list events, object numbers, object places, object offsets, size_t row_count,
-        list memories
-    ) except -1:
-        """Find the arrays of a call of `feed`; `memories` keeps them until it ends."""
-        cdef EventColumns columns
-        cdef Source *source
-        cdef Memory memory
-        cdef uint32_t policy
-        cdef size_t k
-        if not isinstance(numbers, (list, tuple)):
-            numbers = [numbers] * self.policy_count
-        if len(numbers) != len(events) or places is not None and len(places) != len(events):
-            raise ValueError(f"expected an array for each of {self.policy_count} policies")
-        self.has_places = places is not None
-        for policy in range(self.policy_count):
-            columns = events[policy]
-            source = &self.sources[policy]
-            source.size = columns.count
-            memory = stream_numbers(numbers[policy], columns.count)
-            memories.append(memory)
-            source.numbers = <const uint32_t *> memory.buffer.buf
-            source.places = source.offsets = NULL
-            if offsets is not None and offsets[policy] is not None:
-                memory = stream_numbers(offsets[policy], columns.count)
-                memories.append(memory)
-                source.offsets = <const uint32_t *> memory.buffer.buf
-            if places is None or places[policy] is None:
-                if columns.count != row_count:
-                    raise ValueError("different numbers of events")
-                continue
-            memory = stream_numbers(places[policy], columns.count)
-            memories.append(memory)
-            source.places = <const uint32_t *> memory.buffer.buf
-            for k in range(source.size):
-                if source.places[k] > row_count or k and source.places[k] < source.places[k - 1]:
-                    raise ValueError("places of events decrease, or are behind the rows")
-        return 0
-
-    cdef int begin_turn(
-        self, list events, size_t first, size_t count, size_t row_count, uint64_t tick_end
-    ) except -1:
-        """Find the events of all policies that come with `count` rows."""
-        cdef EventColumns columns
-        cdef KeyedMonitors one
-        cdef Source *source
-        cdef uint32_t policy
-        cdef size_t end
-        for policy in range(self.policy_count):
-            source = &self.sources[policy]
-            one = self.monitors[policy]
-            if one.ticking is not None:
-                columns = events[policy]
-                source.first = one.ticking.event_behind(columns, one.ticking.done)
-                end = one.ticking.event_behind(columns, tick_end)
-                source.count = max(source.first, end) - source.first
-                source.tick_end = tick_end
-                continue
-            source.first = first_event(source, first)
-            source.count = end_event(source, first + count, row_count) - source.first
-        return 0
-
-    cdef int set_positions(self, list events, size_t first, size_t count) except -1:
-        """Bring the events of the turn, which have been processed, into one order."""
-        cdef EventColumns columns
-        cdef KeyedMonitors one
-        cdef Source *source
-        cdef Cursor *cursors = <Cursor *> calloc(self.policy_count, sizeof(Cursor))
-        cdef uint32_t policy
-        if cursors == NULL:
-            raise MemoryError("mtlmon: out of memory")
-        try:
-            for policy in range(self.policy_count):
-                source = &self.sources[policy]
-                columns = events[policy]
-                cursors[policy].time_stamps = columns.time_stamps
-                cursors[policy].stride = columns.time_stride
-                cursors[policy].count = source.count
-                one = self.monitors[policy]
-                if one.ticking is not None:
-                    cursors[policy].tick_times = one.ticking.tick_times
-                    cursors[policy].tick_count = one.ticking.tick_count
-                    cursors[policy].ticks = one.rows.policies
-                    cursors[policy].streams = one.rows.streams
-                    cursors[policy].verdict_count = one.rows.count
-                    cursors[policy].failed_number = one.ticking.failed_number
-                    cursors[policy].count = one.rows.count + one.ticking.has_failed
-                    cursors[policy].is_ticking = True
-                self.load_cursor(&cursors[policy], source)
-                reserve(
-                    <void **> &source.positions, &source.position_room, cursors[policy].count,
-                    sizeof(uint32_t)
-                )
-            with nogil:
-                self.merge_positions(cursors, first, count)
-        finally:
-            free(cursors)
-        return 0
-
-    cdef int merge_positions(
-        self, Cursor *cursors, size_t first, size_t count
-    ) except -1 nogil:
-        """Take the next events in turn; all policies' next events of one order come together."""
-        cdef Cursor *least
-        cdef Cursor *cursor
-        cdef Cursor found
-        cdef uint32_t policy
-        self.position_count = 0
-        while True:
-            least = NULL
-            for policy in range(self.policy_count):
-                cursor = &cursors[policy]
-                if cursor.next < cursor.count and (
-                    least == NULL or is_cursor_before(cursor, least)
-                ):
-                    least = cursor
-            if least == NULL:
-                return 0
-            found = least[0]
-            reserve(
-                <void **> &self.times, &self.time_room, self.position_count + 1, sizeof(uint64_t)
-            )
-            reserve(
-                <void **> &self.rows_before, &self.row_room, self.position_count + 1,
-                sizeof(uint32_t)
-            )
-            self.times[self.position_count] = found.time_stamp
-            self.rows_before[self.position_count] = <uint32_t> min(found.place - first, count)
-            for policy in range(self.policy_count):
-                cursor = &cursors[policy]
-                # of ticks, each verdict is here
-                while cursor.next < cursor.count and not is_cursor_before(&found, cursor):
-                    self.sources[policy].positions[cursor.next] = <uint32_t> self.position_count
-                    cursor.next += 1
-                    self.load_cursor(cursor, &self.sources[policy])
-                    if not cursor.is_ticking:
-                        break
-            self.position_count += 1
-
-    cdef void load_cursor(self, Cursor *cursor, const Source *source) noexcept nogil:
-        """Set what the order of the next event depends on, if there is one."""
-        cdef size_t event = source.first + cursor.next
-        cdef size_t tick
-        if cursor.next >= cursor.count:
-            return
-        if cursor.is_ticking:
-            tick = cursor.tick_count - 1
-            cursor.number = cursor.failed_number
-            if cursor.next < cursor.verdict_count:
-                tick = cursor.ticks[cursor.next]
-                cursor.number = cursor.streams[cursor.next]
-            cursor.time_stamp = cursor.tick_times[tick]
-            cursor.place = self.row_behind(cursor.time_stamp)
-            return
-        cursor.place = event if source.places == NULL else source.places[event]
-        memcpy(
-            &cursor.time_stamp, cursor.time_stamps + <Py_ssize_t> event * cursor.stride,
-            sizeof(uint64_t)
-        )
-        cursor.number = 0
-
-    cdef size_t row_behind(self, uint64_t time_stamp) noexcept nogil:
-        """The index of the first row with a larger time-stamp; the number of rows for none."""
-        cdef size_t low = 0
-        cdef size_t high = self.row_time_count
-        cdef size_t middle
-        while low < high:
-            middle = (low + high) // 2
-            if <uint64_t> self.row_times[middle] <= time_stamp:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
     cdef int go_on(self, list events, size_t first, size_t count) except -1:
         """Let each policy process its events of the turn; take the verdicts."""
         cdef EventColumns columns
         cdef KeyedMonitors one
+        cdef EventOrder order = self.order
         cdef Source *source
         cdef uint32_t policy
         cdef size_t row_count = count
         cdef size_t k
         work = [
             (
-                policy, events[policy], <size_t> self.sources[policy].numbers,
-                self.sources[policy].first, self.sources[policy].count,
-                self.sources[policy].tick_end
+                policy, events[policy], <size_t> order.sources[policy].numbers,
+                order.sources[policy].first, order.sources[policy].count,
+                order.sources[policy].tick_end
             )
             for policy in range(self.policy_count)
         ]
@@ -510,23 +315,23 @@ cdef class PolicyMonitors(MemoryHolder):
             failures = [self._go_on_one(part) for part in work]
         else:
             failures = self._share_out(work)
-        if self.has_places:
-            self.set_positions(events, first, count)
-            count = self.position_count
+        if order.has_places:
+            order.set_positions(events, first, count)
+            count = order.position_count
         for policy in range(self.policy_count):
             one = self.monitors[policy]
-            source = &self.sources[policy]
+            source = &order.sources[policy]
             # If one policy has failed, the other policies' later events are not counted.
             if one.ticking is not None:
                 if one.ticking.has_failed:
                     count = min(count, <size_t> source.positions[one.rows.count])
                 for k in range(one.rows.count):
                     one.rows.policies[k] = source.positions[k]
-            elif not self.has_places:
+            elif not order.has_places:
                 count = min(count, one.done)
             elif one.done < source.count:
                 count = min(count, <size_t> source.positions[one.done])
-            if self.has_places and one.ticking is None:
+            if order.has_places and one.ticking is None:
                 for k in range(one.rows.count):
                     one.rows.policies[k] = source.positions[one.rows.policies[k]]
             self.prepare(one, policy)
@@ -537,17 +342,16 @@ cdef class PolicyMonitors(MemoryHolder):
             self.merge(count, columns, first)
         for failure in failures:
             if failure is not None:
-                self.event_count += row_count if self.has_places else count
+                self.event_count += row_count if order.has_places else count
                 raise failure
-        if self.first is not None and self.has_places:
+        if self.first is not None and order.has_places:
             self.pass_rows(first, row_count, count)
-        self.event_count += row_count if self.has_places else count
+        self.event_count += row_count if order.has_places else count
         self.memory.hold_to(self)
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept with gil:
         cdef KeyedMonitors one
-        cdef uint32_t policy
         for one in self.monitors:
             one.count_held(held)
         if self.delivery.resolver is not None:
@@ -555,11 +359,7 @@ cdef class PolicyMonitors(MemoryHolder):
         held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
         if self.lines is not None:
             held.of[HELD_VERDICTS] += self.lines.held_bytes()
-        held.of[HELD_BUFFERS] += (
-            self.time_room * sizeof(uint64_t) + self.row_room * sizeof(uint32_t)
-        )
-        for policy in range(self.policy_count):
-            held.of[HELD_BUFFERS] += self.sources[policy].position_room * sizeof(uint32_t)
+        held.of[HELD_BUFFERS] += self.order.held_bytes()
 
     cdef bint relieve(self) except -1 with gil:
         cdef KeyedMonitors one
@@ -824,10 +624,11 @@ cdef class PolicyMonitors(MemoryHolder):
         while place < count:
             next_place = count
             if finds_first:
-                if self.has_places:
-                    self.pass_rows(start, self.rows_before[place], place)
+                if self.order.has_places:
+                    self.pass_rows(start, self.order.rows_before[place], place)
                 self.first.begin_event(
-                    self.times[place] if self.has_places else columns.time_stamp_of(start + place)
+                    self.order.times[place] if self.order.has_places
+                    else columns.time_stamp_of(start + place)
                 )
             for policy in range(self.policy_count):
                 part = &self.parts[policy]
@@ -847,23 +648,13 @@ cdef class PolicyMonitors(MemoryHolder):
                 if part.taken < part.count:
                     next_place = min(next_place, <size_t> part.places[part.taken])
             if finds_first:
-                if self.first.end_event(self.event_count + self.rows_read(start, place)):
+                if self.first.end_event(self.event_count + self.order.rows_read(start, place)):
                     self.note_events(place + 1)
                 if self.first.waits_for_time():
                     # The event then matters even if it brings no verdicts.
                     next_place = place + 1
             place = next_place
         return 0
-
-    cdef size_t rows_read(self, size_t first, size_t place) noexcept nogil:
-        """How many rows of a turn have come with a position: none comes with a tick."""
-        cdef size_t row
-        if not self.has_places:
-            return place + 1
-        row = first + self.rows_before[place]
-        if row < self.row_time_count and <uint64_t> self.row_times[row] == self.times[place]:
-            row += 1
-        return row - first
 
     cdef void pass_rows(self, size_t first, size_t count, size_t place) noexcept nogil:
         """Let rows tell the time that no policy has as events.
@@ -875,58 +666,18 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef size_t row
         if not self.first.waits_for_time():
             return
-        row = self.row_behind(self.first.time_stamp)
+        row = self.order.row_behind(self.first.time_stamp)
         if row < first + count:
-            self.first.begin_event(<uint64_t> self.row_times[row])
+            self.first.begin_event(<uint64_t> self.order.row_times[row])
             if self.first.end_event(self.event_count + (row + 1 - first)):
                 self.note_events(place)
 
     cdef void note_events(self, size_t end) noexcept nogil:
         """Set the known time-points of all policies to those before a position of the turn."""
-        cdef const Source *source
         cdef const Part *part
         cdef uint32_t policy
-        cdef size_t low, high, middle
         for policy in range(self.policy_count):
-            source = &self.sources[policy]
             part = &self.parts[policy]
-            low = 0
-            high = part.event_count
-            if not self.has_places:
-                low = high = min(high, end)
-            while low < high:
-                middle = (low + high) // 2
-                if source.positions[middle] < end:
-                    low = middle + 1
-                else:
-                    high = middle
-            self.first.known_events[policy] = part.events_before + low
-
-
-cdef size_t first_event(const Source *source, size_t row) noexcept nogil:
-    """The index of the first event of a policy that comes with a row or a later one."""
-    cdef size_t low = 0
-    cdef size_t high = source.size
-    cdef size_t middle
-    if source.places == NULL:
-        return min(row, source.size)
-    while low < high:
-        middle = (low + high) // 2
-        if source.places[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef size_t end_event(const Source *source, size_t row, size_t row_count) noexcept nogil:
-    """The end of the events that come before a row; all events if there is no such row."""
-    return source.size if row == row_count else first_event(source, row)
-
-
-cdef inline bint is_cursor_before(const Cursor *one, const Cursor *other) noexcept nogil:
-    if one.place != other.place:
-        return one.place < other.place
-    if one.time_stamp != other.time_stamp:
-        return one.time_stamp < other.time_stamp
-    return one.number < other.number
+            self.first.known_events[policy] = (
+                part.events_before + self.order.events_before(policy, end, part.event_count)
+            )

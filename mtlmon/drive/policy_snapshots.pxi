@@ -53,6 +53,8 @@ def restore_policies(PolicyMonitors policies not None, snapshot):
         raise damaged()
     policies.event_count = reader.get(UINT64_MAX)
     for one in policies.monitors:
+        if one.streams.count:
+            raise damaged()
         one.clock = reader.get(INT64_MAX)
         read_streams(reader, one.streams, one.clock)
         if reader.get(1) != (one.ticking is not None):

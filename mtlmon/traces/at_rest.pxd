@@ -60,7 +60,9 @@ cdef class Streams(MemoryHolder):
         size_t count, const uint32_t *offsets=*
     ) except? 0 nogil
 
-    cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil
+    cdef int settle(
+        self, uint32_t number, uint64_t time_stamp, uint64_t *change=*
+    ) except -1 nogil
     cdef int end(self, Resting *resting) except -1 nogil
     cdef list pending(self, uint32_t number, uint64_t time_stamp)
     cdef void count_verdicts(self) noexcept nogil
@@ -69,6 +71,7 @@ cdef class Streams(MemoryHolder):
         self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
     ) noexcept nogil
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
+    cdef bint is_settled(self, uint32_t number, uint64_t clock) except -1
     cdef int renumber(self, const uint32_t *new_numbers) except -1
 
     cdef int own(self, uint32_t known, uint32_t number) except -1 nogil

@@ -31,6 +31,7 @@ from mtlmon.engine.native cimport (
     Verdicts,
     chunk_size,
     expression_places,
+    find_settled,
     free_state,
     held_by_state,
     init_state,
@@ -333,13 +334,24 @@ cdef class Streams:
                 self.store(resting)
         return done
 
-    cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
+    cdef int settle(
+        self, uint32_t number, uint64_t time_stamp, uint64_t *change=NULL
+    ) except -1 nogil:
         """Declare that no event of a stream is below a time-stamp; the worker has the verdicts.
+
+        Args:
+            number: the stream.
+            time_stamp: the time-stamp.
+            change: gets the least time-stamp at which time alone can bring a verdict; UINT64_MAX if
+                only an event can.
         """
         cdef Resting *resting = &self.resting[number]
         self.load(resting)
         try:
             self.worker.push_time(time_stamp)
+            if change != NULL:
+                self.worker.table.structure(&self.worker.state)
+                change[0] = self.worker.engine.next_change(&self.worker.state)
         finally:
             self.store(resting)
         return 0
@@ -429,6 +441,28 @@ cdef class Streams:
         return (
             configuration.is_transient and clock - resting.time_stamp >= configuration.settling
         )
+
+    cdef bint is_settled(self, uint32_t number, uint64_t clock) except -1:
+        """Do the same as `is_idle`, also for states that have to be looked at to see it.
+
+        Call between `enter` and `leave` of the worker. The time-stamp may be below the last one of
+        the stream, which is not settled then.
+        """
+        cdef Resting *resting = &self.resting[number]
+        cdef uint64_t earliest
+        cdef uint64_t settled_from = 0
+        cdef bint is_known = False
+        if resting.is_broken or self.earliest_pending(number, &earliest):
+            return False
+        if resting.whole == NULL and clock >= resting.time_stamp and self.is_idle(number, clock):
+            return True
+        self.load(resting)
+        try:
+            self.worker.table.structure(&self.worker.state)
+            is_known = find_settled(self.worker.engine, &self.worker.state, &settled_from)
+        finally:
+            self.store(resting)
+        return is_known and settled_from <= clock
 
     cdef int renumber(self, const uint32_t *new_numbers) except -1:
         """Give streams new numbers, in the same order; forget those with NO_NUMBER.

@@ -36,20 +36,25 @@ cdef enum:
     FIRST_SHARED = 2
 
 
-cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) except -1:
-    """Write the states of all streams.
+cdef int put_streams(
+    NumberWriter writer, Streams streams, uint64_t clock, const uint32_t *chosen=NULL,
+    size_t count=0
+) except -1:
+    """Write the states of all streams, or of some.
 
     Args:
         writer: receives the numbers.
         streams: the streams.
         clock: a time-stamp that no event so far exceeds.
+        chosen: the numbers of the streams to write, in this order; NULL for all.
+        count: how many these are. Then the counters of the streams are not written.
 
     Raises:
         MonitorBrokenError: a stream was interrupted in the middle of an event.
     """
     cdef Table table = streams.worker.table
     cdef uint32_t known = 0
-    cdef uint32_t number
+    cdef size_t place
     cdef Resting *resting
     # For each configuration, its number in the snapshot, or 0 if it has none yet.
     cdef uint32_t *shared = <uint32_t *> calloc(
@@ -60,12 +65,14 @@ cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) excep
     streams.worker.enter()
     try:
         writer.put_bytes(kind_of(streams.worker.engine, streams.mode_number))
-        writer.put(streams.count)
-        writer.put(streams.event_count)
-        writer.put(streams.true_count)
-        writer.put(streams.false_count)
-        for number in range(streams.count):
-            resting = &streams.resting[number]
+        if chosen == NULL:
+            count = streams.count
+        writer.put(count)
+        writer.put(streams.event_count if chosen == NULL else 0)
+        writer.put(streams.true_count if chosen == NULL else 0)
+        writer.put(streams.false_count if chosen == NULL else 0)
+        for place in range(count):
+            resting = &streams.resting[place if chosen == NULL else chosen[place]]
             if resting.is_broken:
                 raise MonitorBrokenError(
                     "a stream was interrupted in the middle of an event and cannot go on"
@@ -114,11 +121,11 @@ cdef int put_registers(NumberWriter writer, const Resting *resting, uint64_t clo
 
 
 cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) except -1:
-    """Read the states of streams.
+    """Read the states of streams, which get the next free numbers.
 
     Args:
         reader: contains the numbers from `put_streams`.
-        streams: receives the states; it must have no streams yet.
+        streams: receives the states; it must have no streams whose numbers are free.
         clock: the same time-stamp as for `put_streams`.
 
     Raises:
@@ -127,20 +134,21 @@ cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) exce
     """
     cdef uint64_t count, events, true_count, false_count, kind
     cdef uint32_t number
+    cdef uint32_t before = streams.count
     # The first stream in each configuration. The configuration itself cannot be kept here: its
     # number changes when the table forgets other configurations.
     cdef list firsts = []
     if reader.get_bytes() != kind_of(streams.worker.engine, streams.mode_number):
         raise SnapshotError("the snapshot is of another formula or mode")
     count = reader.get_count(1)
-    events = reader.get(UINT64_MAX)
-    true_count = reader.get(UINT64_MAX)
-    false_count = reader.get(UINT64_MAX)
-    if count >= NO_NUMBER or streams.count:
+    events = streams.event_count + reader.get(UINT64_MAX)
+    true_count = streams.true_count + reader.get(UINT64_MAX)
+    false_count = streams.false_count + reader.get(UINT64_MAX)
+    if count >= NO_NUMBER - before:
         raise damaged()
     streams.worker.enter()
     try:
-        for number in range(<uint32_t> count):
+        for number in range(before, before + <uint32_t> count):
             kind = reader.get(FIRST_SHARED + <uint64_t> len(firsts))
             streams.extend(<size_t> number + 1)
             if kind == BLANK:

@@ -13,7 +13,7 @@ def ignored() -> list[str]:
         return ["test_*.py"]
     if (int(numbers[0]), int(numbers[1])) < (4, 1):
         own = [
-            "test_key_state.py",
+            "test_bucket_state.py",
             "test_relation_streams.py",
             "test_slice_state.py",
             "test_sql.py",

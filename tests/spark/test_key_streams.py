@@ -16,11 +16,12 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 from mtlmon import SnapshotError, Verdict, resolve
 from mtlmon.errors import TableError
 from mtlmon.spark import RowCounts, SkippedRowsWarning, monitor_stream, resolve_verdicts
+from mtlmon.spark.streaming.bucket_records import BucketRecords
+from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords
-from mtlmon.spark.streaming.key_state import KeyMonitors, KeyState
 from mtlmon.spark.streaming.key_streams import KeyStreams
-from mtlmon.spark.streaming.packing import PackRows
+from mtlmon.spark.streaming.packing import PackRows, key_types
 from mtlmon.spark.streaming.queries import stream_columns
 from mtlmon.spark.streaming.settings import NO_SETTINGS, stream_settings
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
@@ -51,22 +52,26 @@ END = 2**62 + 10**6
 
 
 class Query:
-    """The keys of a query: each is looked at when rows come, or when it wants to be.
+    """The buckets of a query: each is looked at when rows come, or when it wants to be.
 
     Args:
         source: the policies, and how rows become events.
         tasks: how many tasks read the rows of a batch, if their number is odd.
+        buckets: how many buckets there are.
     """
 
-    def __init__(self, source: EventSource, tasks: int = 2) -> None:
+    def __init__(self, source: EventSource, tasks: int = 2, buckets: int = 2) -> None:
         self.source = source
         self.tasks = tasks
+        self.buckets = buckets
         self.visits = 0
         self.messages: dict[tuple[int, int], list[str | None]] = {}
         schema = pa.schema([TABLE.field(name) for name in source.selection.names])
         read = stream_columns(source, schema)
-        self.records = EventRecords(source.policies.atoms, 0, read)
-        self.states: dict[int, bytes] = {}
+        events = EventRecords(source.policies.atoms, 0, read)
+        self.records = BucketRecords(events, key_types(source.keys, schema), NO_SETTINGS)
+        self.stored: dict[int, list[bytes]] = {}
+        self.wakeups: dict[int, int] = {}
         self.verdicts: dict[tuple[int, int], list[Verdict]] = {}
         self.late = 0
         self.restart()
@@ -74,40 +79,52 @@ class Query:
     def restart(self) -> None:
         """Go on in another process."""
         streams = None
-        if self.records.schema is not None:
-            streams = KeyStreams(self.source, self.records)
-        self.streams = streams
-        self.monitors = KeyMonitors(self.source.policies, self.records, NO_SETTINGS, streams)
+        if self.records.events.schema is not None:
+            streams = KeyStreams(self.source, self.records.events)
+        self.monitors = BucketMonitors(self.source.policies, self.records, streams)
 
     def go_on(self, rows: Sequence[Row], horizon: int) -> None:
         blocks: dict[int, list[bytes]] = {}
-        packer = PackRows(self.source, self.records, EventClock(1, 1000))
+        packer = PackRows(self.source, self.records, EventClock(1, 1000), self.buckets)
         for part in (rows[::2], rows[1::2]) if len(rows) % 2 and self.tasks == 2 else (rows,):
             cells = [{"ts": time, "k": key, **one} for time, key, one in part]
             batch = pa.RecordBatch.from_pylist(cells, TABLE).select(self.source.selection.names)
             for packed in packer(iter([batch])):
-                for key, block in zip(packed.column(0), packed.column(3), strict=True):
-                    blocks.setdefault(key.as_py(), []).append(block.as_py())
-        for key in sorted({*blocks, *self.states}):
-            if self.streams is not None:
-                self.streams.begin_key((key,))
-            state = KeyState.decoded(self.states[key]) if key in self.states else None
-            wakes = state is not None and state.next_wakeup is not None
-            if key in blocks or (wakes and state.next_wakeup <= horizon):  # type: ignore
-                self._visit(key, state, blocks.get(key, []), horizon)
+                for bucket, block in zip(packed.column(0), packed.column(3), strict=True):
+                    blocks.setdefault(bucket.as_py(), []).append(block.as_py())
+        for bucket in range(self.buckets):
+            if bucket in blocks or self.wakeups.get(bucket, horizon + 1) <= horizon:
+                self._visit(bucket, blocks.get(bucket, []), horizon)
 
-    def _visit(self, key: int, state: KeyState | None, blocks: list[bytes], horizon: int) -> None:
+    def _visit(self, bucket: int, blocks: list[bytes], horizon: int) -> None:
         self.visits += 1
-        outcome = self.monitors.visit(state, blocks, horizon)
-        for number, messages in outcome.messages.items():
-            self.messages.setdefault((key, number), []).extend(messages)
-        for number, found in outcome.verdicts:
-            verdicts = VerdictArray(np.frombuffer(found, verdict_type()))
-            self.verdicts.setdefault((key, number), []).extend(verdicts)
-        self.late += len(self.records.read([outcome.late]))
-        self.states.pop(key, None)
-        if outcome.state is not None:
-            self.states[key] = outcome.state.encoded()
+        stored = self.stored.setdefault(bucket, [])
+        outcome = self.monitors.visit(stored, blocks, horizon)
+        assert outcome.wakeup_before == self.wakeups.pop(bucket, None)
+        if outcome.wakeup is not None:
+            self.wakeups[bucket] = outcome.wakeup
+        for number, found in outcome.verdicts.items():
+            keys = found.keys[0].to_pylist()
+            verdicts = VerdictArray(np.frombuffer(found.records, verdict_type()))
+            texts = iter(found.messages or ())
+            for owner, verdict in zip(found.owners.tolist(), verdicts, strict=True):
+                own = keys[owner], number
+                self.verdicts.setdefault(own, []).append(verdict)
+                if found.messages is not None and verdict.value is False:
+                    self.messages.setdefault(own, []).append(next(texts))
+            assert not list(texts)
+        if outcome.late is not None:
+            self.late += len(outcome.late.owners)
+        if outcome.folded is not None:
+            self.stored[bucket] = [outcome.folded]
+        elif outcome.appended is not None:
+            stored.append(outcome.appended)
+
+    @property
+    def keys(self) -> set[int]:
+        """The keys that something is remembered of."""
+        segments = [self.records.decode(one) for some in self.stored.values() for one in some]
+        return {key for segment in segments for key in segment.keys[0].to_pylist()}
 
 
 @given(policy_texts(), logs(), st.data())
@@ -164,20 +181,23 @@ def test_each_key_is_monitored_as_on_one_machine(
     ],
 )
 def test_keys_are_forgotten_once_no_row_matters(text: str, forgotten_at: int | None) -> None:
-    query = Query(source_of(f"policy p: {text}"))
-    query.go_on([(3, 1, {"i": 5, "f": None, "b": True, "s": None})], 0)
-    for now in range(1, 40):
-        query.go_on([], now)
+    row = {"i": 5, "f": None, "b": True, "s": None}
+    for now in range(4, 40, 3):
+        query = Query(source_of(f"policy p: {text}"), buckets=1)
+        query.go_on([(3, 1, row)], 0)
+        # the rows of another key let the segments be folded
+        for _ in range(40):
+            query.go_on([(now + 100, 2, row)], now)
         is_gone = forgotten_at is not None and now >= forgotten_at
-        assert bool(query.states) is not is_gone, now
+        assert (1 not in query.keys) is is_gone, now
 
 
 def test_texts_of_rows_that_no_longer_matter_are_not_kept() -> None:
-    query = Query(source_of('policy p: distinct[0,5](s) < 3 AND s.last(or: "") != "x"'))
+    query = Query(source_of('policy p: distinct[0,5](s) < 3 AND s.last(or: "") != "x"'), buckets=1)
     for number in range(300):
         row = {"i": None, "f": None, "b": None, "s": f"text {number}"}
         query.go_on([(number, 1, row)], number)
-    assert len(query.states[1]) < 1000
+    assert max(map(len, query.stored[0])) < 4000
     assert sum(one.value is False for one in query.verdicts[1, 0]) > 200
 
 
@@ -187,19 +207,18 @@ def test_changed_streams_are_noticed() -> None:
     for text in (one, one.replace("> 2", "> 3"), one.replace("0,5", "0,6")):
         source = source_of(text)
         schema = pa.schema([TABLE.field(name) for name in source.selection.names])
-        settings.append(stream_settings(source, [], schema))
+        settings.append(stream_settings(source, [], schema, 2))
         place = schema.get_field_index("i")
         floats = schema.set(place, pa.field("i", pa.float64()))
-        assert stream_settings(source, [], floats) != settings[-1]
+        assert stream_settings(source, [], floats, 2) != settings[-1]
     assert len(set(settings)) == 3
     query = Query(source_of(one))
     query.go_on([(3, 1, {"i": 5, "f": None, "b": None, "s": None})], 0)
     query.go_on([], 5)
-    other = Query(source_of("policy p: avg[0,5](f) < 3.0"))
-    other.states = query.states
-    other.go_on([(6, 1, {"i": 5, "f": None, "b": None, "s": None})], 6)
+    other = Query(source_of("stream s = sum[0,5](i)\npolicy p: s < 3"))
+    other.stored = query.stored
     with pytest.raises(SnapshotError, match="does not fit the streams"):
-        other.go_on([], 7)
+        other.go_on([(6, 1, {"i": 5, "f": None, "b": None, "s": None})], 6)
 
 
 def test_rows_on_which_a_stream_overflows() -> None:

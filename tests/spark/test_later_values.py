@@ -107,7 +107,7 @@ def test_a_query_is_that_of_the_reference(file: File, log: list[Row], data: st.D
 
 
 def test_a_key_whose_rows_wait_is_kept_and_left_alone() -> None:
-    query = Query(source_of("policy p: i.next(2) > i"), tasks=1)
+    query = Query(source_of("policy p: i.next(2) > i"), tasks=1, buckets=1)
     cells = dict.fromkeys(CELLS)
     query.go_on([(1, 1, {**cells, "i": 1}), (2, 1, {**cells, "i": 2})], 0)
     for horizon in range(1, 1000, 50):

@@ -1,10 +1,12 @@
-"""Rows of a stream, packed by key before they go to the keys' states."""
+"""Rows of a stream, packed by bucket before they go to the states of buckets."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -12,16 +14,28 @@ import pytest
 from mtlmon import MtlmonError
 from mtlmon.spark.common.events import event_source
 from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_integers, order_type_trouble
-from mtlmon.spark.streaming.packing import PackRows
+from mtlmon.spark.streaming.packing import PackRows, key_types
+from mtlmon.spark.streaming.settings import NO_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def packer(keys: tuple[str, ...], orders: int) -> tuple[PackRows, EventRecords]:
+def packer(
+    keys: tuple[str, ...],
+    orders: int,
+    types: Sequence[tuple[str, pa.DataType]] = (),
+    count: int = 3,
+) -> tuple[PackRows, BucketRecords]:
     policies = compile_policies("request IMPLIES EVENTUALLY[0,5] response", "local")
     source = event_source(policies, time="ts", keys=keys, event="what")
-    records = EventRecords(policies.atoms, orders)
-    return PackRows(source, records, EventClock.of_unit("s")), records
+    records = BucketRecords(
+        EventRecords(policies.atoms, orders), key_types(keys, pa.schema(list(types))), NO_SETTINGS
+    )
+    return PackRows(source, records, EventClock.of_unit("s"), count), records
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:
@@ -31,28 +45,59 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_events_by_key_in_the_order_of_rows(size: int) -> None:
+def test_events_by_bucket_in_the_order_of_rows(size: int) -> None:
     rows = [
         {"ts": 100 - i % 9, "key": f"k{i % 5}", "part": i % 2, "what": ["x", "request"][i % 3 == 0]}
         for i in range(60)
     ]
-    pack, records = packer(("key", "part"), 0)
+    types = [("key", pa.string()), ("part", pa.int64())]
+    pack, records = packer(("key", "part"), 0, types)
     found: dict[tuple[Any, ...], list[list[int]]] = defaultdict(list)
+    bucket_of: dict[tuple[Any, ...], int] = {}
     places = []
-    for batch in pack(iter(table(rows).to_batches(size))):
-        keys = list(zip(*(batch.column(i).to_pylist() for i in range(2)), strict=True))
-        assert len(set(keys)) == len(keys)
-        places += batch.column(3).to_pylist()
-        latest = batch.column(5).to_pylist()
-        for key, block, time in zip(keys, batch.column(4).to_pylist(), latest, strict=True):
-            events = records.read([block])
-            found[key] += events.tolist()
-            assert time == datetime.fromtimestamp(int(events[:, 0].max()), UTC)
+    for number, batch in enumerate(pack(iter(table(rows).to_batches(size)))):
+        buckets = batch.column(0).to_pylist()
+        assert len(set(buckets)) == len(buckets)
+        # the first batch of a task says what the query was made with
+        assert number or 0 in buckets
+        places += batch.column(2).to_pylist()
+        latest = batch.column(4).to_pylist()
+        for bucket, block, time in zip(buckets, batch.column(3).to_pylist(), latest, strict=True):
+            keys, events = records.read_blocks([block])
+            for key, event in zip(zip(*keys, strict=True), events.rows.tolist(), strict=True):
+                values = tuple(one.as_py() for one in key)
+                found[values].append(event)
+                assert bucket_of.setdefault(values, bucket) == bucket
+            if len(events.rows):
+                assert time == datetime.fromtimestamp(int(events.rows[:, 0].max()), UTC)
     assert places == list(range(len(places)))
+    assert set(bucket_of.values()) == {0, 1, 2}
     expected = defaultdict(list)
     for row in rows:
         expected[row["key"], row["part"]].append([row["ts"], int(row["what"] == "request")])
     assert found == expected
+
+
+def test_buckets_are_the_same_in_all_versions() -> None:
+    """A query that is restarted looks for the state of a key in the bucket that it was in."""
+    rows = [{"ts": 1, "key": f"user {number}", "what": "x"} for number in range(6)]
+    pack, records = packer(("key",), 0, [("key", pa.string())], 100)
+    (batch,) = pack(iter(table(rows).to_batches()))
+    found = {}
+    for bucket, block in zip(batch.column(0).to_pylist(), batch.column(3).to_pylist(), strict=True):
+        for key in records.read_blocks([block])[0][0].to_pylist():
+            found[key] = bucket
+    expected = [crc32(f"user {number}".encode()) % 100 for number in range(6)]
+    assert [found[f"user {number}"] for number in range(6)] == expected
+
+
+def test_equal_numbers_are_one_key() -> None:
+    """Spark groups by -0.0 and 0.0 as by one value, and so by all that are not numbers."""
+    rows = [{"ts": 1, "key": key, "what": "x"} for key in (0.0, -0.0, math.nan, -math.nan)]
+    pack, records = packer(("key",), 0, [("key", pa.float64())], 1)
+    (batch,) = pack(iter(table(rows).to_batches()))
+    keys, _ = records.read_blocks(batch.column(3).to_pylist())
+    assert [str(key) for key in keys[0].to_pylist()] == ["0.0", "0.0", "nan", "nan"]
 
 
 def test_without_key_and_with_an_order() -> None:
@@ -62,9 +107,8 @@ def test_without_key_and_with_an_order() -> None:
     ]
     pack, records = packer((), 1)
     (batch,) = pack(iter(table(rows).to_batches()))
-    assert batch.num_rows == 1
-    (block,) = batch.column(3).to_pylist()
-    assert records.read([block]).tolist() == [[2, 1, 19724], [1, 3, -(2**63)]]
+    (_, found) = records.read_blocks(batch.column(3).to_pylist())
+    assert found.rows.tolist() == [[2, 1, 19724], [1, 3, -(2**63)]]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +134,7 @@ def test_what_does_not_tell_the_order(kind: pa.DataType) -> None:
 
 
 def test_rows_that_are_no_events() -> None:
-    pack, _ = packer(("key",), 0)
+    pack, _ = packer(("key",), 0, [("key", pa.string())])
     rows: list[dict[str, Any]] = [
         {"ts": 1, "key": "a", "what": "x"},
         {"ts": 1, "key": None, "what": "x"},

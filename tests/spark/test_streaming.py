@@ -181,6 +181,7 @@ def test_what_a_query_is_started_again_with(
     put(source, "001", [row(20, 1)])
     for changed, names in (
         ({"order_within": None}, "order_within"),
+        ({"buckets": 7}, "number of buckets"),
         ({"policy": policy.format(4)}, "atoms"),
         ({"policy": policy.format(3).replace("unit s", "unit ms"), "delay": 0}, "time"),
     ):
@@ -294,6 +295,11 @@ def test_wrong_arguments(spark: SparkSession, source: Path) -> None:
         build(order_within="tss + 1")
     with pytest.raises(MtlmonError, match="on_error is 'stop' or 'skip'"):
         build(on_error="ignore")
+    for wrong in (0, True, 2**31, "8"):
+        with pytest.raises(MtlmonError, match="buckets is a number from 1 to 2147483647, not"):
+            build(buckets=wrong)
+    with pytest.raises(MtlmonError, match=r"buckets are of keys: .* give slices instead"):
+        monitor_stream(frame, "atom p(x) = true\npolicy a: p(x)", delay=0, buckets=3)
     with pytest.raises(MtlmonError, match="the delay is -1"):
         build(delay=-1)
     with pytest.raises(MtlmonError, match="the delay 5s has a unit of time"):

@@ -1,13 +1,12 @@
 """Encodes events as bytes, to send them to the state of a streaming query and to store them there.
 
 An event is a row of 64-bit integers: its time-stamp, its atoms as words of bits, and the values
-that order it among the events of its time-stamp. Where policies have windows or streams, a block of
-such rows is followed by the columns that these read, as a record batch of Arrow.
+that order it among the events of its time-stamp. Where policies have windows or streams, events
+also have the columns that these read, as a record batch of Arrow.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.checking.time_points import chosen_points
-from mtlmon.errors import EventError
 from mtlmon.tables.columns.letters import Letters
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import Events
 
 _LEAST = -(2**63)
-_LENGTH = struct.Struct("<Q")
 
 
 class Waiting(NamedTuple):
@@ -47,6 +44,28 @@ class Waiting(NamedTuple):
         """Return the events with these indices, in this order."""
         columns = None if self.columns is None else self.columns.take(pa.array(places))
         return Waiting(self.rows[places], columns)
+
+
+def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Join batches of rows."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    if not table.num_rows:
+        return pa.RecordBatch.from_pylist([], schema)
+    (batch,) = table.to_batches()
+    return batch
+
+
+def joined(parts: Sequence[Waiting]) -> Waiting:
+    """Join consecutive events."""
+    if len(parts) == 1:
+        return parts[0]
+    batches = [part.columns for part in parts if part.columns is not None]
+    columns = None
+    if batches:
+        columns = one_batch(batches, batches[0].schema)
+    return Waiting(np.concatenate([part.rows for part in parts]), columns)
 
 
 class DueEvents(NamedTuple):
@@ -120,49 +139,9 @@ class EventRecords(NamedTuple):
             rows[:, place] = order
         return rows
 
-    def read(self, blocks: Sequence[bytes]) -> NDArray[np.int64]:
-        """Decode the rows of consecutive blocks of bytes.
-
-        Raises:
-            EventError: the bytes are not rows of such events.
-        """
-        content = blocks[0] if len(blocks) == 1 else b"".join(blocks)
-        if len(content) % (8 * self.width):
-            raise EventError(
-                "the state of the query has events with other atoms or another order: it was made "
-                "for other policies, and needs a checkpointLocation of its own"
-            )
+    def read(self, content: bytes) -> NDArray[np.int64]:
+        """Decode the rows that are encoded as bytes."""
         return np.frombuffer(content, np.int64).reshape(-1, self.width)
-
-    def unpack(self, blocks: Sequence[bytes]) -> Waiting:
-        """Decode blocks that `pack` has made.
-
-        Raises:
-            EventError: the bytes are not such blocks.
-        """
-        if self.schema is None:
-            return Waiting(self.read(blocks), None)
-        batches = [pa.RecordBatch.from_pylist([], self.schema)]
-        rows = []
-        for block in blocks:
-            if block:
-                (size,) = _LENGTH.unpack_from(block)
-                rows.append(block[_LENGTH.size : _LENGTH.size + size])
-                rest = pa.py_buffer(block)[_LENGTH.size + size :]
-                batches.append(pa.ipc.read_record_batch(rest, self.schema))
-        columns = pa.Table.from_batches(batches).combine_chunks()
-        found = self.read(rows or [b""])
-        if len(found) != columns.num_rows:
-            raise EventError("the state of the query has events without columns: it is damaged")
-        whole = columns.to_batches()[0] if len(found) else batches[0]
-        return Waiting(found, whole)
-
-    def pack(self, events: Waiting) -> bytes:
-        """Encode events as a block of bytes, which is empty if there are none."""
-        rows = np.ascontiguousarray(events.rows).tobytes()
-        if events.columns is None or not rows:
-            return rows
-        return b"".join([_LENGTH.pack(len(rows)), rows, events.columns.serialize()])
 
     def columns_of(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the columns that streams read, with the types that they have in all batches."""

@@ -1,15 +1,18 @@
-"""Packs the rows of a stream by key before they are sent to the states of keys.
+"""Packs the rows of a stream by buckets of keys before they are sent to the states of buckets.
 
-A streaming query passes rows to the state of a key one by one. So all events of a key in a batch of
-rows are packed into one row first, and monitors process arrays of events.
+A streaming query passes rows to a state one by one, and pays for each state that it reads. So keys
+are divided into buckets by a hash, all events of a bucket in a batch of rows are packed into one
+row, and monitors process arrays of events of many keys.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.spark.common.events import HIDDEN, EventReader
@@ -20,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
     from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.event_clock import EventClock
-    from mtlmon.spark.streaming.event_records import EventRecords
 
-KEY = "mtlmon_key_{}"
-"""The key columns in packed rows; without keys, there is one with a constant."""
+BUCKET = "mtlmon_bucket"
+"""The column with the number of a bucket."""
 
 TASK = "mtlmon_task"
 """The column with the number of the task that has packed a row."""
@@ -36,20 +39,19 @@ PLACE = "mtlmon_place"
 """The column with the number of a row among those of its task."""
 
 EVENTS = "mtlmon_events"
-"""The column with events, encoded by `EventRecords`."""
+"""The column with events, as a block of `BucketRecords`."""
 
 LATEST = "mtlmon_latest"
 """The column with the time of the latest of these events, on the clock of the query."""
 
 
-def packed_schema(keys: Sequence[StructField]) -> StructType:
+def packed_schema() -> StructType:
     """Return the columns of packed rows."""
     from pyspark.sql import types
 
-    fields = [types.StructField(KEY.format(i), key.dataType) for i, key in enumerate(keys)]
     return types.StructType(
         [
-            *(fields or [types.StructField(KEY.format(0), types.ByteType())]),
+            types.StructField(BUCKET, types.IntegerType()),
             types.StructField(TASK, types.IntegerType()),
             types.StructField(PLACE, types.LongType()),
             types.StructField(EVENTS, types.BinaryType()),
@@ -58,22 +60,36 @@ def packed_schema(keys: Sequence[StructField]) -> StructType:
     )
 
 
+def key_types(keys: Sequence[str], schema: pa.Schema) -> pa.Schema:
+    """Return the types of the columns of keys; without keys, a constant takes their place."""
+    if not keys:
+        return pa.schema([("no key", pa.int8())])
+    return pa.schema([schema.field(name) for name in keys])
+
+
 class PackRows:
     """Packs rows; picklable, a function for `mapInArrow`.
 
     The selected columns come first, in their order, followed by those that order the rows of one
     time-stamp; their names do not matter.
 
+    Every task that has rows has one for bucket 0, perhaps without events: so its state, which tells
+    what the query was made with, is read in every batch.
+
     Args:
         source: how rows become events.
         records: how events are encoded.
         clock: the clock of the query.
+        buckets: the number of buckets.
     """
 
-    def __init__(self, source: EventSource, records: EventRecords, clock: EventClock) -> None:
+    def __init__(
+        self, source: EventSource, records: BucketRecords, clock: EventClock, buckets: int
+    ) -> None:
         self._source = source
         self._records = records
         self._clock = clock
+        self._buckets = buckets
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the packed rows of a partition.
@@ -104,47 +120,66 @@ class PackRows:
         events = reader.read(pa.RecordBatch.from_arrays(batch.columns, [*names, *more]))
         if not events.rows.num_rows:
             return None
+        records = self._records
         orders = [order_integers(events.rows.column(name)) for name in more]
-        rows = self._records.rows(events, orders)
-        columns = [events.rows.column(name) for name in self._source.keys]
-        numbers = _key_numbers(columns, len(rows))
-        by_key = np.argsort(numbers, kind="stable")
-        starts = np.flatnonzero(np.diff(numbers[by_key], prepend=-1))
-        packed_events = Waiting(rows, self._records.columns_of(events.rows)).take(by_key)
-        rows = packed_events.rows
-        first_rows = pa.array(by_key[starts])
-        count = len(starts)
-        keys = [column.take(first_rows) for column in columns]
-        latest = np.maximum.reduceat(self._clock.milliseconds(rows[:, 0]), starts) * 1000
-        packed = [
-            *(keys or [pa.array(np.zeros(count, np.int8))]),
+        rows = records.events.rows(events, orders)
+        keys = [
+            _plain_values(events.rows.column(field.name)).cast(field.type)
+            for field in (records.keys if self._source.keys else ())
+        ] or [pa.array(np.zeros(len(rows), np.int8))]
+        of_rows = _buckets(keys, self._buckets)
+        order = np.argsort(of_rows, kind="stable")
+        times = self._clock.milliseconds(rows[:, 0])[order]
+        starts = np.flatnonzero(np.diff(of_rows[order], prepend=-1))
+        buckets = of_rows[order][starts]
+        all_events = Waiting(rows, records.events.columns_of(events.rows)).take(order)
+        keys = [column.take(pa.array(order)) for column in keys]
+        blocks = [
+            records.block([column.slice(start, end - start) for column in keys], part)
+            for start, end, part in _parts(all_events, starts)
+        ]
+        latest = np.maximum.reduceat(times, starts)
+        if not place and buckets[0]:
+            buckets = np.append(buckets, 0)
+            blocks.append(records.block([column[:0] for column in keys], all_events.take(_NONE)))
+            latest = np.append(latest, latest.max())
+        count = len(buckets)
+        columns = [
+            pa.array(buckets.astype(np.int32)),
             pa.array(np.full(count, task, np.int32)),
             pa.array(np.arange(place, place + count)),
-            _blocks(self._records, packed_events, starts),
-            pa.array(latest).view(pa.timestamp("us", "UTC")),
+            pa.array(blocks, pa.binary()),
+            pa.array(latest * 1000).view(pa.timestamp("us", "UTC")),
         ]
-        return pa.RecordBatch.from_arrays(packed, [str(i) for i in range(len(packed))])
+        return pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
-def _key_numbers(columns: Sequence[pa.Array], count: int) -> NDArray[np.int64]:
-    """Number the keys of rows from 0."""
-    if not columns:
-        return np.zeros(count, np.int64)
-    return number_rows(KeyTable(len(columns)), columns).astype(np.int64)
+_NONE = np.empty(0, np.int64)
 
 
-def _blocks(records: EventRecords, events: Waiting, starts: NDArray[np.int64]) -> pa.Array:
-    """The bytes of events, split where a key begins."""
+def _parts(events: Waiting, starts: NDArray[np.int64]) -> Iterator[tuple[int, int, Waiting]]:
+    """Yield the events of each bucket, with their first index and the index behind the last."""
     rows, columns = events
-    if columns is None:
-        offsets = np.append(starts, len(rows)) * rows.shape[1] * 8
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
-        return pa.Array.from_buffers(pa.large_binary(), len(starts), buffers).cast(pa.binary())
     ends = np.append(starts[1:], len(rows)).tolist()
-    return pa.array(
-        [
-            records.pack(Waiting(rows[start:end], columns.slice(start, end - start)))
-            for start, end in zip(starts.tolist(), ends, strict=True)
-        ],
-        pa.binary(),
+    for start, end in zip(starts.tolist(), ends, strict=True):
+        own = None if columns is None else columns.slice(start, end - start)
+        yield start, end, Waiting(rows[start:end], own)
+
+
+def _plain_values(column: pa.Array) -> pa.Array:
+    """The values of a key column, of which equal ones have the same text: no negative zeros."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.add(column, pa.scalar(0.0, column.type))
+
+
+def _buckets(columns: Sequence[pa.Array], count: int) -> NDArray[np.int64]:
+    """The numbers of the buckets that the keys of rows belong to."""
+    table = KeyTable(len(columns))
+    numbers = number_rows(table, columns)
+    hashes = (
+        crc32("\0".join(table.key(number)).encode("utf-8", "surrogateescape"))
+        for number in range(len(table))
     )
+    of_keys = np.fromiter(hashes, np.int64, len(table)) % count
+    return of_keys[numbers]

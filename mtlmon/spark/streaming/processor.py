@@ -1,9 +1,10 @@
-"""The stateful processor that Spark calls for the keys of a streaming query."""
+"""The stateful processor that Spark calls for the buckets of a streaming query."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.types import (
     ArrayType,
@@ -14,24 +15,29 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from mtlmon.spark.streaming.key_state import KeyMonitors, KeyState
+from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.key_streams import KeyStreams
-from mtlmon.spark.streaming.packing import KEY
-from mtlmon.spark.streaming.stateful import TimedProcessor
+from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
     from mtlmon.spark.common.events import EventSource
     from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.streaming.bucket_records import BucketRecords
+    from mtlmon.spark.streaming.bucket_state import Outcome, OwnedRecords
     from mtlmon.spark.streaming.event_clock import EventClock
-    from mtlmon.spark.streaming.event_records import EventRecords
-    from mtlmon.spark.streaming.key_state import Outcome
 
 KIND = "mtlmon_kind"
 """The column with the number of the policy of the verdicts, or `LATE` for late events."""
+
+KEYS = "mtlmon_keys"
+"""The column with the keys, as a record batch of Arrow."""
+
+OWNERS = "mtlmon_owners"
+"""The column with the indices of the keys of records, as bytes of integers of 32 bits."""
 
 RECORDS = "mtlmon_records"
 """The column with the bytes of verdict records or of late events."""
@@ -41,82 +47,82 @@ MESSAGES = "mtlmon_messages"
 
 LATE = -1
 
-
-def results_schema(packed: StructType) -> StructType:
-    """Return the columns of the processor's results for those of packed rows."""
-    keys = [field for field in packed if field.name.startswith(KEY.format(""))]
-    return StructType(
-        [
-            *keys,
-            StructField(KIND, IntegerType()),
-            StructField(RECORDS, BinaryType()),
-            StructField(MESSAGES, ArrayType(StringType())),
-        ]
-    )
+RESULTS = StructType(
+    [
+        StructField(KIND, IntegerType()),
+        StructField(KEYS, BinaryType()),
+        StructField(OWNERS, BinaryType()),
+        StructField(RECORDS, BinaryType()),
+        StructField(MESSAGES, ArrayType(StringType())),
+    ]
+)
+"""The columns of results."""
 
 
-class KeyProcessor(TimedProcessor[KeyState]):
-    """Monitors keys; their state is in Spark's state store as bytes of `KeyState`; picklable.
+class BucketProcessor(TimedProcessor):
+    """Monitors buckets of keys, whose segments are in Spark's state store; picklable.
 
-    A key's timer expires when the watermark has passed the first of the waiting events, or when the
-    passing of time can decide a verdict.
+    The timer of a bucket expires when the watermark has passed the first of the waiting events of
+    any of its keys, or when the passing of time can decide a verdict.
 
     Args:
         policies: the policies to monitor.
-        records: how events are encoded.
+        records: how blocks and segments are encoded.
         clock: the clock of the query.
-        settings: digests of the settings that states depend on.
         source: how rows become events, if there are streams; else None.
     """
 
-    STATE_NAME = "monitors"
+    STATE_NAME = "bucket"
 
     def __init__(
         self,
         policies: Policies,
-        records: EventRecords,
+        records: BucketRecords,
         clock: EventClock,
-        settings: bytes,
         source: EventSource | None = None,
     ) -> None:
         super().__init__(clock)
         self._policies = policies
         self._source = source
-        self._settings = settings
         self._records = records
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         super().init(handle)
         self._streams = None
         if self._source is not None:
-            self._streams = KeyStreams(self._source, self._records)
-        self._monitors = KeyMonitors(self._policies, self._records, self._settings, self._streams)
+            self._streams = KeyStreams(self._source, self._records.events)
+        self._monitors = BucketMonitors(self._policies, self._records, self._streams)
 
     def close(self) -> None:
         if self._streams is not None:
             self._streams.report()
 
-    def decoded(self, encoded: bytes) -> KeyState:
-        return KeyState.decoded(encoded)
-
     def visit(
         self,
         key: tuple[object, ...],
-        state: KeyState | None,
+        stored: Sequence[bytes],
         blocks: Sequence[bytes],
         horizon: int,
-    ) -> tuple[KeyState | None, Iterable[Row]]:
-        if self._streams is not None:
-            self._streams.begin_key(key)
-        outcome = self._monitors.visit(state, blocks, horizon)
-        return outcome.state, _rows(key, outcome)
+    ) -> Visit:
+        found = self._monitors.visit(stored, blocks, horizon)
+        rows = self._rows(found)
+        return Visit(found.wakeup_before, found.wakeup, found.appended, found.folded, rows)
 
+    def _rows(self, outcome: Outcome) -> Iterator[Row]:
+        """The results of a visit."""
+        for number, verdicts in outcome.verdicts.items():
+            yield self._row(number, verdicts)
+        if outcome.late is not None:
+            yield self._row(LATE, outcome.late)
 
-def _rows(key: tuple[object, ...], outcome: Outcome) -> Iterator[Row]:
-    """The results of a visit."""
-    keys = {KEY.format(number): value for number, value in enumerate(key)}
-    for number, records in outcome.verdicts:
-        messages = outcome.messages.get(number)
-        yield Row(**keys, **{KIND: number, RECORDS: records, MESSAGES: messages})
-    if outcome.late:
-        yield Row(**keys, **{KIND: LATE, RECORDS: outcome.late, MESSAGES: None})
+    def _row(self, kind: int, found: OwnedRecords) -> Row:
+        keys = pa.RecordBatch.from_arrays(found.keys, schema=self._records.keys)
+        return Row(
+            **{
+                KIND: kind,
+                KEYS: keys.serialize().to_pybytes(),
+                OWNERS: found.owners.tobytes(),
+                RECORDS: found.records,
+                MESSAGES: found.messages,
+            }
+        )

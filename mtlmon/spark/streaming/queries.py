@@ -17,9 +17,10 @@ from mtlmon.spark.common.ordering import check_order_types, column_named, given_
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.verdicts import with_keys
+from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
-from mtlmon.spark.streaming.packing import KEY, LATEST, PackRows, packed_schema
+from mtlmon.spark.streaming.packing import BUCKET, LATEST, PackRows, key_types, packed_schema
 from mtlmon.spark.streaming.settings import stream_settings
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
@@ -34,12 +35,15 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import Mode, PolicyLike
     from mtlmon.spark.common.row_counts import RowCounts
-    from mtlmon.spark.streaming.processor import KeyProcessor
+    from mtlmon.spark.streaming.processor import BucketProcessor
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # The metadata of a column that has a watermark.
 _WATERMARK = "spark.watermarkDelayMs"
+
+BUCKETS = 64
+"""How many buckets keys are divided into if nothing is said."""
 
 
 def monitor_stream(
@@ -58,6 +62,7 @@ def monitor_stream(
     resolution: str | None = None,
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
+    buckets: int | None = None,
     slices: int | None = None,
     statistics: Statistics | None = None,
 ) -> DataFrame:
@@ -70,8 +75,8 @@ def monitor_stream(
 
     The states of monitors and the waiting events are in Spark's state store, so that a query that
     is restarted from its checkpoint continues where it stopped. It must be the same query, with the
-    same arguments except for `delay`, `on_error` and `counts`; otherwise it fails when it reads the
-    state of a key.
+    same arguments except for `delay`, `on_error` and `counts`; otherwise it fails at its first
+    batch with rows.
 
     Args:
         df: a streaming data frame.
@@ -93,6 +98,8 @@ def monitor_stream(
         on_error: as for `monitor`. With "stop", a row that is not an event ends the query for good,
             because its batch is read again when the query is restarted.
         counts: as for `monitor`.
+        buckets: the number of groups that keys are divided into, each of which is one state: as a
+            rule, some thousand keys in each. By default, there are 64.
         slices: for policies with variables, as for `monitor`. A query that is restarted needs as
             many as before; by default, their number depends on the cores.
         statistics: for policies with variables, what is known of the rows; by default, nothing.
@@ -120,6 +127,8 @@ def monitor_stream(
     if file is None and (slices is not None or statistics is not None):
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     _check_spark(df)
+    if file is not None and buckets is not None:
+        raise MtlmonError("buckets are of keys: for policies with variables, give slices instead")
     if file is not None:
         refuse_options(key=key, order_within=order_within, mode=mode)
         from mtlmon.spark.streaming.relation_queries import monitor_relation_stream
@@ -139,12 +148,13 @@ def monitor_stream(
             slices=slices,
             statistics=statistics,
         )
-    from mtlmon.spark.streaming.processor import KeyProcessor
+    from mtlmon.spark.streaming.processor import BucketProcessor
 
     policies = compile_policies(
         policy, mode, resolution, time_unit, has_keys=True, replaces_keys=key is not None
     )
     default = key_names(policies.key if key is None else key)
+    count = _bucket_count(buckets)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
     source = event_source(
@@ -171,16 +181,17 @@ def monitor_stream(
     fields = [df.schema[name] for name in keys]
     parts = []
     for own in sources_of(source, partitions):
+        own_count = count if own.keys else 1
         read = stream_columns(own, schema)
-        records = EventRecords(source.policies.atoms, len(orders), read)
-        own_fields = [df.schema[name] for name in own.keys]
-        packed = rows.mapInArrow(PackRows(own, records, clock), packed_schema(own_fields))
+        settings = stream_settings(own, orders, schema, own_count)
+        events = EventRecords(source.policies.atoms, len(orders), read)
+        records = BucketRecords(events, key_types(own.keys, schema), settings)
+        packed = rows.mapInArrow(PackRows(own, records, clock, own_count), packed_schema())
         if delay is not None:
             packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
-        settings = stream_settings(own, orders, schema)
-        with_streams = None if read is None else own
-        processor = KeyProcessor(own.policies, records, clock, settings, with_streams)
+        processor = BucketProcessor(own.policies, records, clock, None if read is None else own)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
+        own_fields = [df.schema[name] for name in own.keys]
         found = _verdicts(packed.drop(LATEST), processor, own, records, own_fields)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     return with_facts(reduce(lambda one, other: one.union(other), parts), policies.file)
@@ -198,20 +209,32 @@ def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:
     return pa.schema([schema.field(name) for name in names])
 
 
+def _bucket_count(buckets: int | None) -> int:
+    """The number of buckets.
+
+    Raises:
+        MtlmonError: the number is not valid.
+    """
+    if buckets is None:
+        return BUCKETS
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 0 < buckets < 2**31:
+        raise MtlmonError(f"buckets is a number from 1 to {2**31 - 1}, not {buckets!r}")
+    return buckets
+
+
 def _verdicts(
     packed: DataFrame,
-    processor: KeyProcessor,
+    processor: BucketProcessor,
     source: EventSource,
-    records: EventRecords,
+    records: BucketRecords,
     keys: Sequence[StructField],
 ) -> DataFrame:
     """The rows of verdicts for packed rows."""
-    from mtlmon.spark.streaming.processor import results_schema
+    from mtlmon.spark.streaming.processor import RESULTS
 
-    groups = packed.groupBy(*[name for name in packed.columns if name.startswith(KEY.format(""))])
-    results = groups.transformWithState(
+    results = packed.groupBy(BUCKET).transformWithState(
         statefulProcessor=processor,
-        outputStructType=results_schema(packed.schema),
+        outputStructType=RESULTS,
         outputMode="Append",
         timeMode="EventTime",
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 4
 
 # The arguments of `monitor_stream`, in the order in which they are recorded.
-_NAMES = ("policy", "atoms", "event", "time", "key", "order_within")
+_NAMES = ("policy", "atoms", "event", "time", "key", "order_within", "number of buckets")
 
 NO_SETTINGS = bytes(_DIGEST_BYTES * len(_NAMES))
 """The digests of unknown settings."""
@@ -33,7 +33,7 @@ _VARIABLE = re.compile(r"\b([a-z]+)_\d+\b")
 
 
 def stream_settings(
-    source: EventSource, orders: Sequence[Column | str], schema: pa.Schema
+    source: EventSource, orders: Sequence[Column | str], schema: pa.Schema, buckets: int
 ) -> bytes:
     """Compute digests of all settings that the state depends on, except the monitors' formulas.
 
@@ -41,6 +41,7 @@ def stream_settings(
         source: how rows become events.
         orders: the caller's columns and expressions that order the rows of a time-stamp.
         schema: the selected columns, then those that order rows.
+        buckets: the number of buckets.
     """
     policies, selection = source.policies, source.selection
     count = len(selection.names)
@@ -52,11 +53,12 @@ def stream_settings(
         [(name, _text(source, name)) for name in atoms] + _stream_types(source, schema),
         None if selection.event is None else [selection.event, source.separator],
         [selection.time_name, str(time_type), source.time_unit, source.resolution],
-        list(source.keys),
+        [(name, str(schema.field(name).type)) for name in source.keys],
         [
             (_VARIABLE.sub(r"\1", str(order)), str(field.type))
             for order, field in zip(orders, list(schema)[count:], strict=True)
         ],
+        buckets,
     )
     return b"".join(
         blake2b(repr(one).encode(), digest_size=_DIGEST_BYTES).digest() for one in settings

@@ -25,10 +25,10 @@ from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.atom_rows import ATOM, END, TIME
 from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SliceSource
 from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK
-from mtlmon.spark.streaming.stateful import TimedProcessor
+from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.spark.streaming.event_clock import EventClock
 
@@ -255,7 +255,7 @@ def _nothing(source: SliceSource) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)
 
 
-class SliceProcessor(TimedProcessor[SliceState]):
+class SliceProcessor(TimedProcessor):
     """Monitors slices, whose states are in Spark's state store; picklable.
 
     Args:
@@ -271,23 +271,23 @@ class SliceProcessor(TimedProcessor[SliceState]):
         self._source = source
         self._settings = settings
 
-    def decoded(self, encoded: bytes) -> SliceState:
-        return SliceState.decoded(encoded)
-
     def visit(
         self,
         key: tuple[object, ...],
-        state: SliceState | None,
+        stored: Sequence[bytes],
         blocks: Sequence[bytes],
         horizon: int,
-    ) -> tuple[SliceState, Iterable[Row]]:
+    ) -> Visit:
         (number,) = key
         assert isinstance(number, int)
+        state = SliceState.decoded(stored[0]) if stored else None
         after, found, late = slice_visit(
             self._source, self._settings, number, state, blocks, horizon
         )
         rows = (Row(**{SLICE: number, RECORDS: packed_rows(part)}) for part in (*found, *late))
-        return after, rows
+        wakeup_before = None if state is None else state.next_wakeup
+        replaced = None if after == state else after.encoded()
+        return Visit(wakeup_before, after.next_wakeup, None, replaced, rows)
 
 
 class UnpackSlices:

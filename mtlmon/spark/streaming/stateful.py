@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -22,29 +22,35 @@ if TYPE_CHECKING:
 
     from mtlmon.spark.streaming.event_clock import EventClock
 
-__all__ = ["StoredState", "TimedProcessor"]
+__all__ = ["TimedProcessor", "Visit"]
 
 _STATE = StructType([StructField("state", BinaryType())])
 
 
-class StoredState(Protocol):
-    """A state that rests in Spark's state store between two batches."""
+class Visit(NamedTuple):
+    """What a visit of a group leaves.
 
-    @property
-    def next_wakeup(self) -> int | None:
-        """The least horizon at which there is something to do without new rows, or None."""
+    Attributes:
+        wakeup_before: the least horizon at which there was something to do without new rows, or
+            None.
+        wakeup: the same after the visit.
+        appended: bytes to store behind those that are stored, or None.
+        replaced: bytes to store in place of all that are stored, or None.
+        rows: rows of results.
+    """
 
-    def encoded(self) -> bytes:
-        """Encode the state as bytes."""
+    wakeup_before: int | None
+    wakeup: int | None
+    appended: bytes | None
+    replaced: bytes | None
+    rows: Iterable[Row]
 
 
-_State = TypeVar("_State", bound=StoredState)
-
-
-class TimedProcessor(StatefulProcessor, Generic[_State]):
+class TimedProcessor(StatefulProcessor):
     """Visits the state of a group when packed rows come, or when its timer expires; picklable.
 
-    Each group has at most one timer, which expires when the watermark reaches `next_wakeup`.
+    The state is a list of bytes. Each group has at most one timer, which expires when the watermark
+    reaches its next wake-up.
 
     Args:
         clock: the clock of the query.
@@ -57,36 +63,25 @@ class TimedProcessor(StatefulProcessor, Generic[_State]):
         self._clock = clock
 
     @abstractmethod
-    def decoded(self, encoded: bytes) -> _State:
-        """Decode a state from bytes.
-
-        Raises:
-            SnapshotError: the bytes are not a state, or belong to another version.
-        """
-
-    @abstractmethod
     def visit(
         self,
         key: tuple[object, ...],
-        state: _State | None,
+        stored: Sequence[bytes],
         blocks: Sequence[bytes],
         horizon: int,
-    ) -> tuple[_State | None, Iterable[Row]]:
+    ) -> Visit:
         """Let a group take packed rows, and the time up to a horizon.
 
         Args:
             key: the key of the group.
-            state: its state, or None if there is none.
+            stored: its state, which is empty at first.
             blocks: its rows in this batch, packed, in the order in which tasks have packed them.
             horizon: rows with time-stamps below it are late; no more of them come.
-
-        Returns:
-            The new state, or None if there is nothing to remember, and rows of results.
         """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._stored = handle.getValueState(self.STATE_NAME, _STATE)
+        self._stored = handle.getListState(self.STATE_NAME, _STATE)
 
     def close(self) -> None:
         pass
@@ -115,21 +110,18 @@ class TimedProcessor(StatefulProcessor, Generic[_State]):
         watermark: int,
         expired: int | None,
     ) -> Iterator[Row]:
-        stored = self._stored.get()
-        before = None if stored is None else self.decoded(bytes(stored[0]))
-        after, rows = self.visit(key, before, blocks, self._clock.horizon(max(0, watermark)))
-        if after is None:
-            self._stored.clear()
-        elif after != before:
-            self._stored.update((after.encoded(),))
-        self._set_timer(self._timer(before), self._timer(after), expired)
-        yield from rows
+        stored = [bytes(value) for (value,) in self._stored.get()]
+        visit = self.visit(key, stored, blocks, self._clock.horizon(max(0, watermark)))
+        if visit.replaced is not None:
+            self._stored.put([(visit.replaced,)])
+        elif visit.appended is not None:
+            self._stored.appendValue((visit.appended,))
+        self._set_timer(self._timer(visit.wakeup_before), self._timer(visit.wakeup), expired)
+        yield from visit.rows
 
-    def _timer(self, state: _State | None) -> int | None:
-        """The watermark at which a state has to be visited again, or None."""
-        if state is None or state.next_wakeup is None:
-            return None
-        return self._clock.timer(state.next_wakeup)
+    def _timer(self, wakeup: int | None) -> int | None:
+        """The watermark at which a group has to be visited again, or None."""
+        return None if wakeup is None else self._clock.timer(wakeup)
 
     def _set_timer(self, before: int | None, after: int | None, expired: int | None) -> None:
         if before == after:
