@@ -16,9 +16,10 @@ from bench.library import library
 from bench.memory import memory
 from bench.piles import RATES, piles
 from bench.relational import relational
+from bench.relations import relations
 from bench.settings import Settings
 from bench.slices import slices
-from bench.spark import spark, spark_memory, spark_steps, spark_trace
+from bench.spark import spark, spark_memory, spark_steps, spark_stream, spark_trace
 from bench.stream_commands import stream_command, stream_rates
 from bench.streams import streams
 from bench.tables import tables
@@ -162,6 +163,11 @@ MEASURES = {
         "peak memory of streams of a fixed rate against the rate of rows",
         replace(_THROUGHPUT, events=4_000_000, rates=(1000, 10_000, 100_000, 1_000_000), repeats=3),
     ),
+    "relations": Measure(
+        relations,
+        "relations over validity intervals: groups of windows and joins, beside DuckDB",
+        replace(_THROUGHPUT, events=2_000_000, repeats=3),
+    ),
     "relational": Measure(
         relational,
         "policies with variables: joins over windows, beside MonPoly given as a peer",
@@ -212,6 +218,11 @@ MEASURES = {
         spark_steps,
         "Spark: seconds a million rows for reading, sorting, Python and the monitor",
         replace(_THROUGHPUT, workloads=("f3",), events=4_000_000, repeats=3),
+    ),
+    "spark-stream": Measure(
+        spark_stream,
+        "Spark: a streaming query, by keys and buckets, against a pass-through function",
+        replace(_THROUGHPUT, workloads=("f3",), repeats=3),
     ),
     "spark-trace": Measure(
         spark_trace,

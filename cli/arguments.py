@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Space = TypeVar("Space", bound=argparse.Namespace)
 
 
-__all__ = ["Options", "parse_arguments"]
+__all__ = ["Options", "fill_defaults", "parse_arguments"]
 
 
 USAGE = """\
@@ -46,6 +46,7 @@ mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon [options] -e FORMULA [LOG ...]
        mtlmon [options] --policy FILE [--policy FILE ...] [LOG ...]
        mtlmon resolve [options] [VERDICTS]
+       mtlmon latest [options] [CHANGELOG]
        mtlmon check-policy [options] FILE [LOG]
        mtlmon streams [options] FILE LOG...
        mtlmon analyze [options] FILE [TABLE]
@@ -79,6 +80,8 @@ examples:
       the Boolean value of every time-point; bounds with units
   mtlmon resolve yesterday.verdicts
       the Boolean values behind equivalences (mtlmon resolve --help)
+  mtlmon latest corrections.verdicts
+      what holds after corrections of --lateness (mtlmon latest --help)
   mtlmon --verdicts none --unit s --report report.html policy.mtl events.log
       a web page with violations over time and explanations of the first ones
   mtlmon --checkpoint state --resume -o verdicts policy.mtl events.log
@@ -279,6 +282,17 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     ):
         parser.error("formula and log cannot both come from standard input")
     return options
+
+
+def fill_defaults(options: Options) -> None:
+    """Give the options that a subcommand does not have the values that the command's have.
+
+    Options are read by functions that the command and its subcommands share.
+    """
+    # not `parse_args`, as the command needs a formula
+    for action in make_parser()._actions:
+        if action.default is not argparse.SUPPRESS and not hasattr(options, action.dest):
+            setattr(options, action.dest, action.default)
 
 
 def make_parser() -> Parser:

@@ -240,6 +240,11 @@ def explanation(
             words += [f"{word} {written}" for word, written in stream.instances]
             lines.append(f"    {', '.join(words)}")
         blocks.append("\n".join(lines))
+    if file.intervals:
+        lines = [
+            f"  {visible(name)} = {one.text(file.unit)}" for name, one in file.intervals.items()
+        ]
+        blocks.append("\n".join(["Relations (see mtlmon query)", *lines]))
     blocks += memory_block(file, schema)
     return "\n\n".join(blocks) + "\n"
 

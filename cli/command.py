@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-SUBCOMMANDS = ("resolve", "latest", "check-policy", "streams", "analyze", "serve")
+SUBCOMMANDS = ("resolve", "latest", "check-policy", "streams", "query", "analyze", "serve")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,6 +100,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         from mtlmon.cli.streams import write_streams
 
         return write_streams(arguments[1:])
+    if first == "query":
+        from mtlmon.cli.query import query
+
+        return query(arguments[1:])
     if first == "analyze":
         from mtlmon.cli.analyze import analyze
 

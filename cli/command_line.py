@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.cli import analyze, arguments, checking, latest, resolving, serving, streams
+from mtlmon.cli import analyze, arguments, checking, latest, query, resolving, serving, streams
 from mtlmon.cli.parser import HelpFormatter
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def subcommands() -> tuple[Subcommand, ...]:
         Subcommand("latest", latest.make_parser()),
         Subcommand("check-policy", checking.make_parser()),
         Subcommand("streams", streams.make_parser()),
+        Subcommand("query", query.make_parser()),
         Subcommand("analyze", analyze.make_parser()),
         Subcommand("serve", serving.make_parser()),
     )

@@ -241,6 +241,12 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
 
 def add_column_options(group: argparse._ActionsContainer) -> None:
     """Add the options that say what the columns of a table mean."""
+    add_time_options(group)
+    add_event_options(group)
+
+
+def add_time_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that say what the times of a table are."""
     group.add_argument(
         "--time",
         metavar="COLUMN[,COLUMN...]",
@@ -263,6 +269,10 @@ def add_column_options(group: argparse._ActionsContainer) -> None:
         choices=tuple(UNITS),
         help="the unit of time-stamps (default: --unit, or the policy file's; --time-unit; s)",
     )
+
+
+def add_event_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that say what the events and keys of a table are."""
     group.add_argument(
         "--event",
         metavar="COLUMN",

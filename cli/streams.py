@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
-from mtlmon.cli.arguments import Options
+from mtlmon.cli.arguments import Options, fill_defaults
 from mtlmon.cli.command import declared_policies
 from mtlmon.cli.endings import note_skipped, note_waiting
 from mtlmon.cli.failure import Failure, note
@@ -353,14 +353,8 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
+    fill_defaults(options)
     options.constants = dict(options.settings)
-    # options of policies
-    options.explain_formula = False
-    options.advance_every = None
-    options.time_points = "row"
-    options.time_stamps = None
-    options.signature = options.idle = options.lateness = options.consistency = None
-    options.checkpoint = options.report = options.explain_output = None
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
     if not options.logs:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         once,
         previous,
     )
+    from mtlmon.tables.querying import query
     from mtlmon.verdicts.arrays import VerdictArray
     from mtlmon.verdicts.operations import Resolution, Summary, first, resolve, violations
 
@@ -81,6 +82,7 @@ _LATER = {
         "once",
         "previous",
     ),
+    "mtlmon.tables.querying": ("query",),
     "mtlmon.verdicts.arrays": ("VerdictArray",),
     "mtlmon.verdicts.operations": ("Resolution", "Summary", "first", "resolve", "violations"),
 }
@@ -130,6 +132,7 @@ __all__ = [
     "once",
     "parse",
     "previous",
+    "query",
     "resolve",
     "violations",
 ]

@@ -30,6 +30,7 @@ LAYERS = [
     {"relational"},
     {"monpoly"},
     {"streams"},
+    {"relations"},
     {"explanation"},
     {"checking"},
     {"tables"},

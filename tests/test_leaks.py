@@ -22,6 +22,16 @@ from mtlmon.arrays.native import KeyTable
 from mtlmon.drive.native import PolicyLines, TextMonitor, TextResolver, VerdictRows, policy_label
 from mtlmon.engine.native import SavedState
 from mtlmon.errors import FormulaError, LogError, TimeStampError
+from mtlmon.relations.native import (
+    CountAggregate,
+    Groups,
+    LeastAggregate,
+    Multiplicities,
+    Numbering,
+    Pairs,
+    SumAggregate,
+    Timeline,
+)
 from mtlmon.verdict_arrays import verdict_type
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
@@ -275,5 +285,40 @@ def test_errors() -> None:
         monitor.step(7, {"p"})
         with pytest.raises(TimeStampError):
             monitor.step(6, {"p"})
+
+    _assert_flat(work)
+
+
+def test_sweeps_of_relations_come_and_go() -> None:
+    count = 300
+    starts = np.arange(count)
+    ends = starts + 7
+    values = starts % 11
+    keys = Numbering((starts % 5).astype(np.uint32), count)
+    floats = (values * 1e40).view(np.int64)
+
+    def work() -> None:
+        records = Timeline(starts, ends, None, None, count)
+        Multiplicities("less", records, keys, count // 2)
+        pairs = Pairs(records, keys, records, keys, 5)
+        while pairs.find(100):
+            pass
+        aggregates = [
+            CountAggregate(None, None, count),
+            SumAggregate(values, None, count, False, False),
+            SumAggregate(floats, None, count, True, True),
+            LeastAggregate(values, None, count),
+        ]
+        Groups(records, keys, aggregates)
+        with pytest.raises(ValueError, match="different lengths"):
+            Groups(records, keys, [CountAggregate(None, None, count - 1)])
+        with pytest.raises(ValueError, match="needs values"):
+            Groups(records, keys, [LeastAggregate(None, None, count)])
+        with pytest.raises(ValueError, match="unknown rule"):
+            Multiplicities("few", records, keys, count)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="not in the order"):
+            Timeline(starts[::-1].copy(), ends, None, None, count)
+        with pytest.raises(ValueError, match="number of a key"):
+            Pairs(records, keys, records, keys, 2)
 
     _assert_flat(work)

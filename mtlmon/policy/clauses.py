@@ -6,6 +6,7 @@ import re
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy.definitions import Assumption, Clock, Stream
+from mtlmon.policy.predicates.keywords import CLAUSES
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS, read_bound
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.lexer import skip_blanks
@@ -13,7 +14,7 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from fractions import Fraction
     from typing import Protocol
 
@@ -41,7 +42,10 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 # Words of clauses that can follow are no units.
-_DURATION = re.compile(r"[0-9]+(?:\s*(?!(?:from|until|at|severity|message)\b)[^\W\d]+)?")
+_DURATION = re.compile(
+    r"[0-9]+(?:\s*(?!(?:from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
+    r"|unionmax|minus|intersect|distinct|coalesce|split)\b)[^\W\d]+)?"
+)
 _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _FOUND = re.compile(r"[\w.]+|\S")
 _FOUND_WIDTH = 40
@@ -140,21 +144,35 @@ class ClauseReader:
         """
         names: list[str] = []
         while True:
-            found = _COLUMN.match(self._text, self._position, self._end)
-            if found is None:
-                hint = "the name of a column is written as a word, or in backquotes: `user id`"
-                raise self.expected("the name of a column", hint)
-            written = found.group()
-            name = written[1:-1].replace("``", "`") if written[0] == "`" else written
+            start = self._position
+            name = self.column("the name of a column")
             if name in names:
+                self._position = start
                 raise self.error(f"the column {name} is named twice", "name each column once")
             names.append(name)
-            self._go(found.end())
             if not self.take_sign(","):
-                return () if names == [NONE] and written == NONE else tuple(names)
+                is_none = names == [NONE] and self._text[start] != "`"
+                return () if is_none else tuple(names)
 
-    def duration(self) -> int | Duration:
+    def column(self, what: str) -> str:
+        """Read a name, which can be in backquotes.
+
+        Raises:
+            PolicyError: something else comes next.
+        """
+        found = _COLUMN.match(self._text, self._position, self._end)
+        if found is None:
+            hint = "the name of a column is written as a word, or in backquotes: `user id`"
+            raise self.expected(what, hint)
+        written = found.group()
+        self._go(found.end())
+        return written[1:-1].replace("``", "`") if written[0] == "`" else written
+
+    def duration(self, example: str = "as in every 10s") -> int | Duration:
         """Read a length of time, at least 1.
+
+        Args:
+            example: the hint where something else comes next.
 
         Raises:
             FormulaError: something else comes next, or its unit is not valid.
@@ -163,7 +181,7 @@ class ClauseReader:
         if found is None:
             found = _WORD.match(self._text, self._position, self._end)
             if found is None or found.group() not in self._constants:
-                raise self.expected("a length of time", "as in every 10s")
+                raise self.expected("a length of time", example)
         cursor = Cursor(self._text, self._source, *found.span(), constants=self._constants)
         length = read_bound(cursor, self._unit)
         if length == 0 and self._unit == LATER and not found.group().isdigit():
@@ -188,8 +206,16 @@ class ClauseReader:
         self._go(found.end())
         return Fraction(found.group())
 
-    def expression(self) -> Expression:
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing follows."""
+        return self._position >= self._end
+
+    def expression(self, clauses: Collection[str] = CLAUSES) -> Expression:
         """Read an expression up to the next clause.
+
+        Args:
+            clauses: the words that clauses begin with.
 
         Raises:
             FormulaError: something else comes next.
@@ -197,9 +223,38 @@ class ClauseReader:
         from mtlmon.policy.predicates.parser import parse_prefix
 
         expression, behind = parse_prefix(
-            self._text, self._source, self._position, self._end, self._unit, self._constants
+            self._text,
+            self._source,
+            self._position,
+            self._end,
+            self._unit,
+            self._constants,
+            clauses=clauses,
         )
         self._go(behind)
+        return expression
+
+    def argument(self) -> Expression:
+        """Read an expression up to the parenthesis that closes what has been opened before it.
+
+        Raises:
+            FormulaError: something else comes next, or the parenthesis is never closed.
+        """
+        from mtlmon.policy.predicates.lexer import scan
+        from mtlmon.policy.predicates.parser import parse_expression
+
+        depth, closing = 1, self._end
+        for token in scan(self._text, self._position, self._end):
+            depth += (token.kind == "(") - (token.kind == ")")
+            if depth == 0:
+                closing = token.start
+                break
+        expression = parse_expression(
+            self._text, self._source, self._position, closing, self._unit, self._constants
+        )
+        self._go(closing)
+        if not self.take_sign(")"):
+            raise self.expected("')'")
         return expression
 
     def require_end(self, what: str) -> None:

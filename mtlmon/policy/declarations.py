@@ -31,6 +31,7 @@ CONST = "const"
 LET = "let"
 ATOM = "atom"
 STREAM = "stream"
+RELATION = "relation"
 POLICY = "policy"
 FIND = "find"
 TRIGGER = "trigger"
@@ -45,13 +46,22 @@ TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
 CHECKED = frozenset({POLICY, FIND, TRIGGER, FORMULA})
 """The declarations that are checked on a log."""
 
-_SIGNS = {CONST: "=", LET: "=", ATOM: "=", STREAM: "=", POLICY: ":", FIND: ":", TRIGGER: ":"}
+_SIGNS = {
+    CONST: "=",
+    LET: "=",
+    ATOM: "=",
+    STREAM: "=",
+    RELATION: "=",
+    POLICY: ":",
+    FIND: ":",
+    TRIGGER: ":",
+}
 # The declarations whose bodies are expressions, with the quotes of those.
-_EXPRESSIONS = frozenset({CONST, ATOM, STREAM, TRIGGER})
+_EXPRESSIONS = frozenset({CONST, ATOM, STREAM, RELATION, TRIGGER})
 
 _HEAD = re.compile(
     r"""
-      [ \t]* (?P<keyword> const | let | atom | stream | policy | find | trigger ) [ \t]+
+      [ \t]* (?P<keyword> const | let | atom | stream | relation | policy | find | trigger ) [ \t]+
       (?P<name> "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\s"`=:(),\#]+ ) [ \t]*
       (?: (?P<sign> = (?! > ) | : ) | (?P<arguments> \( ) |
          (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )

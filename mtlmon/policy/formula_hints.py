@@ -24,7 +24,12 @@ _OTHER_QUOTES = re.compile(
     rf"""[ \t]*(?P<keyword>{"|".join(sorted(TEXTS))})[ \t]+"""
     r"""(?:r(?=")|r?(?='))(?P<quote>["'])(?P<text>.*)(?P=quote)\s*\Z"""
 )
-_KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "const")
+# A line of what stands between the name of a policy and its colon.
+_CLAUSE = re.compile(
+    r"[ \t]*(severity|per|on[ \t]+every|at[ \t]+most)[ \t]+"
+    r"(?![A-Z]+\b|and\b|or\b|implies\b|iff\b)[^\s:]+[^:]*\Z"
+)
+_KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "relation", "const")
 _FORMS = {
     "policy": (
         'policy NAME ["TEXT"] [per COLUMN] [on every 10s] [at most 1%] [severity WORD]: FORMULA'
@@ -34,6 +39,7 @@ _FORMS = {
     "let": "let NAME = FORMULA",
     "atom": "atom NAME = CONDITION",
     "stream": "stream NAME = EXPRESSION",
+    "relation": "relation NAME = rows where CONDITION valid 15m",
     "const": "const NAME = CONSTANT",
 }
 # Names that other languages have for aggregates.
@@ -93,6 +99,9 @@ def form_of(line: str) -> str | None:
     if other := _OTHER_QUOTES.match(line):
         escaped = other["text"].replace("\\", "\\\\").replace('"', '\\"')
         return f'write {other["keyword"]} "{escaped}"'
+    if clause := _CLAUSE.match(line):
+        key = ", or key COLUMN for all policies" if clause[1] == "per" else ""
+        return f"this stands behind the name of a policy: {_FORMS[POLICY]}{key}"
     head = _HEAD.match(line)
     if head is None:
         return None

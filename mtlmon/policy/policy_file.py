@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.validity.declared import DeclaredRelation
     from mtlmon.syntax.formula import Formula
 
 DEFAULT_TIME = "ts"
@@ -42,6 +43,7 @@ class PolicyFile:
         atoms: the predicates by the name of the atom that they define. Conditions inside formulas
             are among them, and their names are how they are written.
         streams: the streams by name.
+        intervals: the relations over validity intervals by name.
         policies: the policies in the order of the file. Those that use the same named subformula
             share it as one object.
         shown: expressions whose values are shown with violations, by a name that nothing else has.
@@ -58,6 +60,7 @@ class PolicyFile:
         "constants",
         "declarations",
         "event",
+        "intervals",
         "key",
         "lets",
         "parameters",
@@ -90,6 +93,7 @@ class PolicyFile:
         self.relations: dict[str, Relation] = {}
         self.atoms: dict[str, Predicate] = {}
         self.streams: dict[str, Stream] = {}
+        self.intervals: dict[str, DeclaredRelation] = {}
         self.shown: dict[str, Expression] = {}
         self.policies: tuple[Policy, ...] = ()
         self.declarations: Sequence[Declaration] = ()

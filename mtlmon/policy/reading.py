@@ -14,6 +14,7 @@ from mtlmon.policy.declarations import (
     FORMULA,
     LET,
     LINES,
+    RELATION,
     STREAM,
     UNIT,
     Declaration,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 _SOURCE = "<policies>"
 # The declarations whose names share one space.
-_NAMED = frozenset({CONST, ATOM, STREAM, LET})
+_NAMED = frozenset({CONST, ATOM, STREAM, RELATION, LET})
 # What may be meant as `ONCE (1 < x)`.
 _INTERVAL_BEFORE = re.compile(r"\(\s*[0-9]+\s*\Z")
 
@@ -168,9 +169,14 @@ class FileReader(DeclaredText):
             (LINES - {UNIT}, self.settings.read),
             ({CONST}, self.read_constant),
             ({STREAM}, self.read_stream),
+            ({RELATION}, self.read_interval_relation),
         )
         for kinds, read in steps:
             self.read_all(kinds, read)
+        if self.file.intervals:
+            from mtlmon.policy.validity.reading import require_relations
+
+            require_relations(self, self.file.intervals)
         if self.file.streams:
             self.find_kinds()
         self.read_all({ATOM}, self.read_atom)
@@ -266,6 +272,11 @@ class FileReader(DeclaredText):
             clauses, declaration.name, kind, declaration.place, self
         )
 
+    def read_interval_relation(self, declaration: Declaration) -> None:
+        from mtlmon.policy.validity.reading import RelationReader
+
+        self.file.intervals[declaration.name] = RelationReader(self, declaration).read()
+
     def read_atom(self, declaration: Declaration) -> None:
         if declaration.arguments is not None:
             self.file.relations[declaration.name] = self.first_order.read_relation(declaration)
@@ -306,6 +317,7 @@ class FileReader(DeclaredText):
             [name for name in self.names_of(LET) if name not in future],
             future,
             self.file.constants,
+            self.names_of(RELATION),
         )
 
     def names_of(self, kind: str) -> list[str]:

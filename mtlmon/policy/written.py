@@ -11,6 +11,7 @@ from mtlmon.policy.declarations import (
     CONST,
     FORMULA,
     LET,
+    RELATION,
     STREAM,
     TRIGGER,
 )
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Definition", "WrittenPolicy", "written_formula", "written_policies"]
 
-_DEFINITIONS = frozenset({CONST, ATOM, STREAM, LET})
+_DEFINITIONS = frozenset({CONST, ATOM, STREAM, RELATION, LET})
 # Bodies in which double quotes are texts; elsewhere, they are names.
-_EXPRESSIONS = frozenset({CONST, ATOM, STREAM, TRIGGER})
+_EXPRESSIONS = frozenset({CONST, ATOM, STREAM, RELATION, TRIGGER})
 # A comment, or something in quotes, which can contain the marks of comments.
 _COMMENT_OR_QUOTED = re.compile(r"""/\*|\#[^\n]*|"(?:[^"\\]|\\.)*"|`[^`\n]*`""", re.DOTALL)
 _NAME = re.compile(
@@ -44,7 +45,7 @@ class Definition:
     """A declaration that a policy uses.
 
     Attributes:
-        kind: the word that it begins with: "const", "atom", "stream" or "let".
+        kind: the word that it begins with: "const", "atom", "stream", "relation" or "let".
         name: the name that it defines.
         text: the declaration as written, without comments.
         remark: what is not written there, as that an option has set a constant; or empty.

@@ -62,7 +62,7 @@ def test_manual_has_no_line_that_roff_takes_for_a_request() -> None:
         (
             ["mtlmon", ""],
             {
-                *("resolve", "latest", "check-policy", "streams", "analyze", "serve"),
+                *("resolve", "latest", "check-policy", "streams", "query", "analyze", "serve"),
                 *("a b.mtl", "report.mtl"),
             },
         ),

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import mtlmon as package
+from mtlmon.cli import streams
+from mtlmon.cli.arguments import parse_arguments
 from tests.cli.process import mtlmon
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -299,3 +301,14 @@ def test_misspelt_atoms_are_noticed(tmp_path: Path) -> None:
     log.write_text("@1 " + "x" * 70_000 + "\n@2 error\n")
     done = mtlmon("--verdicts", "none", "-e", "NOT eror", str(log))
     assert done.errors == "mtlmon: no event has the atom eror\n"
+
+
+def test_subcommand_of_streams_has_the_options_that_the_command_has() -> None:
+    """Functions that both share read them."""
+    command = vars(parse_arguments(["p.mtl", "log.csv"]))
+    own = vars(streams.parse_arguments(["p.mtl", "log.csv"]))
+    # those of formulas, and what is computed for verdicts
+    assert {name for name in command if name not in own} <= {"arguments", "contents", "formula"}
+    assert own["time_points"] == "row"
+    # not the default of the command
+    assert (command["given_format"], own["output_format"]) == (None, "jsonl")

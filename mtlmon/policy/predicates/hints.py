@@ -35,7 +35,6 @@ FORMULA_IN_EXPRESSION = (
 )
 """The hint for an operator of formulas inside an expression."""
 
-
 OFFSET_HINTS = {
     LAST: "as in x.last(), x.last(2) or x.last(or: 0)",
     NEXT: "as in x.next(), x.next(2) or x.next(or: 0)",

@@ -30,6 +30,12 @@ DEFAULT = "or:"
 
 LARGEST_DIGITS = 400
 
+NO_LOOK_UP = (
+    "expressions do not look values up in relations: join the relation with rows in another one, "
+    "as in relation limited = rows join limits on road = limits_road, and run mtlmon query"
+)
+"""The hint for a value of a relation inside an expression."""
+
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PLAIN = re.compile(_NAME)
 _OFFSET = r"\.(?: last | next | at | hold ) (?= \s*\( )"
@@ -298,6 +304,9 @@ def _control(text: str, position: int) -> Token:
 
 def _stray(text: str, position: int) -> Token:
     """The invalid token for a position where no token starts."""
+    if text[position] == "." and text[:position].endswith("]"):
+        message = "brackets have no columns"
+        return Token(INVALID, position, position + 1, message, NO_LOOK_UP)
     for length in (2, 1):
         piece = text[position : position + length]
         if piece in _NOT_OURS:

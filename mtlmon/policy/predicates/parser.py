@@ -29,7 +29,7 @@ from mtlmon.syntax.formula import Span
 from mtlmon.syntax.lexer import END
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Protocol
 
     from mtlmon.policy.predicates.operators import Operator
@@ -85,17 +85,18 @@ def parse_prefix(
     unit: str | None = None,
     constants: Mapping[str, Constant] = _NO_CONSTANTS,
     formulas: Formulas | None = None,
+    clauses: Collection[str] = CLAUSES,
 ) -> tuple[Expression, int]:
     """Parse the expression that text[start:end] begins with.
 
-    It ends before `:`, a comma outside parentheses, or a word of `CLAUSES` behind a complete
+    It ends before `:`, a comma outside parentheses, or a word of `clauses` behind a complete
     expression. Takes the same arguments as `parse_expression`, and raises the same errors;
     `formulas` reads aggregates over formulas, where these can be.
 
     Returns:
         The expression, and the position behind its last token.
     """
-    parser = _Parser(text, source, start, end, unit, _PREFIX, constants, formulas)
+    parser = _Parser(text, source, start, end, unit, _PREFIX, constants, formulas, clauses)
     return parser.expression(), parser.ahead(-1).end
 
 
@@ -123,7 +124,7 @@ def parse_comparison(
 
 
 class _Parser(CallParser):
-    __slots__ = ("formulas", "mode")
+    __slots__ = ("clauses", "formulas", "mode")
 
     def __init__(
         self,
@@ -135,11 +136,13 @@ class _Parser(CallParser):
         mode: str,
         constants: Mapping[str, Constant],
         formulas: Formulas | None = None,
+        clauses: Collection[str] = CLAUSES,
     ) -> None:
         is_comparison = mode == _COMPARISON
         super().__init__(text, source, start, end, unit, constants, in_formula=is_comparison)
         self.mode = mode
         self.formulas = formulas
+        self.clauses = clauses
 
     def expression(self) -> Expression:
         if self.token.kind == END:
@@ -276,7 +279,7 @@ class _Parser(CallParser):
         if token.kind == END:
             return True
         if self.mode == _PREFIX:
-            return token.kind in {":", ","} or self.word(token) in CLAUSES
+            return token.kind in {":", ","} or self.word(token) in self.clauses
         if self.in_formula:
             if token.kind == "not":
                 return self.ahead(1).kind != "in"

@@ -13,6 +13,7 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Constant, Expression
 from mtlmon.policy.predicates.hints import some
+from mtlmon.policy.predicates.lexer import NO_LOOK_UP
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax.report import formula_error
@@ -40,6 +41,7 @@ class Scope(NamedTuple):
         lets: the names of the lets without operators of the future.
         future_lets: the names of the other lets, which expressions cannot use.
         constants: the values of the constants by name.
+        relations: the names of the relations over validity intervals.
         parameters: the names of the parameters of the stream that the expression belongs to.
         is_atom_body: whether the expression is the body of an atom.
     """
@@ -49,6 +51,7 @@ class Scope(NamedTuple):
     lets: Collection[str] = ()
     future_lets: Collection[str] = ()
     constants: Mapping[str, Constant] = _NO_CONSTANTS
+    relations: Collection[str] = ()
     parameters: Collection[str] = ()
     is_atom_body: bool = False
 
@@ -87,7 +90,8 @@ def resolve(
         An expression whose columns are columns; `row.NAME` has become one.
 
     Raises:
-        PolicyError: a let looks into the future, or there is no stream where one is needed.
+        PolicyError: a let looks into the future, a name is that of a relation, or there is no
+            stream where one is needed.
     """
     resolver = _Resolver(scope, text, source)
     return resolver.resolve(expression, _Place(is_condition, scope.is_atom_body))
@@ -150,6 +154,8 @@ class _Resolver:
             return Expression(ops.CONSTANT, (), scope.constants[name], node.span)
         if place.is_of_columns:
             return node
+        if name in scope.relations:
+            raise self.error(node, f"{column_text(name)} is a relation", NO_LOOK_UP)
         if name in scope.lets:
             return Expression(ops.LET, (), name, node.span)
         if name in scope.future_lets:
@@ -163,6 +169,8 @@ class _Resolver:
         streams = self.scope.streams
         if name in streams:
             return
+        if name in self.scope.relations:
+            raise self.error(node, f"{column_text(name)} is a relation", NO_LOOK_UP)
         guess = nearest(name, streams)
         hint = "declare it: stream NAME = EXPRESSION per EXPRESSION"
         if streams:

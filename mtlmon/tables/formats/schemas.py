@@ -20,12 +20,13 @@ FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
 _BLOCK_BYTES = 1 << 20
 
 
-def read_schema(path: str, dialect: Dialect | None = None) -> pa.Schema:
+def read_schema(path: str, dialect: Dialect | None = None, format: str | None = None) -> pa.Schema:
     """The columns of a table and their types; for CSV and JSON lines, by their first rows.
 
     Args:
         path: the table.
         dialect: how the cells of CSV are written; None for the default.
+        format: its format, instead of the one that its name implies.
 
     Raises:
         MtlmonError: pyarrow is not installed, or the format is unknown or not that of the file.
@@ -36,6 +37,8 @@ def read_schema(path: str, dialect: Dialect | None = None) -> pa.Schema:
     except ImportError:
         raise MtlmonError("tables need pyarrow: pip install 'mtlmon[tables]'") from None
     found = table_format(path)
+    if format is not None:
+        found = format, None if found is None else found[1]
     if found is None:
         raise MtlmonError(f"{path}: the name does not end in one of {', '.join(FORMATS)}")
     name, compression = found

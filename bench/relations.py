@@ -1,0 +1,174 @@
+"""Relations over validity intervals: groups of windows and joins, beside DuckDB if installed.
+
+Rows of a log come in the order of time. A group tells each aggregate for as long as it is the same;
+DuckDB, which has no such groups, tells it at each row instead. Both join the same ranges.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from bench.commands import BenchmarkError
+from bench.compare import progress
+from mtlmon.policy.predicates.parser import parse_expression
+from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.relations.algebra import Aggregation, Group, Join, Source, ValidFor
+from mtlmon.relations.evaluation import evaluate
+from mtlmon.relations.incremental import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.report import Result, Row
+    from bench.settings import Settings
+    from mtlmon.relations.algebra import Node
+
+GROUPS = (100, 10_000)
+WIDTH = 60_000
+"""The width of windows in milliseconds; a row comes every tenth of a second."""
+
+BATCH = 65_536
+_PERIOD = 100
+_AGGREGATES = ("count", "sum", "avg", "max")
+_JOINS = ((1000, 1000), (1000, 10_000), (100_000, 100_000))
+"""The number of keys, and how long records are valid at most."""
+
+
+def relations(settings: Settings) -> Result:
+    """Rows per second of groups over windows, whole and in batches, and of joins."""
+    rows: list[Row] = []
+    notes = ["Millions of rows in a second; rows of joins are those of both relations."]
+    has_duckdb = find_spec("duckdb") is not None
+    if not has_duckdb:
+        notes.append("DuckDB is not installed.")
+    for groups in GROUPS:
+        log = _log(settings.events, groups, settings.seed)
+        for word in _AGGREGATES:
+            argument = None if word == "count" else _predicate("value")
+            node = Group(
+                ValidFor(Source("rows"), WIDTH), ("key",), (Aggregation("found", word, argument),)
+            )
+            contenders: dict[str, Callable[[], int]] = {
+                "mtlmon": partial(_whole, node, {"rows": log}),
+                "in batches": partial(_in_batches, node, log),
+            }
+            if has_duckdb:
+                contenders["DuckDB"] = partial(_windows, word, log)
+            row: Row = {"relation": f"{word} of {groups} groups", "rows": settings.events}
+            found = _timed(row, contenders, settings)
+            if found["mtlmon"] != found["in batches"]:
+                raise BenchmarkError(f"batches have other records for {row['relation']}")
+            rows.append(row)
+    for keys, length in _JOINS:
+        rows.append(_join(keys, length, settings, has_duckdb=has_duckdb))
+    return {"rows": rows, "notes": notes}
+
+
+def _join(keys: int, length: int, settings: Settings, *, has_duckdb: bool) -> Row:
+    count = settings.events // 2
+    tables = {
+        name: _ranges(count, keys, length, settings.seed + place)
+        for place, name in enumerate(("one", "other"))
+    }
+    node = Join(Source("one"), Source("other"), _predicate("k = k2"), ("k2", "v2"))
+    contenders: dict[str, Callable[[], int]] = {"mtlmon": partial(_whole, node, tables)}
+    if has_duckdb:
+        contenders["DuckDB"] = partial(_range_join, tables)
+    row: Row = {"relation": f"join of {keys} keys, up to {length} ms", "rows": settings.events}
+    found = _timed(row, contenders, settings)
+    if len(set(found.values())) > 1:
+        raise BenchmarkError(f"DuckDB finds other pairs for {row['relation']}: {found}")
+    row["records"] = found["mtlmon"]
+    return row
+
+
+def _timed(
+    row: Row, contenders: dict[str, Callable[[], int]], settings: Settings
+) -> dict[str, int]:
+    """Time each contender by the clock; all of them may use all processors."""
+    found: dict[str, int] = {}
+    for name, run in contenders.items():
+        times = []
+        for _ in progress(settings.repeats, f"relations {row['relation']} {name}"):
+            start = time.perf_counter()
+            found[name] = run()
+            times.append(time.perf_counter() - start)
+        row[f"{name} M rows/s"] = settings.events / min(times) / 1e6
+    return found
+
+
+def _predicate(text: str) -> Predicate:
+    return Predicate(parse_expression(text), text, "<bench>")
+
+
+def _log(events: int, groups: int, seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    times = np.sort(random.integers(0, events * _PERIOD, events))
+    return pa.table(
+        {
+            "from": times,
+            "to": times + 1,
+            "key": random.integers(0, groups, events),
+            "value": random.integers(0, 4000, events) / 8,
+        }
+    )
+
+
+def _ranges(count: int, keys: int, length: int, seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    times = np.sort(random.integers(0, 10 * count, count))
+    ends = times + random.integers(1, length, count)
+    return pa.table(
+        {"from": times, "to": ends, "k": random.integers(0, keys, count), "v": np.arange(count)}
+    )
+
+
+def _whole(node: Node, tables: dict[str, pa.Table]) -> int:
+    count: int = evaluate(node, tables).num_rows
+    return count
+
+
+def _in_batches(node: Node, log: pa.Table) -> int:
+    query = Query(node, {"rows": log.schema.remove(0).remove(0)})
+    count: int = 0
+    for place in range(0, log.num_rows, BATCH):
+        batch = log.slice(place, BATCH)
+        count += query.push({"rows": batch}, batch["from"][-1].as_py()).num_rows
+    count += query.finish().num_rows
+    return count
+
+
+def _windows(word: str, log: pa.Table) -> int:
+    aggregate = "count(*)" if word == "count" else f"{word}(value)"
+    query = (
+        f'SELECT {aggregate} OVER (PARTITION BY key ORDER BY "from" '
+        f"RANGE BETWEEN {WIDTH - 1} PRECEDING AND CURRENT ROW) AS found FROM log"
+    )
+    return _rows(query, {"log": log})
+
+
+def _range_join(tables: dict[str, pa.Table]) -> int:
+    query = """
+        SELECT greatest(one."from", other."from") s, least(one."to", other."to") e,
+            one.k, one.v, other.k, other.v
+        FROM one JOIN other
+        ON one.k = other.k AND one."from" < other."to" AND other."from" < one."to"
+        ORDER BY s, e
+    """
+    return _rows(query, tables)
+
+
+def _rows(query: str, tables: dict[str, pa.Table]) -> int:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        count: int = connection.sql(query).to_arrow_table().num_rows
+    return count

@@ -1,0 +1,254 @@
+"""The operators of relations as a tree of immutable nodes.
+
+Nodes say what a relation is and nothing about how it is computed. They are equal if they say the
+same; places in the text of a policy file do not matter. Durations are integers in the unit of the
+time-stamps. Conditions and values are expressions over the columns of the operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.policy.predicates.predicate import Predicate
+
+AGGREGATES = ("count", "sum", "avg", "min", "max")
+"""The words of aggregates over the records of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The records of a table, with the validity that they have there.
+
+    Attributes:
+        name: the name of the table among those that the plan is evaluated on.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The records for which a condition is true."""
+
+    of: Node
+    condition: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Records of new columns; equal records stay as many as they are.
+
+    Attributes:
+        values: the name and the expression of each column, at least one.
+    """
+
+    of: Node
+    values: tuple[tuple[str, Predicate], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidFor:
+    """Each record is valid for some time from its start on, whatever its end was."""
+
+    of: Node
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValidUntilNext:
+    """Each record is valid from its start until the next multiple of a length after it."""
+
+    of: Node
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValidUntil:
+    """Each record is valid until the next start of a record for which a condition is true.
+
+    That record starts later, and has the same values in some columns, where null is a value like
+    others. Where there is none, the record has no end. Records that close others are records
+    themselves.
+
+    Attributes:
+        per: the columns; without any, a record may be closed by every other one.
+    """
+
+    of: Node
+    condition: Predicate
+    per: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """An aggregate over the records of a group.
+
+    Attributes:
+        name: the name of the column.
+        word: one of `AGGREGATES`.
+        argument: what is aggregated; for `count`, a condition or None, which counts all records.
+    """
+
+    name: str
+    word: str
+    argument: Predicate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One record for each group of records with equal values in some columns.
+
+    Nulls are equal to each other. Aggregates ignore nulls, and are null where nothing is left,
+    but counts are 0. Where no record is valid, there is no group.
+
+    Attributes:
+        keys: the columns, which come first in the result; without any, all records are one group.
+        values: the aggregates.
+    """
+
+    of: Node
+    keys: tuple[str, ...]
+    values: tuple[Aggregation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The pairs of records that are valid at the same time and for which a condition is true.
+
+    Attributes:
+        on: the condition over the columns of both.
+        names: what the condition and the result call the columns of the right relation, as many
+            as there are; none of them is a column of the left one.
+    """
+
+    left: Node
+    right: Node
+    on: Predicate
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Semijoin:
+    """The records of the left relation while a record of the right one meets the condition.
+
+    Records stay as many as they are, however many records of the right relation there are.
+
+    Attributes:
+        on: as for `Join`.
+        names: as for `Join`.
+    """
+
+    left: Node
+    right: Node
+    on: Predicate
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The records of both relations; columns are matched by their order."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class UnionMax:
+    """Each record as often as in that relation where it is more often."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """The records of the left relation without as many equal ones as the right one has."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class MinusAll:
+    """The records of the left relation that do not occur in the right one."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect:
+    """Each record as often as in that relation where it is less often."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Each record once."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesce:
+    """The same snapshots in as few records as can be.
+
+    Of equal records, the one that starts first ends first.
+
+    Attributes:
+        longest: how long a record may be at most; longer ones are cut. None if it does not matter.
+    """
+
+    of: Node
+    longest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The same snapshots in records that are cut after every so much time from their start."""
+
+    of: Node
+    length: int
+
+
+Unary: TypeAlias = (
+    Where | Select | ValidFor | ValidUntilNext | ValidUntil | Group | Distinct | Coalesce | Split
+)
+Binary: TypeAlias = Join | Semijoin | Union | UnionMax | Minus | MinusAll | Intersect
+Node: TypeAlias = Source | Unary | Binary
+
+
+def operands(node: Node) -> tuple[Node, ...]:
+    """Return the relations that a node is made of, in order."""
+    if isinstance(node, Source):
+        return ()
+    if isinstance(node, Binary):
+        return node.left, node.right
+    return (node.of,)
+
+
+def sources(node: Node) -> tuple[str, ...]:
+    """Return the names of the tables that a plan reads, in order of first occurrence."""
+    return tuple(dict.fromkeys(found.name for found in nodes(node) if isinstance(found, Source)))
+
+
+def nodes(*roots: Node) -> Iterator[Node]:
+    """Yield the distinct nodes of plans, operands before what is made of them."""
+    seen: set[Node] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, is_ready = stack.pop()
+        if node in seen:
+            continue
+        if is_ready:
+            seen.add(node)
+            yield node
+            continue
+        stack.append((node, True))
+        stack.extend((operand, False) for operand in reversed(operands(node)))

@@ -1,0 +1,232 @@
+"""Makes plans of the relations that policy files declare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.policy.predicates import expression as expressions
+from mtlmon.policy.validity.declared import Coalesce as DeclaredCoalesce
+from mtlmon.policy.validity.declared import (
+    Combine,
+    DeclaredRelation,
+    Distinct,
+    Group,
+    Named,
+    Rows,
+    Select,
+    Split,
+    TableOf,
+    ValidFor,
+    ValidUntil,
+    ValidUntilNext,
+    Where,
+)
+from mtlmon.relations import algebra
+from mtlmon.relations.typing import Types
+from mtlmon.syntax.report import formula_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from mtlmon.policy import PolicyFile, Predicate
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.validity.declared import Step
+    from mtlmon.relations.algebra import Node
+
+__all__ = ["ROWS", "Plans", "columns_of_rows", "declared_tables", "used_relations"]
+
+ROWS = "rows"
+"""The name of the table that has the rows of the log."""
+
+_COMBINED: dict[str, Callable[[Node, Node], Node]] = {
+    "union": algebra.Union,
+    "unionmax": algebra.UnionMax,
+    "minus": algebra.Minus,
+    "minus all": algebra.MinusAll,
+    "intersect": algebra.Intersect,
+}
+
+
+class Plans:
+    """The plans of the relations of a file.
+
+    A column of a relation that is joined, whose name the left relation has, too, is called by both
+    names: `limits_road` is the column `road` of `limits`.
+
+    Args:
+        file: the policy file.
+        schemas: the columns of each table without those of times: of the log under `ROWS`, and of
+            others under their path.
+        environment: the time column, the unit and the zone, for functions of time.
+    """
+
+    def __init__(
+        self, file: PolicyFile, schemas: Mapping[str, pa.Schema], environment: Environment
+    ) -> None:
+        self._file = file
+        self._types = Types(schemas, environment)
+        self._nodes: dict[str, Node] = {}
+
+    def of(self, name: str) -> Node:
+        """Return the plan of a relation.
+
+        Raises:
+            PolicyError: an expression does not fit the columns of its relation, or relations do
+                not fit together; the error says where.
+        """
+        for one in used_relations(self._file, name):
+            if one.name not in self._nodes:
+                self._nodes[one.name] = self._plan(one)
+        return self._nodes[name]
+
+    def schema(self, name: str) -> pa.Schema:
+        """Return the columns of a relation."""
+        return self._types.of(self.of(name))
+
+    def _plan(self, relation: DeclaredRelation) -> Node:
+        source = relation.source
+        if isinstance(source, Rows):
+            node: Node = algebra.Source(ROWS)
+        elif isinstance(source, TableOf):
+            node = algebra.Source(source.path)
+        else:
+            node = self._nodes[source.name]
+        for step in relation.steps:
+            node = self._step(relation, step, node)
+            try:
+                self._types.of(node)
+            except PolicyError:
+                raise
+            except MtlmonError as error:
+                raise formula_error(
+                    self._file.text,
+                    step.place,
+                    f"relation {relation.name}: {error}",
+                    source=self._file.source,
+                    kind=PolicyError,
+                ) from None
+        return node
+
+    def _step(self, relation: DeclaredRelation, step: Step, of: Node) -> Node:
+        def of_relation(expression: Expression) -> Predicate:
+            return self._file.predicate(expression, relation.name, "relation")
+
+        if isinstance(step, Where):
+            return algebra.Where(of, of_relation(step.condition))
+        if isinstance(step, Select):
+            return algebra.Select(of, tuple((name, of_relation(one)) for name, one in step.columns))
+        if isinstance(step, Group):
+            values = tuple(
+                algebra.Aggregation(
+                    one.name,
+                    one.word,
+                    None if one.argument is None else of_relation(one.argument),
+                )
+                for one in step.aggregates
+            )
+            return algebra.Group(of, step.keys, values)
+        if isinstance(step, ValidFor):
+            return algebra.ValidFor(of, _units(step.length))
+        if isinstance(step, ValidUntilNext):
+            return algebra.ValidUntilNext(of, _units(step.length))
+        if isinstance(step, ValidUntil):
+            return algebra.ValidUntil(of, of_relation(step.condition), step.per)
+        if isinstance(step, Distinct):
+            return algebra.Distinct(of)
+        if isinstance(step, DeclaredCoalesce):
+            return algebra.Coalesce(of, None if step.most is None else _units(step.most))
+        if isinstance(step, Split):
+            return algebra.Split(of, _units(step.length))
+        other = self._nodes[step.relation]
+        if step.condition is None:
+            return _COMBINED[step.word](of, other)
+        condition, names = of_relation(step.condition), self._names(of, step)
+        if step.word == "join":
+            return algebra.Join(of, other, condition, names)
+        return algebra.Semijoin(of, other, condition, names)
+
+    def _names(self, left: Node, step: Combine) -> tuple[str, ...]:
+        """What the columns of a joined relation are called."""
+        taken = list(self._types.of(left).names)
+        names: list[str] = []
+        own = self._types.of(self._nodes[step.relation]).names
+        for name in own:
+            shown = name
+            while shown in taken or shown in names or (shown != name and shown in own):
+                shown = f"{step.relation}_{shown}"
+            names.append(shown)
+        return tuple(names)
+
+
+def used_relations(file: PolicyFile, name: str) -> Iterator[DeclaredRelation]:
+    """Yield a relation of a file and all that it is made of, each after those that it uses."""
+    seen: set[str] = set()
+    stack = [(name, False)]
+    while stack:
+        one, is_ready = stack.pop()
+        if is_ready:
+            yield file.intervals[one]
+        elif one not in seen:
+            seen.add(one)
+            stack.append((one, True))
+            stack += [(other, False) for other, _ in file.intervals[one].others]
+
+
+def declared_tables(file: PolicyFile, name: str) -> list[TableOf]:
+    """Return the tables that a relation is made of, by its declaration or by way of others."""
+    found = [one.source for one in used_relations(file, name)]
+    return [one for one in found if isinstance(one, TableOf)]
+
+
+def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | None:
+    """Return which columns of the log a relation reads.
+
+    Returns:
+        The names that it mentions, some of which can be columns of other tables, and whether it
+        has all other columns of the log, too; None if it does not read the log.
+    """
+    mentioned: dict[str, None] = {}
+    is_open: dict[str, bool] = {}
+    reads = False
+    # relations are united and taken from one another by all of their columns
+    matches_all = False
+    for relation in used_relations(file, name):
+        source = relation.source
+        reads |= isinstance(source, Rows)
+        has_all = isinstance(source, Rows) or (isinstance(source, Named) and is_open[source.name])
+        for step in relation.steps:
+            mentioned.update(dict.fromkeys(_mentioned(step)))
+            if isinstance(step, Distinct | DeclaredCoalesce):
+                matches_all |= has_all
+            elif isinstance(step, Select | Group):
+                has_all = False
+            elif isinstance(step, Combine):
+                has_all |= is_open[step.relation]
+                matches_all |= step.condition is None and has_all
+        is_open[relation.name] = has_all
+    return (list(mentioned), matches_all or is_open[name]) if reads else None
+
+
+def _mentioned(step: Step) -> Iterator[str]:
+    """The columns that a step names."""
+    if isinstance(step, Where | ValidUntil) or (isinstance(step, Combine) and step.condition):
+        assert step.condition is not None
+        yield from expressions.columns(step.condition)
+    if isinstance(step, ValidUntil):
+        yield from step.per
+    if isinstance(step, Select):
+        yield from expressions.columns(*(one for _, one in step.columns))
+    if isinstance(step, Group):
+        yield from step.keys
+        arguments = [one.argument for one in step.aggregates if one.argument is not None]
+        yield from expressions.columns(*arguments)
+
+
+def _units(length: object) -> int:
+    """A length of time in units of the time-stamps, which are known."""
+    assert isinstance(length, int)
+    return length

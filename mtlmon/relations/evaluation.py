@@ -1,0 +1,180 @@
+"""Evaluates relations over whole tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mtlmon.policy.predicates.environment import NOTHING
+from mtlmon.relations.algebra import (
+    Coalesce,
+    Distinct,
+    Group,
+    Intersect,
+    Join,
+    Minus,
+    MinusAll,
+    Select,
+    Semijoin,
+    Source,
+    Split,
+    Union,
+    UnionMax,
+    ValidFor,
+    ValidUntil,
+    ValidUntilNext,
+    Where,
+    nodes,
+    operands,
+)
+from mtlmon.relations.grouping import grouped
+from mtlmon.relations.joining import joined, semijoined
+from mtlmon.relations.multiplicity import coalesced, multiplied
+from mtlmon.relations.records import records_of, table_of
+from mtlmon.relations.rowwise import selected, united, where
+from mtlmon.relations.rules import optimized
+from mtlmon.relations.typing import Types
+from mtlmon.relations.validity import split, valid_for, valid_until, valid_until_next
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.relations.algebra import Node
+    from mtlmon.relations.multiplicity import Rule
+    from mtlmon.relations.records import Records
+
+_BAGS: dict[type[Node], Rule] = {
+    UnionMax: "most",
+    Minus: "less",
+    MinusAll: "absent",
+    Intersect: "least",
+}
+
+
+def evaluate(
+    node: Node, tables: Mapping[str, pa.Table], environment: Environment = NOTHING
+) -> pa.Table:
+    """Evaluate a relation.
+
+    Args:
+        node: the relation.
+        tables: each table that it reads: its start and its end, both integers of 64 bits, where
+            null is no end, then the columns of the relation.
+        environment: the time column, the unit and the zone, for functions of time.
+
+    Returns:
+        Its records: `start`, `end`, and the columns of the relation, in order of start, end and
+        columns. They are as few as can be, unless the last step of the relation cuts them.
+
+    Raises:
+        PolicyError: an expression does not fit the columns of its relation.
+        RowError: integers overflow in an expression.
+        MtlmonError: a table is missing or cannot be read, a sum of integers overflows, or a
+            column of the result is called `start` or `end`.
+
+    How many jobs have run at the same time:
+
+    >>> from mtlmon.relations.algebra import Aggregation
+    >>> jobs = pa.table({"from": [0, 2, 9], "to": [5, 7, None], "job": ["a", "b", "c"]})
+    >>> open_jobs = Group(Source("jobs"), (), (Aggregation("n", "count"),))
+    >>> for record in evaluate(open_jobs, {"jobs": jobs}).to_pylist():
+    ...     print(record)
+    {'start': 0, 'end': 2, 'n': 1}
+    {'start': 2, 'end': 5, 'n': 2}
+    {'start': 5, 'end': 7, 'n': 1}
+    {'start': 9, 'end': None, 'n': 1}
+    """
+    return evaluate_all({"": node}, tables, environment)[""]
+
+
+def evaluate_all(
+    relations: Mapping[str, Node],
+    tables: Mapping[str, pa.Table],
+    environment: Environment = NOTHING,
+) -> dict[str, pa.Table]:
+    """Evaluate several relations, and what they have in common only once; see `evaluate`.
+
+    Args:
+        relations: the relations by name.
+        tables: as for `evaluate`.
+        environment: as for `evaluate`.
+
+    Returns:
+        The records of each relation.
+    """
+    schemas = {name: pa.schema(list(table.schema)[2:]) for name, table in tables.items()}
+    types = Types(schemas, environment)
+    for node in relations.values():
+        types.of(node)
+    plans = {name: coalesced_plan(node, types) for name, node in relations.items()}
+    uses = Counter(plans.values())
+    for node in nodes(*plans.values()):
+        uses.update(operands(node))
+    found: dict[Node, Records] = {}
+
+    def used(node: Node) -> Records:
+        uses[node] -= 1
+        return found[node] if uses[node] else found.pop(node)
+
+    for node in nodes(*plans.values()):
+        if isinstance(node, Source):
+            found[node] = records_of(tables[node.name])
+        else:
+            of = [used(operand) for operand in operands(node)]
+            found[node] = apply(node, of, types.of(node), environment)
+    return {name: table_of(used(plan)) for name, plan in plans.items()}
+
+
+def coalesced_plan(node: Node, types: Types) -> Node:
+    """Return the plan of a relation, coalesced unless its last step says how records are cut."""
+    is_cut = isinstance(node, Split) or (isinstance(node, Coalesce) and node.longest is not None)
+    return optimized(node if is_cut else Coalesce(node), types)
+
+
+def apply(
+    node: Node, of: list[Records], schema: pa.Schema, environment: Environment = NOTHING
+) -> Records:
+    """Apply one operator to its operands.
+
+    Args:
+        node: the operator, which is not a `Source`.
+        of: the records of its operands.
+        schema: the columns of the result.
+        environment: as for `evaluate`.
+
+    Raises:
+        RowError: integers overflow in an expression.
+        MtlmonError: a sum of integers overflows.
+    """
+    first = of[0]
+    if isinstance(node, Where):
+        return where(first, node.condition, environment)
+    if isinstance(node, Select):
+        return selected(first, dict(node.values), schema, environment)
+    if isinstance(node, ValidFor):
+        return valid_for(first, node.length)
+    if isinstance(node, ValidUntilNext):
+        return valid_until_next(first, node.length)
+    if isinstance(node, ValidUntil):
+        return valid_until(first, node.condition, node.per, environment)
+    if isinstance(node, Group):
+        return grouped(first, node.keys, node.values, schema, environment)
+    if isinstance(node, Distinct):
+        return multiplied("once", first)
+    if isinstance(node, Coalesce):
+        found = coalesced(first)
+        return found if node.longest is None else split(found, node.longest)
+    if isinstance(node, Split):
+        return split(first, node.length)
+    if isinstance(node, Join):
+        return joined(first, of[1], node.on, node.names, schema, environment)
+    if isinstance(node, Semijoin):
+        return semijoined(first, of[1], node.on, node.names, environment)
+    assert not isinstance(node, Source)
+    both = united(first, of[1], schema)
+    if isinstance(node, Union):
+        return both
+    return multiplied(_BAGS[type(node)], both, len(first))

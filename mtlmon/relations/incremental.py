@@ -1,0 +1,324 @@
+"""Relations over records that come in batches, in order of time but for a bounded delay.
+
+What is valid up to a watermark does not change any more. So each batch is evaluated between the
+last watermark and the next one, on records that are cut there: operators of snapshots are the same
+at each instant, wherever time is cut. At last, the pieces on both sides of a cut become one record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.policy.predicates.environment import NOTHING
+from mtlmon.relations.algebra import (
+    Coalesce,
+    Select,
+    Source,
+    Split,
+    Union,
+    ValidFor,
+    ValidUntil,
+    ValidUntilNext,
+    Where,
+    nodes,
+    operands,
+)
+from mtlmon.relations.evaluation import apply, coalesced_plan
+from mtlmon.relations.multiplicity import coalesced
+from mtlmon.relations.records import NO_END, Records, records_of, table_of, whole
+from mtlmon.relations.rowwise import united
+from mtlmon.relations.typing import Types
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.relations.algebra import Node
+
+_FIRST = -(2**63)
+_HASH_BYTES = 32
+# Operators that look at the times of records, and not only at snapshots.
+_OF_TIMES = ValidFor | ValidUntilNext | ValidUntil | Split
+_OF_RECORDS = Where | Select | Union | ValidFor | ValidUntilNext | ValidUntil
+
+
+class Query:
+    """Evaluates a relation over batches of records.
+
+    Args:
+        node: the relation. `valid` must come before what joins, groups or counts records.
+        schemas: the columns of each table that it reads, without start and end.
+        environment: as for `evaluate`.
+
+    Raises:
+        PolicyError, MtlmonError: as for `schema_of`; or the relation cannot be evaluated so.
+
+    Attributes:
+        watermark: all records up to it are known, excluding itself.
+
+    >>> query = Query(ValidFor(Source("rows"), 10), {"rows": pa.schema({"user": pa.string()})})
+    >>> rows = pa.table({"from": [0, 7], "to": [1, 8], "user": ["a", "a"]})
+    >>> query.push({"rows": rows}, 12).to_pylist()
+    [{'start': 0, 'end': 10, 'user': 'a'}]
+    >>> query.finish().to_pylist()
+    [{'start': 7, 'end': 17, 'user': 'a'}]
+    """
+
+    def __init__(
+        self, node: Node, schemas: Mapping[str, pa.Schema], environment: Environment = NOTHING
+    ) -> None:
+        self._names = set(schemas)
+        self._types = types = Types(schemas, environment)
+        types.of(node)
+        self._environment = environment
+        self._plan = coalesced_plan(node, types)
+        self._parts = list(nodes(self._plan))
+        # what is evaluated on new records only: tables, and what looks at one record at a time
+        self._on_records = _on_records(self._plan)
+        self.watermark = _FIRST
+        self._states = {name: _empty(types.of(of)) for name, of in self._stateful().items()}
+
+    def _stateful(self) -> dict[str, Node]:
+        """The relations of which records are kept, by a name."""
+        kept: dict[str, Node] = {}
+        for number, part in enumerate(self._parts):
+            if isinstance(part, Source):
+                # records behind the watermark
+                kept[f"early {number}"] = part
+            if isinstance(part, ValidUntil):
+                # records whose end is not known
+                kept[f"open {number}"] = part.of
+            if part in self._on_records:
+                # records that are valid at the watermark
+                kept[f"valid {number}"] = part
+        # records that reach the watermark, and those that must not be told before them
+        return kept | {"reaching": self._plan, "waiting": self._plan}
+
+    def push(self, tables: Mapping[str, pa.Table], watermark: int) -> pa.Table:
+        """Take in records, and return what has become final.
+
+        Args:
+            tables: new records, as for `evaluate`; no record of a table that is missing.
+            watermark: all records that start before it have come.
+
+        Returns:
+            More records of the result, as `evaluate` has them; all that is returned is in order,
+            so a record comes after all those that start before it have ended.
+
+        Raises:
+            MtlmonError: the watermark decreases, a record starts before the last watermark, or a
+                table is unknown or cannot be read. Nothing has been taken in then.
+            RowError: integers overflow in an expression. Nothing has been taken in then.
+        """
+        if watermark < self.watermark:
+            raise MtlmonError(f"watermark {watermark} is below the last one, {self.watermark}")
+        return self._take_in(tables, watermark)
+
+    def finish(self) -> pa.Table:
+        """Return the rest of the result; no records come any more."""
+        return self._take_in({}, NO_END)
+
+    def _take_in(self, tables: Mapping[str, pa.Table], watermark: int) -> pa.Table:
+        unknown = set(tables) - self._names
+        if unknown:
+            raise MtlmonError(f"there is no table {min(unknown)!r}")
+        step = _Step(self.watermark, watermark, self._states)
+        for number, part in enumerate(self._parts):
+            self._evaluate(step, number, part, tables)
+        found = coalesced(_together(step.states["reaching"], step.results[self._plan]))
+        reaches = (found.ends == watermark) & (watermark != NO_END)
+        reaching = found.taken(np.flatnonzero(reaches))
+        ended = _together(step.states["waiting"], found.taken(np.flatnonzero(~reaches)))
+        # what ends later comes later, if both start at the same time
+        is_final = ended.starts <= (reaching.starts.min() if len(reaching) else NO_END)
+        answer = table_of(ended.taken(np.flatnonzero(is_final)))
+        step.states["reaching"] = reaching
+        step.states["waiting"] = ended.taken(np.flatnonzero(~is_final))
+        self._states = step.states
+        self.watermark = watermark
+        return answer
+
+    def _evaluate(
+        self, step: _Step, number: int, part: Node, tables: Mapping[str, pa.Table]
+    ) -> None:
+        schema = self._types.of(part)
+        if part not in self._on_records:
+            of = [step.results[operand] for operand in operands(part)]
+            step.results[part] = apply(part, of, schema, self._environment)
+            return
+        if isinstance(part, Source):
+            new = self._read(step, f"early {number}", part, tables)
+            known, unknown = new, _empty(schema)
+        elif isinstance(part, ValidUntil):
+            known, unknown = self._close(step, f"open {number}", part)
+        else:
+            known, unknown = (
+                apply(
+                    part, [side[operand] for operand in operands(part)], schema, self._environment
+                )
+                for side in (step.known, step.unknown)
+            )
+        step.known[part], step.unknown[part] = known, unknown
+        held = _together(step.states[f"valid {number}"], known)
+        step.states[f"valid {number}"] = held.taken(np.flatnonzero(held.ends > step.end))
+        step.results[part] = step.cut(_together(held, unknown))
+
+    def _read(
+        self, step: _Step, state: str, source: Source, tables: Mapping[str, pa.Table]
+    ) -> Records:
+        """The new records before the watermark."""
+        known = step.states[state]
+        if source.name in tables:
+            new = records_of(tables[source.name])
+            if new.schema != known.schema:
+                raise MtlmonError(
+                    f"the columns of table {source.name!r} are {_words(new.schema)}, "
+                    f"not {_words(known.schema)}"
+                )
+            if len(new) and new.starts.min() < step.start:
+                raise MtlmonError(
+                    f"a record of table {source.name!r} starts at {new.starts.min()}, "
+                    f"before the last watermark {step.start}"
+                )
+            known = _together(known, new)
+        is_early = known.starts >= step.end
+        step.states[state] = known.taken(np.flatnonzero(is_early))
+        return known.taken(np.flatnonzero(~is_early))
+
+    def _close(self, step: _Step, state: str, node: ValidUntil) -> tuple[Records, Records]:
+        """The records whose end is known now, and those that are open still."""
+        of = _together(step.states[state], step.known[node.of])
+        found = apply(node, [of], self._types.of(node), self._environment)
+        is_open = found.ends == NO_END
+        step.states[state] = of.taken(np.flatnonzero(is_open))
+        return found.taken(np.flatnonzero(~is_open)), found.taken(np.flatnonzero(is_open))
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes, for `restore`."""
+        watermark = self.watermark.to_bytes(8, "little", signed=True)
+        states = (_to_bytes(self._states[name]) for name in sorted(self._states))
+        body = joined_parts([self._digest(), watermark, *states])
+        return hashlib.sha256(body).digest() + body
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take over a state of a query for the same relation.
+
+        Raises:
+            SnapshotError: it is of another relation, or damaged. Nothing has changed then.
+        """
+        # Arrow does not find all that can be wrong with its bytes
+        body = snapshot[_HASH_BYTES:]
+        if snapshot[:_HASH_BYTES] != hashlib.sha256(body).digest():
+            raise damaged()
+        parts = split_parts(body)
+        if len(parts) != 2 + len(self._states) or len(parts[1]) != 8:
+            raise damaged()
+        if parts[0] != self._digest():
+            raise SnapshotError("the snapshot is of another relation")
+        states = {
+            name: _from_bytes(content, self._states[name].schema)
+            for name, content in zip(sorted(self._states), parts[2:], strict=True)
+        }
+        self.watermark = int.from_bytes(parts[1], "little", signed=True)
+        self._states = states
+
+    def _digest(self) -> bytes:
+        schemas = [str(self._types.of(part)) for part in self._parts]
+        return hashlib.sha256(repr((self._plan, schemas, self._environment)).encode()).digest()
+
+
+class _Step:
+    """What is known between two watermarks.
+
+    Attributes:
+        start: the watermark before the records.
+        end: the watermark after them.
+        states: the records that are kept.
+        known: of operators on records, the results for records that are new.
+        unknown: likewise, for records whose end is not known, which come again in the next step.
+        results: the results of all operators between the watermarks.
+    """
+
+    def __init__(self, start: int, end: int, states: Mapping[str, Records]) -> None:
+        self.start = start
+        self.end = end
+        self.states = dict(states)
+        self.known: dict[Node, Records] = {}
+        self.unknown: dict[Node, Records] = {}
+        self.results: dict[Node, Records] = {}
+
+    def cut(self, records: Records) -> Records:
+        """Return records as far as they are valid between the watermarks."""
+        starts = np.maximum(records.starts, self.start)
+        ends = np.minimum(records.ends, self.end)
+        rows = np.flatnonzero(starts < ends)
+        found = records.taken(rows)
+        return Records(found.schema, found.columns, starts[rows], ends[rows])
+
+
+def _on_records(plan: Node) -> set[Node]:
+    """The operators that look at one record at a time, below all others.
+
+    Raises:
+        MtlmonError: others come before `valid`, or the relation is cut.
+    """
+    found: set[Node] = set()
+    is_open: set[Node] = set()
+    for part in nodes(plan):
+        of = operands(part)
+        if isinstance(part, Source) or (
+            isinstance(part, _OF_RECORDS) and all(operand in found for operand in of)
+        ):
+            if isinstance(part, _OF_TIMES) and is_open.intersection(of):
+                raise MtlmonError(
+                    "`valid` behind `valid until` does not work in batches: "
+                    "evaluate the whole table"
+                )
+            found.add(part)
+            if isinstance(part, ValidUntil) or is_open.intersection(of):
+                is_open.add(part)
+        elif isinstance(part, Split) or (isinstance(part, Coalesce) and part.longest is not None):
+            word = "split" if isinstance(part, Split) else "coalesce max"
+            raise MtlmonError(f"`{word}` does not work in batches: evaluate the whole table")
+        elif isinstance(part, _OF_TIMES):
+            raise MtlmonError(
+                "`valid` behind what joins, groups or counts records does not work in batches: "
+                "evaluate the whole table"
+            )
+    return found
+
+
+def _empty(schema: pa.Schema) -> Records:
+    columns = tuple(pa.array([], data_type) for data_type in schema.types)
+    return Records(schema, columns, np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _together(one: Records, other: Records) -> Records:
+    if not len(one) or not len(other):
+        return one if len(one) else other
+    return united(one, other, one.schema)
+
+
+def _words(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+
+
+def _to_bytes(records: Records) -> bytes:
+    columns = [pa.array(records.starts), pa.array(records.ends), *records.columns]
+    table = pa.Table.from_arrays(columns, names=list(map(str, range(len(columns)))))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _from_bytes(content: bytes, schema: pa.Schema) -> Records:
+    starts, ends, *columns = map(whole, pa.ipc.open_stream(content).read_all().columns)
+    return Records(schema, tuple(columns), starts.to_numpy(), ends.to_numpy())

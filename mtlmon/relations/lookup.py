@@ -1,0 +1,134 @@
+"""Look-ups in a relation: the record that is valid at a time and has some values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import MtlmonError
+from mtlmon.policy.predicates.columns import column_type
+from mtlmon.policy.predicates.kinds import joined, kind_of
+from mtlmon.relations.multiplicity import timeline
+from mtlmon.relations.native import CountAggregate, Groups, LeastAggregate, Numbering
+from mtlmon.relations.numbering import numbered
+from mtlmon.relations.records import canonical_column, records_of
+from mtlmon.relations.rowwise import converted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+NOTHING_VALID = -1
+"""The row where no record is valid."""
+SEVERAL_VALID = -2
+"""The row where several records are valid."""
+
+
+class LookUp:
+    """Finds the record of a relation that is valid at a time and has some values.
+
+    Args:
+        table: the relation: start, end, and its columns, as `evaluate` returns it.
+        keys: the columns whose values are given.
+
+    Raises:
+        MtlmonError: the table is no relation, or a column is missing.
+
+    >>> limits = pa.table(
+    ...     {"start": [0, 10], "end": [10, None], "road": ["a", "a"], "max": [50, 70]}
+    ... )
+    >>> look_up = LookUp(limits, ["road"])
+    >>> rows = look_up.find(np.array([3, 12, 12]), [pa.array(["a", "a", "b"])])
+    >>> rows, look_up.values("max", rows).to_pylist()
+    (array([ 0,  1, -1]), [50, 70, None])
+    """
+
+    def __init__(self, table: pa.Table, keys: Sequence[str]) -> None:
+        self._records = records = records_of(table)
+        columns = records.by_name
+        for name in keys:
+            if name not in columns:
+                raise MtlmonError(f"there is no column {name!r}")
+        self._keys = [columns[name] for name in keys]
+        numbers, _ = numbered(self._keys, len(records))
+        rows = np.arange(len(records))
+        count = CountAggregate(None, None, len(records))
+        first = LeastAggregate(rows, None, len(records))
+        # one segment for each key and each time during which the valid records do not change
+        found = Groups(timeline(records), Numbering(numbers, len(records)), [count, first])
+        self._starts = np.frombuffer(found.starts, np.int64)
+        firsts = np.frombuffer(first.results, np.int64)
+        is_one = np.frombuffer(count.results, np.int64) == 1
+        self._times = np.unique(self._starts)
+        self._values = [pc.unique(column) for column in self._keys]
+        codes = self._codes([column.take(pa.array(firsts)) for column in self._keys], len(firsts))
+        places = codes * (len(self._times) + 1) + np.searchsorted(self._times, self._starts)
+        order = np.argsort(places, kind="stable")
+        # keys with null are never found
+        order = order[codes[order] >= 0]
+        self._places = places[order]
+        self._ends = np.frombuffer(found.ends, np.int64)[order]
+        self._rows = np.where(is_one, firsts, SEVERAL_VALID)[order]
+
+    def find(self, times: NDArray[np.int64], keys: Sequence[pa.Array]) -> NDArray[np.int64]:
+        """Find the rows of records in the table.
+
+        Args:
+            times: when they are valid.
+            keys: their values, a column for each key, as long as `times`.
+
+        Returns:
+            The row of each; `NOTHING_VALID` if there is none, and where a key is null, and
+            `SEVERAL_VALID` if there are more.
+
+        Raises:
+            MtlmonError: the values of a key are of another kind than those of its column.
+        """
+        if not len(self._places):
+            return np.full(len(times), NOTHING_VALID)
+        codes = self._codes([canonical_column(column) for column in keys], len(times))
+        width = len(self._times) + 1
+        wanted = codes * width + np.searchsorted(self._times, times, side="right") - 1
+        # -1 stands for a time before all others, which must not be the last one of another key
+        found = np.maximum(np.searchsorted(self._places, wanted, side="right") - 1, 0)
+        is_found = (
+            (codes >= 0)
+            & (self._places[found] <= wanted)
+            & (self._places[found] // width == codes)
+            & (times < self._ends[found])
+        )
+        return np.where(is_found, self._rows[found], NOTHING_VALID)
+
+    def values(self, name: str, rows: NDArray[np.int64]) -> pa.Array:
+        """Return the values of a column in rows of the table, null where there is none."""
+        column = self._records.by_name[name]
+        return column.take(pa.array(rows, mask=rows < 0))
+
+    def _codes(self, columns: Sequence[pa.Array], length: int) -> NDArray[np.int64]:
+        """A number for the values of each row; -1 if they do not occur together with others."""
+        codes = np.zeros(length, np.int64)
+        is_known = np.ones(length, np.bool_)
+        for column, values in zip(columns, self._values, strict=True):
+            places = pc.index_in(*_alike(column, values))
+            is_valid = pc.and_(places.is_valid(), column.is_valid())
+            is_known &= is_valid.to_numpy(zero_copy_only=False)
+            codes = codes * len(values) + pc.fill_null(places, 0).to_numpy()
+        return np.where(is_known, codes, -1)
+
+
+def _alike(column: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Columns of one type, where their kinds can be equal at all."""
+    if column.type == values.type:
+        return column, values
+    kinds = kind_of(column.type), kind_of(values.type)
+    kind = joined(*kinds)
+    if kind is None:
+        raise MtlmonError(
+            f"a key is {kinds[0].words}, and the column of the relation {kinds[1].words}"
+        )
+    wanted = column_type(kind)
+    return converted(column, wanted), converted(values, wanted)

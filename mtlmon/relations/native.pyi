@@ -1,0 +1,105 @@
+"""Relations: sweeps over the starts and ends of records."""
+
+from typing import Literal, final
+
+from typing_extensions import disjoint_base
+
+from mtlmon.arrays.native import _Array
+
+@final
+class Block: ...
+
+@final
+class Timeline:
+    def __init__(
+        self,
+        starts: _Array,
+        ends: _Array,
+        by_start: _Array | None,
+        by_end: _Array | None,
+        count: int,
+        has_ends: bool = True,
+    ) -> None: ...
+    @property
+    def count(self) -> int: ...
+
+@final
+class Numbering:
+    def __init__(self, numbers: _Array, count: int) -> None: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+
+@final
+class Multiplicities:
+    def __init__(
+        self,
+        rule: Literal["each", "once", "less", "absent", "least", "most"],
+        timeline: Timeline,
+        values: Numbering,
+        left: int,
+    ) -> None: ...
+    @property
+    def starts(self) -> memoryview: ...
+    @property
+    def ends(self) -> memoryview: ...
+    @property
+    def values(self) -> memoryview: ...
+
+@disjoint_base
+class Aggregate:
+    def __init__(self, values: _Array | None, validity: _Array | None, count: int) -> None: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def results(self) -> memoryview: ...
+    @property
+    def results_validity(self) -> memoryview: ...
+
+@final
+class CountAggregate(Aggregate): ...
+
+@final
+class SumAggregate(Aggregate):
+    def __init__(
+        self,
+        values: _Array,
+        validity: _Array | None,
+        count: int,
+        is_float: bool,
+        is_average: bool,
+    ) -> None: ...
+
+@final
+class LeastAggregate(Aggregate): ...
+
+@final
+class Groups:
+    def __init__(
+        self, timeline: Timeline, groups: Numbering, aggregates: list[Aggregate]
+    ) -> None: ...
+    @property
+    def starts(self) -> memoryview: ...
+    @property
+    def ends(self) -> memoryview: ...
+    @property
+    def groups(self) -> memoryview: ...
+    @property
+    def overflow(self) -> int | None: ...
+
+@final
+class Pairs:
+    def __init__(
+        self,
+        lefts: Timeline,
+        left_keys: Numbering,
+        rights: Timeline,
+        right_keys: Numbering,
+        keys: int,
+    ) -> None: ...
+    def find(self, limit: int) -> bool: ...
+    @property
+    def left(self) -> memoryview: ...
+    @property
+    def right(self) -> memoryview: ...

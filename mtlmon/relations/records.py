@@ -1,0 +1,198 @@
+"""Records with their validity, as columns of Arrow and arrays of times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import MtlmonError
+from mtlmon.policy.predicates.columns import as_column, as_values, column_type
+from mtlmon.policy.predicates.kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+NO_END = 2**63 - 1
+"""The end of a record without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a relation, in any order.
+
+    Attributes:
+        schema: the names and types of the columns; the types are those of `column_type`.
+        columns: the columns, each of one chunk. There are no negative zeros in them.
+        starts: when each record begins to be valid.
+        ends: when it ends, later than the start; `NO_END` if it does not.
+        is_coalesced: whether none of them can be joined to an equal one.
+    """
+
+    schema: pa.Schema
+    columns: tuple[pa.Array, ...]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    is_coalesced: bool = False
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def by_name(self) -> dict[str, pa.Array]:
+        """The columns by name."""
+        return dict(zip(self.schema.names, self.columns, strict=True))
+
+    def taken(self, rows: NDArray[np.int64]) -> Records:
+        """Return the records of some rows, in their order."""
+        return Records(self.schema, take(self.columns, rows), self.starts[rows], self.ends[rows])
+
+
+def take(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> tuple[pa.Array, ...]:
+    """Return the columns of some rows."""
+    places = pa.array(rows)
+    return tuple(column.take(places) for column in columns)
+
+
+def canonical_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a relation with these columns.
+
+    Raises:
+        MtlmonError: a relation cannot have columns of such a type.
+    """
+    fields = []
+    for field in schema:
+        kind = kind_of(field.type)
+        if kind.name == "other":
+            raise MtlmonError(
+                f"column {field.name!r} is of type {field.type}, which a relation cannot hold: "
+                "convert it, or leave it out"
+            )
+        fields.append(pa.field(field.name, column_type(kind)))
+    return pa.schema(fields)
+
+
+def canonical_column(column: pa.Array) -> pa.Array:
+    """Convert a column to the type that it has in a relation.
+
+    Raises:
+        MtlmonError: integers are greater than 2^63 - 1.
+    """
+    kind = kind_of(column.type)
+    try:
+        return without_variants(as_column(as_values(column, kind), kind, len(column)))
+    except pa.ArrowInvalid as error:
+        raise MtlmonError(f"a relation cannot hold the values of a column: {error}") from error
+
+
+def without_variants(column: pa.Array) -> pa.Array:
+    """Return a column with one zero and one NaN only, if it has floats."""
+    if column.type != pa.float64():
+        return column
+    column = pc.add(column, 0.0)
+    undefined = pc.is_nan(column)
+    if undefined.true_count:
+        column = pc.if_else(undefined, float("nan"), column)
+    return column
+
+
+def records_of(table: pa.Table) -> Records:
+    """Read the records of a table: start, end, then the columns of the relation.
+
+    Records that are never valid are left out.
+
+    Raises:
+        MtlmonError: the first two columns are not integers of 64 bits, a start is null, or another
+            column cannot be held.
+    """
+    if table.num_columns < 2 or not table.schema.types[0] == table.schema.types[1] == pa.int64():
+        raise MtlmonError("the first two columns of a relation's table are not start and end")
+    starts, ends, *columns = map(whole, table.columns)
+    if starts.null_count:
+        raise MtlmonError("a record has no start")
+    schema = pa.schema(list(table.schema)[2:])
+    found = Records(
+        canonical_schema(schema),
+        tuple(map(canonical_column, columns)),
+        starts.to_numpy(),
+        pc.fill_null(ends, NO_END).to_numpy(),
+    )
+    is_valid = found.starts < found.ends
+    return found if is_valid.all() else found.taken(np.flatnonzero(is_valid))
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return the chunks of a column as one."""
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
+
+def table_of(records: Records) -> pa.Table:
+    """Make a table of records in order of start, end and columns; the end is null for no end.
+
+    Raises:
+        MtlmonError: a column is called `start` or `end`.
+    """
+    for name in ("start", "end"):
+        if name in records.schema.names:
+            raise MtlmonError(
+                f"the result has a column {name!r} besides the one with the {name} of records: "
+                f"give it another name with `select {name} as ...`"
+            )
+    records = in_order(records)
+    ends = pa.array(records.ends, mask=records.ends == NO_END)
+    fields = [pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64())]
+    return pa.Table.from_arrays(
+        [pa.array(records.starts), ends, *records.columns],
+        schema=pa.schema([*fields, *records.schema]),
+    )
+
+
+def in_order(records: Records) -> Records:
+    """Put records in order of start, end and columns; nulls come last, and NaN before them."""
+    order = order_of(records.starts)
+    if order is not None:
+        records = records.taken(order)
+    starts = records.starts
+    is_equal = starts[1:] == starts[:-1]
+    if not is_equal.any():
+        return records
+    rows = np.flatnonzero(np.append(is_equal, False) | np.insert(is_equal, 0, False))
+    # most records differ in their start or end
+    within = np.lexsort((records.ends[rows], starts[rows]))
+    rows_in_order = rows[within]
+    starts, ends = records.starts[rows_in_order], records.ends[rows_in_order]
+    is_equal = (starts[1:] == starts[:-1]) & (ends[1:] == ends[:-1])
+    if is_equal.any():
+        ties = np.flatnonzero(np.append(is_equal, False) | np.insert(is_equal, 0, False))
+        columns = take(records.columns, rows_in_order[ties])
+        comparable = {
+            str(place): column
+            for place, column in enumerate([pa.array(starts[ties]), pa.array(ends[ties]), *columns])
+            if not pa.types.is_null(column.type)
+        }
+        keys = [(name, "ascending") for name in comparable]
+        found = pc.sort_indices(pa.table(comparable), sort_keys=keys)
+        rows_in_order[ties] = rows_in_order[ties[found.to_numpy()]]
+    order = np.arange(len(records))
+    order[rows] = rows_in_order
+    return Records(
+        records.schema, take(records.columns, order), records.starts, records.ends[order]
+    )
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as native code reads it: memory of Arrow may begin anywhere."""
+    return np.require(array, requirements=["C", "A"])
+
+
+def order_of(times: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the rows in order of time, or None if that is their order."""
+    if (times[1:] >= times[:-1]).all():
+        return None
+    return np.argsort(times, kind="stable")

@@ -1,0 +1,88 @@
+"""Operators that say how long records are valid, and those that cut them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.errors import LimitError, MtlmonError
+from mtlmon.relations.numbering import numbered
+from mtlmon.relations.records import NO_END, Records
+from mtlmon.relations.rowwise import is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.predicate import Predicate
+
+_MOST_PIECES = 2**31
+
+
+def valid_for(records: Records, length: int) -> Records:
+    """Let each record be valid for some time; beyond the range of times, it has no end."""
+    return _ending(records, _later(records.starts, length))
+
+
+def valid_until_next(records: Records, length: int) -> Records:
+    """Let each record be valid until the next multiple of a length."""
+    return _ending(records, _later(records.starts, length - records.starts % length))
+
+
+def valid_until(
+    records: Records, condition: Predicate, per: Sequence[str], environment: Environment
+) -> Records:
+    """Let each record be valid until a later one, with the same values, meets a condition."""
+    closes = is_true(records, condition, environment)
+    columns = records.by_name
+    numbers, _ = numbered([columns[name] for name in per], len(records))
+    times, ranks = np.unique(records.starts, return_inverse=True)
+    places = numbers.astype(np.int64) * (len(times) + 1) + ranks
+    closings = np.unique(places[closes])
+    found = np.searchsorted(closings, places, side="right")
+    if not len(closings):
+        return _ending(records, np.full(len(records), NO_END))
+    closing = closings[np.minimum(found, len(closings) - 1)]
+    is_closed = (found < len(closings)) & (closing // (len(times) + 1) == numbers)
+    ends = np.full(len(records), NO_END)
+    ends[is_closed] = times[closing[is_closed] % (len(times) + 1)]
+    return _ending(records, ends)
+
+
+def split(records: Records, length: int) -> Records:
+    """Cut records after every so much time from their start.
+
+    Raises:
+        MtlmonError: a record has no end.
+        LimitError: there would be more than 2^31 records.
+    """
+    if (records.ends == NO_END).any():
+        raise MtlmonError("a record without end cannot be cut into pieces: say how long with valid")
+    # the difference of any two times fits into 64 bits without a sign
+    lengths = records.ends.astype(np.uint64) - records.starts.astype(np.uint64)
+    pieces = (lengths - np.uint64(1)) // np.uint64(length) + np.uint64(1)
+    if float(pieces.sum(dtype=np.float64)) > _MOST_PIECES:
+        raise LimitError(
+            f"records cut after every {length} would be {pieces.sum(dtype=np.float64):.3g}, "
+            "more than 2^31: cut them into longer pieces"
+        )
+    counts = pieces.astype(np.int64)
+    rows = np.repeat(np.arange(len(records)), counts)
+    numbers = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    found = records.taken(rows)
+    starts = found.starts + numbers * length
+    ends = np.where(numbers == counts[rows] - 1, found.ends, starts + length)
+    return replace(found, starts=starts, ends=ends)
+
+
+def _later(times: NDArray[np.int64], lengths: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    is_beyond = times > NO_END - lengths
+    return np.where(is_beyond, NO_END, np.where(is_beyond, 0, times) + lengths)
+
+
+def _ending(records: Records, ends: NDArray[np.int64]) -> Records:
+    return replace(records, ends=ends, is_coalesced=False)

@@ -1,0 +1,326 @@
+"""Evaluates relations over validity intervals on tables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.engine.memory_limit import memory_size, size_text
+from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, TableError
+from mtlmon.policy import PolicyFile, load_policies, parse_policies
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.environment import UTC
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.relations.algebra import Aggregation, Group, Source
+from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables
+from mtlmon.relations.evaluation import evaluate
+from mtlmon.support.guesses import did_you_mean
+from mtlmon.support.option_names import PYTHON
+from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.formula import Span
+from mtlmon.syntax.report import formula_error
+from mtlmon.tables.columns.times import MISSING, Times
+from mtlmon.tables.formats.files import TableFile, table_sources
+from mtlmon.tables.formats.schemas import read_line_schema, read_schema
+from mtlmon.tables.opening import open_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy.validity.declared import TableOf
+    from mtlmon.support.option_names import OptionNames
+    from mtlmon.tables.formats.files import Tables
+
+__all__ = ["evaluated", "path_of", "query", "require_relation"]
+
+# The options of the log that say how times are written, and so hold for all tables.
+_OF_TIMES = ("time_unit", "time_format", "resolution", "option_names")
+
+
+def query(
+    policies: PolicyFile | str | os.PathLike[str],
+    relation: str,
+    tables: Tables | Sequence[Tables] = (),
+    **options: Any,
+) -> pa.Table:
+    """Evaluate a relation that a policy file declares.
+
+    Args:
+        policies: a policy file as `parse_policies` returns it, the text of one, or the path of one
+            as an object of `pathlib`.
+        relation: the name of the relation.
+        tables: the log, as `open_tables` takes it; relations of tables alone need none.
+        options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
+            `resolution`, `null_values`, `delimiter`, `on_error` and `sort`; and `max_memory`, how
+            much memory rows and records may hold, in bytes or as a text such as "500M".
+
+    Returns:
+        The records in order: `start` and `end`, integers in the unit of the time-stamps, where a
+        null is no end, then the columns of the relation. The tables that the file names are
+        looked for in its folder.
+
+    Raises:
+        MtlmonError: there is no such relation, it is not valid, or a table cannot be read.
+        OSError: a file cannot be opened.
+
+    >>> rules = 'relation open = rows valid 10 group select count() as n'
+    >>> rows = pa.table({"ts": [1, 4, 30], "door": ["a", "b", "a"]})
+    >>> for record in query(rules, "open", rows).to_pylist():
+    ...     print(record)
+    {'start': 1, 'end': 4, 'n': 1}
+    {'start': 4, 'end': 11, 'n': 2}
+    {'start': 11, 'end': 14, 'n': 1}
+    {'start': 30, 'end': 40, 'n': 1}
+    """
+    declared = options.get("resolution")
+    time_unit = options.get("time_unit")
+    if isinstance(policies, os.PathLike):
+        file = load_policies([policies], unit=declared or LATER, needs_policy=False)
+        if file.unit == LATER:
+            file = load_policies([policies], unit=time_unit, needs_policy=False)
+    elif isinstance(policies, str):
+        file = parse_policies(policies, unit=declared or LATER, needs_policy=False)
+        if file.unit == LATER:
+            file = parse_policies(policies, unit=time_unit, needs_policy=False)
+    else:
+        file = policies
+    options["resolution"] = declared or file.unit
+    options["pattern"] = options.get("pattern") or file.pattern
+    if options.get("format") is not None:
+        options["pattern"] = None
+    options["time"] = options.get("time") or file.time
+    return evaluated(file, relation, tables, **options)
+
+
+def require_relation(file: PolicyFile, name: str) -> None:
+    """Require that a file declares a relation.
+
+    Raises:
+        MtlmonError: it does not.
+    """
+    if file.parts:
+        raise MtlmonError("relations of several policy files are not evaluated: name one file")
+    if not file.intervals:
+        raise MtlmonError(
+            f"{file.source} declares no relations: write relation NAME = rows valid 15m"
+        )
+    if name not in file.intervals:
+        known = ", ".join(file.intervals)
+        guess = did_you_mean(name, file.intervals)
+        raise MtlmonError(f"there is no relation {name}{guess or f'; the relations are {known}'}")
+
+
+def evaluated(
+    file: PolicyFile, name: str, tables: Tables | Sequence[Tables], **options: Any
+) -> pa.Table:
+    """Evaluate a relation of a file whose unit is known; see `query`.
+
+    The options are those of `open_tables`, where `resolution` is the unit of the file.
+    """
+    require_relation(file, name)
+    max_memory = options.pop("max_memory", None)
+    limit = None if max_memory is None else memory_size(max_memory)
+    wanted = columns_of_rows(file, name)
+    found: dict[str, pa.Table] = {}
+    usable: list[pa.Field] = []
+    environment = file.environment._replace(
+        time=options.get("time") or file.environment.time,
+        unit=options.get("resolution") or options.get("time_unit"),
+        time_unit=options.get("time_unit"),
+        zone=file.zone or UTC,
+    )
+    if wanted is not None:
+        names, has_all = wanted
+        schema = _schema(tables, options)
+        columns = [one for one in schema.names if has_all or one in names]
+        usable = [one for one in schema if kind_of(one.type).name != "other"]
+        for one in columns:
+            if schema.field(one) not in usable:
+                raise MtlmonError(
+                    f"column {one} of the log is of type {schema.field(one).type}, which relations "
+                    f"do not have: select other columns in relation {name}"
+                )
+        found[ROWS] = _rows(file, tables, columns, options, limit)
+    for source in declared_tables(file, name):
+        if source.path not in found:
+            found[source.path] = _table(file, source, options, limit)
+    schemas = {one: pa.schema(list(table.schema)[2:]) for one, table in found.items()}
+    try:
+        plan = Plans(file, schemas, environment).of(name)
+    except PolicyError:
+        if ROWS in schemas:
+            # columns that are not read may be meant by those that there are not
+            read = {one.name: one for one in schemas[ROWS]}
+            schemas[ROWS] = pa.schema([read.get(one.name, one) for one in usable])
+            Plans(file, schemas, environment).of(name)
+        raise
+    result = evaluate(plan, found, environment)
+    require_room(result.nbytes + sum(one.nbytes for one in found.values()), limit, options)
+    return result
+
+
+def require_room(held: int, limit: int | None, options: dict[str, Any]) -> None:
+    """Require that rows and records hold no more bytes than the limit, if there is one.
+
+    Raises:
+        MemoryLimitError: they do.
+    """
+    if limit is not None and held > limit:
+        names: OptionNames = options.get("option_names", PYTHON)
+        raise MemoryLimitError(
+            f"the memory limit of {size_text(limit)} is exceeded: {held:,} bytes are held by rows "
+            f"and records of relations; allow more memory with {names.written('max_memory')}, or "
+            "select fewer columns or rows",
+            limit=limit,
+            held={"relations": held},
+        )
+
+
+def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Schema:
+    """The columns of the log, by its beginning."""
+    from mtlmon.tables.formats.dialect import Dialect
+
+    pattern = options.get("pattern")
+    format = "lines" if pattern is not None else options.get("format")
+    dialect = Dialect(options.get("null_values", ("",)), options.get("delimiter", ","))
+    sources = table_sources(tables, format)
+    if not sources:
+        raise MtlmonError("the relation reads the rows of a log: name a table")
+    first = sources[0]
+    if not isinstance(first, TableFile):
+        return pa.RecordBatchReader.from_stream(first.table).schema
+    if first.path == "-":
+        raise MtlmonError("relations are not evaluated on standard input: write the rows to a file")
+    if pattern is not None:
+        return read_line_schema(first.path, pattern, dialect)
+    return read_schema(first.path, dialect, first.format)
+
+
+def _read(
+    file: PolicyFile,
+    tables: Tables | Sequence[Tables],
+    columns: Sequence[str],
+    options: dict[str, Any],
+    limit: int | None,
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[str, pa.ChunkedArray]]:
+    """Read the time-stamps and some columns of all rows."""
+    reader = PolicyFile("", file.source, file.unit)
+    reader.zone = file.zone
+    shown = {one: reader.show(Expression(ops.COLUMN, (), one, Span(0, 0))) for one in columns}
+    names = list(shown.values())
+    parts: list[dict[str, pa.Array]] = []
+    stamps = [np.zeros(0, np.int64)]
+    held = 0
+    given = {key: value for key, value in options.items() if value is not None}
+    with open_tables(
+        tables, (), policies=reader, atoms_of_partitions=[{0: ()}], shown=[{0: names}], **given
+    ) as batches:
+        for batch in batches:
+            if not len(batch.time_stamps):
+                continue
+            stamps.append(np.array(batch.time_stamps, np.int64))
+            parts.append(dict(batch.shown_of(0)))
+            held += stamps[-1].nbytes + sum(one.nbytes for one in parts[-1].values())
+            require_room(held, limit, options)
+    found = {}
+    for one, name in shown.items():
+        pieces = [pa.table({one: part[name]}) for part in parts]
+        table = pa.concat_tables(pieces, promote_options="permissive") if pieces else None
+        found[one] = pa.chunked_array([], pa.null()) if table is None else table.column(0)
+    return np.concatenate(stamps), found
+
+
+def _rows(
+    file: PolicyFile,
+    tables: Tables | Sequence[Tables],
+    columns: Sequence[str],
+    options: dict[str, Any],
+    limit: int | None,
+) -> pa.Table:
+    """The rows of the log, each valid at its time-stamp alone."""
+    stamps, found = _read(file, tables, columns, options, limit)
+    return pa.table([stamps, stamps + 1, *found.values()], names=["", " ", *found])
+
+
+def path_of(file: PolicyFile, source: TableOf) -> str:
+    """The path of a table that a policy file names: in the folder of the file, if it has one."""
+    if file.source.startswith("<"):
+        return source.path
+    return str(Path(file.source).parent / source.path)
+
+
+def _table(
+    file: PolicyFile, source: TableOf, options: dict[str, Any], limit: int | None
+) -> pa.Table:
+    """The records of a table that the file names.
+
+    Raises:
+        MtlmonError: it cannot be read, or a record ends before it starts.
+    """
+    path = path_of(file, source)
+
+    def refuse(message: str, hint: str | None = None) -> FormulaError:
+        return formula_error(
+            file.text, source.place, message, source=file.source, hint=hint, kind=PolicyError
+        )
+
+    try:
+        names = read_schema(path).names
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise refuse(f"cannot read {path}: {reason}") from None
+    for column in (source.start, source.end, *source.key):
+        if column not in names:
+            guess = did_you_mean(column, names)
+            hint = f"its columns are {', '.join(names)}"
+            raise refuse(f"{path} has no column {column}{guess}", hint)
+    own = {key: options[key] for key in _OF_TIMES if key in options}
+    columns = [one for one in names if one != source.start]
+    stamps, found = _read(file, path, columns, {**own, "time": source.start, "sort": True}, limit)
+    times = Times(own.get("time_unit"), own.get("time_format"), own.get("resolution"))
+    written = found.pop(source.end).combine_chunks()
+    values, faults = times.read(written)
+    wrong = np.zeros(len(values), np.bool_) if faults is None else faults != 0
+    if faults is not None:
+        for row in np.flatnonzero(wrong & (faults != MISSING)).tolist():
+            message = times.message(written, row, int(faults[row]))
+            raise TableError(message, path=path, column=source.end)
+    for row in np.flatnonzero(~wrong & (values <= stamps)).tolist():
+        raise TableError(
+            f"a record from {stamps[row]} on ends at {values[row]}: a record ends after its start",
+            path=path,
+            column=source.end,
+        )
+    records = pa.table(
+        [stamps, pa.array(values, mask=wrong), *found.values()], names=["", " ", *found]
+    )
+    if source.key:
+        require_one_record(records, source.key, path)
+    return records
+
+
+def require_one_record(records: pa.Table, key: Sequence[str], path: str) -> None:
+    """Require that at no time two records with the same key are valid.
+
+    Raises:
+        TableError: two are.
+    """
+    count = "\0count"
+    groups = Group(Source(path), tuple(key), (Aggregation(count, "count"),))
+    found = evaluate(groups, {path: records})
+    found = found.filter(pc.greater(found.column(count), 1))
+    if found.num_rows:
+        first = found.slice(0, 1).to_pylist()[0]
+        shown = ", ".join(f"{name} {first[name]}" for name in key)
+        raise TableError(
+            f"{first[count]} records with {shown} are valid at {first['start']}: the key says that "
+            "there is at most one",
+            path=path,
+        )

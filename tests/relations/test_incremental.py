@@ -1,0 +1,152 @@
+"""Relations over batches against the same relations over whole tables."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.relations import algebra as a
+from mtlmon.relations.evaluation import evaluate
+from mtlmon.relations.incremental import Query
+from tests.relations import programs
+from tests.relations.programs import SCHEMAS, TABLES, found, predicate, table_of
+
+ONE, OTHER = a.Source("one"), a.Source("other")
+COUNT = (a.Aggregation("n", "count"),)
+UNTIL = a.ValidUntil(ONE, predicate("k = 1"), ("t",))
+# kinds of relations that random ones rarely are
+CHOSEN = (
+    a.Group(a.ValidFor(ONE, 4), ("k",), (*COUNT, a.Aggregation("v", "avg", predicate("x")))),
+    a.Minus(UNTIL, a.ValidUntilNext(OTHER, 3)),
+    a.Where(UNTIL, predicate("k = 1")),
+    a.Union(a.Where(UNTIL, predicate("k != 1")), a.ValidFor(OTHER, 2)),
+    a.Semijoin(a.Distinct(a.ValidFor(ONE, 5)), OTHER, predicate("k = k2"), programs.NAMES),
+    a.ValidUntil(a.Union(UNTIL.of, OTHER), predicate("true")),
+)
+
+
+def query(node: a.Node) -> Query:
+    try:
+        return Query(node, SCHEMAS)
+    except MtlmonError as error:
+        assert "evaluate the whole table" in str(error)
+    assume(False)
+    raise AssertionError
+
+
+@settings(max_examples=120)
+@given(
+    st.one_of(st.sampled_from(CHOSEN), programs.relations()),
+    TABLES,
+    st.lists(st.integers(-4, 16), max_size=4).map(sorted),
+    st.integers(0, 2),
+    st.integers(0, 4),
+)
+def test_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved: int) -> None:
+    """Records come at some watermark before they are due; the state is saved in between."""
+    running = query(node)
+    answers = []
+    for number, mark in enumerate(marks):
+        batch = {
+            name: table_of([one for one in records if arrives(one[0], marks, early) == number])
+            for name, records in tables.items()
+        }
+        if number == saved:
+            snapshot = running.snapshot()
+            running = Query(node, SCHEMAS)
+            running.restore(snapshot)
+        answers.append(running.push(batch, mark))
+    rest = {
+        name: table_of([one for one in records if arrives(one[0], marks, early) == len(marks)])
+        for name, records in tables.items()
+    }
+    answers += [running.push(rest, max([*marks, 40])), running.finish()]
+    whole = evaluate(node, {name: table_of(records) for name, records in tables.items()})
+    assert found(pa.concat_tables(answers)) == found(whole)
+
+
+def arrives(start: int, marks: list[int], early: int) -> int:
+    """The number of the batch that a record comes with."""
+    due = sum(mark <= start for mark in marks)
+    return max(0, due - early)
+
+
+def test_records_are_told_when_they_are_final() -> None:
+    running = Query(CHOSEN[0], {"one": programs.SCHEMA})
+    row = (1, 2.0, "a")
+    first = running.push({"one": table_of([(0, 1, row), (2, 3, row)])}, 3)
+    assert first["end"].to_pylist() == [2]
+    assert running.push({}, 4).num_rows == 0
+    assert running.push({}, 5)["end"].to_pylist() == [4]
+    assert running.finish().select(["start", "end", "n"]).to_pylist() == [
+        {"start": 4, "end": 6, "n": 1}
+    ]
+
+
+def test_what_has_expired_is_forgotten() -> None:
+    running = Query(CHOSEN[0], {"one": programs.SCHEMA})
+    sizes = []
+    for mark in range(10, 2000, 10):
+        rows = [(time, time + 1, (time % 3, 1.0, "a")) for time in range(mark - 10, mark)]
+        running.push({"one": table_of(rows)}, mark)
+        sizes.append(len(running.snapshot()))
+    assert max(sizes[5:]) - min(sizes[5:]) < 1000
+    assert all(one < 2 * sizes[5] for _, one in pairwise(sizes))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (a.Split(a.ValidFor(ONE, 5), 2), "`split` does not work"),
+        (a.Coalesce(a.ValidFor(ONE, 5), 2), "`coalesce max` does not work"),
+        (a.ValidFor(a.Distinct(ONE), 5), "`valid` behind what joins, groups"),
+        (a.ValidFor(UNTIL, 5), "`valid` behind `valid until`"),
+    ],
+)
+def test_relations_that_need_whole_tables(node: a.Node, message: str) -> None:
+    with pytest.raises(MtlmonError) as raised:
+        Query(node, SCHEMAS)
+    assert message in str(raised.value)
+    assert "evaluate the whole table" in str(raised.value)
+
+
+def test_errors_change_nothing() -> None:
+    row = (1, 2.0, "a")
+    running = Query(a.ValidFor(ONE, 5), SCHEMAS)
+    running.push({"one": table_of([(0, 1, row)])}, 3)
+    before = running.snapshot()
+    for tables, mark, message in (
+        ({}, 2, "watermark 2 is below the last one, 3"),
+        ({"one": table_of([(2, 3, row)])}, 9, "starts at 2, before the last watermark 3"),
+        ({"on": table_of([])}, 9, "there is no table 'on'"),
+        ({"one": table_of([]).select([0, 1, 2])}, 9, "not k (int64), x (double), t"),
+    ):
+        with pytest.raises(MtlmonError) as raised:
+            running.push(tables, mark)
+        assert message in str(raised.value)
+    assert running.snapshot() == before
+
+
+def test_snapshots_that_do_not_fit() -> None:
+    running = Query(a.ValidFor(ONE, 5), SCHEMAS)
+    running.push({"one": table_of([(0, 1, (1, 2.0, "a"))])}, 3)
+    snapshot = running.snapshot()
+    with pytest.raises(SnapshotError):
+        Query(a.ValidFor(ONE, 6), SCHEMAS).restore(snapshot)
+    for size in range(0, len(snapshot), 7):
+        with pytest.raises(SnapshotError):
+            Query(a.ValidFor(ONE, 5), SCHEMAS).restore(snapshot[:size])
+    for place in range(0, len(snapshot), 5):
+        changed = bytearray(snapshot)
+        changed[place] ^= 4
+        with pytest.raises(SnapshotError):
+            running.restore(bytes(changed))
+    with pytest.raises(SnapshotError):
+        running.restore(snapshot + b"x")
+    assert running.snapshot() == snapshot
