@@ -33,7 +33,8 @@ def answer(query: str) -> list[tuple[int, ...]]:
     with duckdb.connect() as connection:
         for name, content in TABLES.items():
             connection.register(name, content)
-        return connection.execute(query).fetchall()
+        found: list[tuple[int, ...]] = connection.execute(query).fetchall()
+    return found
 
 
 def rows(node: a.Node) -> list[tuple[int, ...]]:
