@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bench import measures
 from bench.clocks import clocks
 from bench.contenders import CEILING, MODES
+from bench.corrections import corrections
 from bench.first_verdict import first_verdict
 from bench.keyed import keyed
 from bench.late import late
@@ -203,6 +204,11 @@ MEASURES = {
         late,
         "rows that come late: --wait 5s beside the sorted log, by how many and how late",
         replace(_SMALLER, repeats=3),
+    ),
+    "corrections": Measure(
+        corrections,
+        "histories that correct verdicts, beside monitors of the sorted log, by how much is late",
+        replace(_THROUGHPUT, events=1_000_000, repeats=3),
     ),
     "spark": Measure(
         spark,

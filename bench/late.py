@@ -17,18 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from bench.arrivals import arrivals
 from bench.compare import in_turn
 from bench.contenders import Mtlmon
 from bench.logs import cache_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any
 
     from bench.report import Result, Row
     from bench.settings import Settings
-
-    Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 FORMULA = "p IMPLIES EVENTUALLY[0,5s] q"
 WAIT = 5000
@@ -102,27 +100,10 @@ def late(settings: Settings) -> Result:
     return {"rows": rows, "notes": notes}
 
 
-def arrivals(case: Case, count: int, seed: int) -> Integers:
-    """Return the numbers of rows in the order in which they come; row n is of millisecond n."""
-    source = np.random.default_rng(seed)
-    stamps = np.arange(count)
-    delay = _DELAYS[case.delay]
-    come = stamps.copy()
-    if case.way == "bursts":
-        # Half of the rows of such a time are late.
-        period = round(delay / (2 * case.share))
-        within = stamps % period
-        is_late = (within < delay) & (stamps % 2 == 1)
-        come[is_late] += delay - within[is_late]
-    else:
-        is_late = source.random(count) < case.share
-        come[is_late] += source.integers(1, delay, int(is_late.sum()))
-    return np.argsort(come, kind="stable")
-
-
 def _files(format: str, case: Case, settings: Settings) -> tuple[tuple[Path, Path], float]:
     """Return the log as it comes, the one in order, and the share of rows that is refused."""
-    order = arrivals(case, settings.events, settings.seed)
+    stamps = np.arange(settings.events)
+    order = arrivals(stamps, case.share, _DELAYS[case.delay], case.way, settings.seed)
     is_refused = np.maximum.accumulate(order) - order > WAIT
     source = np.random.default_rng(settings.seed)
     columns = {
