@@ -2,7 +2,7 @@
 """Aggregates over the records of groups that are valid now."""
 
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from mtlmon.streams.native cimport (
     FINITE, FloatClass, Numbers, Specials, Term, add_magnitude, count_special, has_place,
@@ -26,7 +26,8 @@ cdef class Aggregate:
 
     Attributes:
         results: the memory of an array of type int64 with the value of each record of the output.
-        results_validity: the memory of an array of type uint8, which is 1 where there is a value.
+        results_validity: the memory of an array of type uint8, which is 1 where there is a value;
+            None if there is one in each record.
     """
 
     cdef Memory memory, validity_memory
@@ -35,8 +36,8 @@ cdef class Aggregate:
     cdef readonly size_t count
     cdef int64_t *written
     cdef uint8_t *written_validity
-    cdef uint32_t written_room, written_validity_room
     cdef uint32_t written_count
+    cdef size_t most                    # as many values may be written
     cdef readonly object results, results_validity
 
     def __cinit__(self, values, validity, size_t count, *options):
@@ -55,9 +56,18 @@ cdef class Aggregate:
     cdef int hand_over(self) except -1:
         """Let others read the results."""
         self.results = block_of(<void **> &self.written, self.written_count, sizeof(int64_t))
-        self.results_validity = block_of(
-            <void **> &self.written_validity, self.written_count, 1
-        )
+        if self.written_validity != NULL:
+            self.results_validity = block_of(
+                <void **> &self.written_validity, self.written_count, 1
+            )
+        return 0
+
+    cdef int prepare(self, size_t most) except -1:
+        """Make room for the values of so many records."""
+        if self.written != NULL:
+            raise ValueError("the aggregate has been computed")
+        self.most = most
+        self.written = <int64_t *> room(most, sizeof(int64_t))
         return 0
 
     cdef int resize(self, uint32_t groups) except -1:
@@ -88,17 +98,22 @@ cdef class Aggregate:
         self, uint32_t place, AggregateState state, int64_t value
     ) noexcept nogil:
         """Whether a value is that of a record of the output."""
-        return self.written_validity[place] == (state == AGGREGATE_IS_FOUND) and (
-            state != AGGREGATE_IS_FOUND or self.written[place] == value
+        cdef bint was_found = self.written_validity == NULL or self.written_validity[place]
+        return was_found == (state == AGGREGATE_IS_FOUND) and (
+            not was_found or self.written[place] == value
         )
 
     cdef inline int write(self, AggregateState state, int64_t value) except -1 nogil:
         """Write the value of the next record of the output."""
-        cdef size_t needed = <size_t> self.written_count + 1
-        reserve(<void **> &self.written, &self.written_room, needed, sizeof(int64_t))
-        reserve(<void **> &self.written_validity, &self.written_validity_room, needed, 1)
-        self.written[self.written_count] = value if state == AGGREGATE_IS_FOUND else 0
-        self.written_validity[self.written_count] = state == AGGREGATE_IS_FOUND
+        cdef bint is_found = state == AGGREGATE_IS_FOUND
+        if not is_found and self.written_validity == NULL:
+            # the first record without a value
+            with gil:
+                self.written_validity = <uint8_t *> room(self.most, 1)
+            memset(self.written_validity, 1, self.written_count)
+        if self.written_validity != NULL:
+            self.written_validity[self.written_count] = is_found
+        self.written[self.written_count] = value if is_found else 0
         self.written_count += 1
         return 0
 

@@ -23,13 +23,11 @@ cdef class Groups:
     cdef readonly object starts, ends, groups
     cdef readonly object overflow
     cdef GroupState *states
-    cdef uint8_t *is_touched
     cdef Touched touched
     cdef int64_t *start_times
     cdef int64_t *end_times
     cdef uint32_t *numbers
     cdef uint32_t count
-    cdef uint32_t start_room, end_room, number_room
 
     def __init__(
         self, Timeline timeline not None, Numbering groups not None, list aggregates not None
@@ -50,17 +48,25 @@ cdef class Groups:
         cdef int64_t *values
         cdef int64_t time = 0
         cdef bint is_done
-        if groups.count != timeline.count or self.is_touched != NULL:
+        if groups.count != timeline.count or self.states != NULL:
             raise ValueError("the arrays are of different lengths")
         for aggregate in aggregates:
             if aggregate.count != timeline.count or aggregate.results is not None:
                 raise ValueError("the arrays are of different lengths")
-        self.is_touched = <uint8_t *> zeros(groups.limit, 1)
+        prepare_touched(&self.touched, groups.limit)
         self.states = <GroupState *> zeros(groups.limit, sizeof(GroupState))
         for group in range(groups.limit):
             self.states[group].open = NONE
+        # each start and each end begins a record at most
+        cdef size_t most = 2 * timeline.count
+        if most >= NONE:
+            raise MemoryError("mtlmon: more than 2^31 records of groups")
+        self.start_times = <int64_t *> room(most, sizeof(int64_t))
+        self.end_times = <int64_t *> room(most, sizeof(int64_t))
+        self.numbers = <uint32_t *> room(most, sizeof(uint32_t))
         for aggregate in aggregates:
             aggregate.resize(groups.limit)
+            aggregate.prepare(most)
         kernels = <void **> zeros(width, sizeof(void *))
         values = NULL
         try:
@@ -82,8 +88,7 @@ cdef class Groups:
 
     def __dealloc__(self):
         free(self.states)
-        free(self.is_touched)
-        free(self.touched.items)
+        free_touched(&self.touched)
         free(self.start_times)
         free(self.end_times)
         free(self.numbers)
@@ -93,24 +98,28 @@ cdef class Groups:
         int64_t *values, int64_t *time
     ) except -1 nogil:
         """Returns 0 if a sum overflows at the time, otherwise 1."""
+        # PERF: a way of its own for times at which nothing else starts or ends gained nothing:
+        # 173 instead of 158 ms for the sums of 2 M rows in 100 groups.
+        cdef Endpoints endpoints = timeline.endpoints()
+        cdef int64_t now = 0
         cdef size_t row, k
         cdef uint32_t item, group
-        timeline.rewind()
-        while timeline.next_time(time):
-            while timeline.ends_at(time[0], &row):
+        while next_time(&endpoints, &now):
+            time[0] = now
+            while ends_at(&endpoints, now, &row):
                 group = groups[row]
                 self.states[group].count -= 1
                 for k in range(width):
                     (<Aggregate> kernels[k]).leave(group, row)
-                touch(&self.touched, self.is_touched, group)
-            while timeline.starts_at(time[0], &row):
+                touch(&self.touched, group)
+            while starts_at(&endpoints, now, &row):
                 group = groups[row]
                 self.states[group].count += 1
                 for k in range(width):
-                    (<Aggregate> kernels[k]).enter(group, row, time[0], timeline.ends[row])
-                touch(&self.touched, self.is_touched, group)
+                    (<Aggregate> kernels[k]).enter(group, row, now, endpoints.ends[row])
+                touch(&self.touched, group)
             for item in range(self.touched.count):
-                if not self.settle(self.touched.items[item], time[0], kernels, width, values):
+                if not self.settle(self.touched.items[item], now, kernels, width, values):
                     return 0
             self.touched.count = 0
         return 1
@@ -123,7 +132,7 @@ cdef class Groups:
         cdef int64_t *found = values + width
         cdef bint is_as_before = state.open != NONE
         cdef size_t k
-        self.is_touched[group] = 0
+        self.touched.is_touched[group] = 0
         if not state.count:
             if state.open != NONE:
                 self.end_times[state.open] = time
@@ -144,16 +153,8 @@ cdef class Groups:
         state.open = self.count
         for k in range(width):
             (<Aggregate> kernels[k]).write(<AggregateState> found[k], values[k])
-        self.begin(group, time)
-        return 1
-
-    cdef inline int begin(self, uint32_t group, int64_t time) except -1 nogil:
-        cdef size_t needed = <size_t> self.count + 1
-        reserve(<void **> &self.start_times, &self.start_room, needed, sizeof(int64_t))
-        reserve(<void **> &self.end_times, &self.end_room, needed, sizeof(int64_t))
-        reserve(<void **> &self.numbers, &self.number_room, needed, sizeof(uint32_t))
         self.start_times[self.count] = time
         self.end_times[self.count] = NO_END
         self.numbers[self.count] = group
         self.count += 1
-        return 0
+        return 1

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.numbers import to_floats
-from mtlmon.relations.multiplicity import first_rows, timeline
+from mtlmon.relations.multiplicity import timeline
 from mtlmon.relations.native import (
     CountAggregate,
     Groups,
@@ -19,7 +19,7 @@ from mtlmon.relations.native import (
     SumAggregate,
 )
 from mtlmon.relations.numbering import numbered, ranks
-from mtlmon.relations.records import Records, aligned, take
+from mtlmon.relations.records import Records, cells, take_numbered
 from mtlmon.relations.rowwise import computed, is_true
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def grouped(
             "sum(x * 1.0)"
         )
     groups = np.frombuffer(found.groups, np.uint32)
-    columns = take(key_columns, first_rows(numbers, limit)[groups])
+    columns = take_numbered(key_columns, numbers, limit, groups)
     return Records(
         schema,
         (*columns, *(kernel.results() for kernel in kernels)),
@@ -132,8 +132,9 @@ class _Kernel:
     def results(self) -> pa.Array:
         """Return the value of each record of the output."""
         cells = np.frombuffer(self.native.results, np.int64)
-        is_valid = np.frombuffer(self.native.results_validity, np.bool_)
-        return self.decode(pa.array(cells, mask=None if is_valid.all() else ~is_valid))
+        validity = self.native.results_validity
+        mask = None if validity is None else ~np.frombuffer(validity, np.bool_)
+        return self.decode(pa.array(cells, mask=mask))
 
 
 def _floats_of_keys(keys: pa.Array) -> pa.Array:
@@ -146,11 +147,7 @@ def _floats_of_keys(keys: pa.Array) -> pa.Array:
 
 def _cells(column: pa.Array) -> NDArray[np.int64]:
     """The values of a column as 64-bit cells, whatever they are where it is null."""
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), np.int64)
-    if not len(column):
-        return np.empty(0, np.int64)
-    return aligned(np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset))
+    return np.zeros(len(column), np.int64) if pa.types.is_null(column.type) else cells(column)
 
 
 def _bytes(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -131,7 +131,7 @@ class Query:
         step = _Step(self.watermark, watermark, self._states)
         for number, part in enumerate(self._parts):
             self._evaluate(step, number, part, tables)
-        found = coalesced(_together(step.states["reaching"], step.results[self._plan]))
+        found = step.joined(step.results[self._plan])
         reaches = (found.ends == watermark) & (watermark != NO_END)
         reaching = found.taken(np.flatnonzero(reaches))
         ended = _together(step.states["waiting"], found.taken(np.flatnonzero(~reaches)))
@@ -260,6 +260,16 @@ class _Step:
         rows = np.flatnonzero(starts < ends)
         found = records.taken(rows)
         return Records(found.schema, found.columns, starts[rows], ends[rows])
+
+    def joined(self, records: Records) -> Records:
+        """Join records to those that reach the start, so that they are as few as can be."""
+        reaching = self.states["reaching"]
+        if not records.is_coalesced:
+            return coalesced(_together(reaching, records))
+        # PERF: coalescing all of them took 0.3 of 0.9 s for counts of 2 M rows in 100 groups
+        begins = records.starts == self.start
+        touching = coalesced(_together(reaching, records.taken(np.flatnonzero(begins))))
+        return _together(touching, records.taken(np.flatnonzero(~begins)))
 
 
 def _on_records(plan: Node) -> set[Node]:

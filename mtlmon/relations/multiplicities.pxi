@@ -37,7 +37,6 @@ cdef class Multiplicities:
 
     cdef readonly object starts, ends, values
     cdef Occurrences *occurrences
-    cdef uint8_t *is_touched
     cdef Touched touched
     cdef int64_t *start_times
     cdef int64_t *end_times
@@ -60,10 +59,10 @@ cdef class Multiplicities:
         """
         if rule not in RULES:
             raise ValueError(f"unknown rule {rule!r}")
-        if values.count != timeline.count or left > timeline.count or self.is_touched != NULL:
+        if values.count != timeline.count or left > timeline.count or self.occurrences != NULL:
             raise ValueError("the arrays are of different lengths")
         self.occurrences = <Occurrences *> zeros(values.limit, sizeof(Occurrences))
-        self.is_touched = <uint8_t *> zeros(values.limit, 1)
+        prepare_touched(&self.touched, values.limit)
         cdef MultiplicityRule wanted = RULES[rule]
         with nogil:
             self.run(wanted, timeline, values.numbers, left)
@@ -73,8 +72,7 @@ cdef class Multiplicities:
 
     def __dealloc__(self):
         free(self.occurrences)
-        free(self.is_touched)
-        free(self.touched.items)
+        free_touched(&self.touched)
         free(self.start_times)
         free(self.end_times)
         free(self.numbers)
@@ -83,27 +81,27 @@ cdef class Multiplicities:
     cdef int run(
         self, MultiplicityRule rule, Timeline timeline, const uint32_t *values, size_t left
     ) except -1 nogil:
+        cdef Endpoints endpoints = timeline.endpoints()
         cdef int64_t time
         cdef size_t row
         cdef uint32_t k
-        timeline.rewind()
-        while timeline.next_time(&time):
-            while timeline.ends_at(time, &row):
+        while next_time(&endpoints, &time):
+            while ends_at(&endpoints, time, &row):
                 self.count_row(values[row], row < left, -1)
-            while timeline.starts_at(time, &row):
+            while starts_at(&endpoints, time, &row):
                 self.count_row(values[row], row < left, 1)
             for k in range(self.touched.count):
                 self.settle(rule, self.touched.items[k], time)
             self.touched.count = 0
         return 0
 
-    cdef inline int count_row(self, uint32_t value, bint is_left, int change) except -1 nogil:
+    cdef inline void count_row(self, uint32_t value, bint is_left, int change) noexcept nogil:
         cdef Occurrences *found = &self.occurrences[value]
         if is_left:
             found.left += <uint32_t> change
         else:
             found.right += <uint32_t> change
-        return touch(&self.touched, self.is_touched, value)
+        touch(&self.touched, value)
 
     cdef inline int settle(
         self, MultiplicityRule rule, uint32_t value, int64_t time
@@ -111,7 +109,7 @@ cdef class Multiplicities:
         """Open or close records of a value, as many as there are more or fewer now."""
         cdef Occurrences *found = &self.occurrences[value]
         cdef uint32_t level = level_of(rule, found.left, found.right)
-        self.is_touched[value] = 0
+        self.touched.is_touched[value] = 0
         while found.level > level:
             self.end_times[found.first_open] = time
             found.first_open = self.following[found.first_open]

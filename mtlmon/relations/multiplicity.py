@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from mtlmon.relations.native import Multiplicities, Numbering, Timeline
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import Records, aligned, order_of, take
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from mtlmon.relations.records import Records, aligned, order_of, take_numbered
 
 Rule: TypeAlias = Literal["each", "once", "less", "absent", "least", "most"]
 
@@ -36,10 +33,10 @@ def multiplied(rule: Rule, records: Records, left: int | None = None) -> Records
         Numbering(numbers, len(records)),
         len(records) if left is None else left,
     )
-    rows = first_rows(numbers, limit)[np.frombuffer(found.values, np.uint32)]
+    values = np.frombuffer(found.values, np.uint32)
     return Records(
         records.schema,
-        take(records.columns, rows),
+        take_numbered(records.columns, numbers, limit, values),
         np.frombuffer(found.starts, np.int64),
         np.frombuffer(found.ends, np.int64),
         is_coalesced=True,
@@ -56,10 +53,3 @@ def timeline(records: Records, *, has_ends: bool = True) -> Timeline:
         len(records),
         has_ends,
     )
-
-
-def first_rows(numbers: NDArray[np.uint32], limit: int) -> NDArray[np.int64]:
-    """Return the first row with each number; what numbers have that do not occur, is not said."""
-    rows = np.zeros(limit, np.int64)
-    rows[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return rows

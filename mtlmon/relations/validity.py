@@ -25,7 +25,9 @@ _MOST_PIECES = 2**31
 
 def valid_for(records: Records, length: int) -> Records:
     """Let each record be valid for some time; beyond the range of times, it has no end."""
-    return _ending(records, _later(records.starts, length))
+    if len(records) and records.starts.max() > NO_END - length:
+        return _ending(records, _later(records.starts, length))
+    return _ending(records, records.starts + length)
 
 
 def valid_until_next(records: Records, length: int) -> Records:
