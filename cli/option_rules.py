@@ -275,9 +275,18 @@ def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[
     """Return the policy files: those of --policy, or else the first of the files, which is taken.
 
     Raises:
-        Failure: a policy file is among the logs, or is given twice.
+        Failure: a policy file is among the logs, or is given twice; or a table is in its place.
     """
     if not policies:
+        from mtlmon.support.table_formats import table_format
+
+        if table_format(files[0]):
+            # no policy has such a name
+            policy = next((name for name in files if name.endswith((".mtl", ".mfotl"))), "POLICY")
+            parser.error(
+                f"{files[0]} is a table, and the policy comes first: {parser.prog} {policy} "
+                f"{files[0]}"
+            )
         return [files.pop(0)]
     for name in files:
         if name.endswith((".mtl", ".mfotl")):

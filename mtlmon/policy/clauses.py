@@ -39,6 +39,7 @@ NONE = "none"
 """Stands for no key, as in `key none`."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
+_QUOTED = re.compile(r"""(?P<quote>["'])(?P<name>[^"'`\\\n]+)(?P=quote)""")
 _COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 # Words of clauses that can follow are no units.
@@ -162,7 +163,9 @@ class ClauseReader:
         """
         found = _COLUMN.match(self._text, self._position, self._end)
         if found is None:
-            hint = "the name of a column is written as a word, or in backquotes: `user id`"
+            quoted = _QUOTED.match(self._text, self._position, self._end)
+            example = "user id" if quoted is None else quoted["name"]
+            hint = f"the name of a column is written as a word, or in backquotes: `{example}`"
             raise self.expected(what, hint)
         written = found.group()
         self._go(found.end())

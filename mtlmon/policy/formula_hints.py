@@ -70,6 +70,8 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     before = text[declaration.start : offset].rstrip()
     if error.hint == COMPARISON_HINT:
         return _of_comparison(before)
+    if text[offset : offset + 1] == "~" and (found := _LAST_WORD.search(before)):
+        return f'a regular expression is matched by matches({found.group()}, "^a+$")'
     if not error.message.startswith("expected an operator or"):
         return None
     line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
@@ -81,6 +83,10 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
         return f"only triggers have messages: {_FORMS['trigger']}"
     if word in {"per", "on", "severity"} and declaration.kind == POLICY:
         return f"this stands before the colon: {_FORMS[POLICY]}"
+    if word == "not" and (negated := _WORD.match(text, offset + 3 + _blanks(text, offset + 3))):
+        word = negated.group()
+    if word == "in":
+        return 'the values are in parentheses: status in (401, 403), method not in ("GET", "HEAD")'
     if word in {"between", "like", "ilike"}:
         return "compare with >= and <=, or use startswith, endswith, contains or matches"
     last = _LAST_WORD.search(before)
@@ -90,6 +96,12 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     if "if" in {word, name}:
         return "a choice is a value, to be compared: (if x then y else z) = true"
     return None
+
+
+def _blanks(text: str, offset: int) -> int:
+    """How many blanks there are from a place on."""
+    rest = text[offset:]
+    return len(rest) - len(rest.lstrip(" \t"))
 
 
 def form_of(line: str) -> str | None:

@@ -215,6 +215,10 @@ def test_what_is_refused(command: Command, files: Files) -> None:
             ["--policy", files.web, files.server],
             f"{files.server} is a policy file: name each of them with --policy, or none",
         ),
+        (
+            ["a.csv", files.web, "--summary"],
+            f"a.csv is a table, and the policy comes first: mtlmon {files.web} a.csv",
+        ),
         (["-e", "p", *files.both], "-e and --policy: write the formula to a file"),
         (["--signature", missing, *files.both], "--signature is for one file of MonPoly: name one"),
         (["--policy", "-", "--policy", files.web, "-"], "cannot both come from standard input"),
@@ -232,6 +236,8 @@ def test_what_is_refused(command: Command, files: Files) -> None:
     for subcommand in ("check-policy", "analyze", "streams"):
         done = command(subcommand, "--policy", files.web, "--policy", files.web, files.log)
         assert "is given twice" in done.errors
+        swapped = command(subcommand, "a.jsonl", files.web).errors
+        assert f"the policy comes first: mtlmon {subcommand} {files.web} a.jsonl" in swapped
         assert command(subcommand).errors.startswith("mtlmon: no policy file: name one")
 
 

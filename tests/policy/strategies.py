@@ -226,6 +226,9 @@ def _comparisons(draw: st.DrawFn) -> Expression:
     operands = [draw(side) for side in draw(st.sampled_from(sides))]
     if draw(st.booleans()):
         operands.reverse()
+    if all(isinstance(one.value, str) and one.operator is ops.CONSTANT for one in operands):
+        # two texts in quotes are an error: one is probably meant as a column
+        operands[0] = Expression(ops.LOWER, (operands[0],))
     return Expression(draw(st.sampled_from(_COMPARISONS)), tuple(operands))
 
 

@@ -133,6 +133,10 @@ def test_kinds(text: str, kind: str) -> None:
         ("at - 5", 1, "'-' takes numbers, not column at", ""),
         ("views[1]", 7, "the instances of views are for a text, not the number 1", ""),
         ("views[list]", 7, "column list of type list<item: int64> cannot be used", ""),
+        ('"s" = "x"', 1, "'=' compares two texts in quotes", "no quotes: s"),
+        ('"a b" != "x"', 1, "'!=' compares two texts in quotes", "no quotes: `a b`"),
+        ('"i" > 3', 1, "'>' compares the text", 'if "i" is a column, write i'),
+        ('3 < "a.b"', 1, "'<' compares the number 3", 'if "a.b" is a column, write `a.b`'),
         ('views["x", 1]', 1, "an instance of views has one value after per", "not 2"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -225,6 +226,11 @@ ABSENT = [
     ({}, "atom a = usr = \"x\"\npolicy x: a", "no row has a column 'usr' for the predicates; did "
      "you mean 'user'?"),
     ({"event": "o.x"}, "policy x: a", "no row has a column 'o.x' for the names of events"),
+    ({"event": "z"}, "policy x: a", "no row has a column 'z' for the names of events; did you mean "
+     "'o.z'?"),
+    ({}, "atom a = z > 3\npolicy x: a", "no row has a column 'z' for the predicates; did you mean "
+     "`o.z`?"),
+    ({"event": "what", "key": "z"}, "policy x: a", "no column 'z' for the key; did you mean 'o.z'"),
     ({"event": "what", "key": "usr"}, "policy x: a", "no column 'usr' for the key; did you mean "
      "'user'?"),
     ({"event": "what", "time": "at"}, "policy x: a", "no column 'at' for the times"),
@@ -274,6 +280,38 @@ def test_columns_that_some_row_has(tmp_path: Path) -> None:
     path.write_text('{"ts": 1, "z": "what", "a": {"what": 1}, "b": "\\"what\\": 1"}\n')
     with pytest.raises(TableError, match="no row has a column 'what'"):
         read(path, "p", event="what")
+
+
+def test_a_column_that_only_objects_in_many_rows_have(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"ts": 1, "a": {"what": "p"}}\n' * 1000)
+    with pytest.raises(TableError, match=r"no row has a column 'what'.*did you mean 'a.what'"):
+        read(path, "p", event="what")
+
+
+def test_objects_and_what_is_in_them(tmp_path: Path) -> None:
+    """A column can be used beside one within it, in any order of their names."""
+    path = tmp_path / "log.jsonl"
+    lines = ['{"ts": 1, "a": {"b": {"c": 1}, "d": 2}}', '{"ts": 2, "a": null}', '{"ts": 3}']
+    lines += ['{"ts": 4, "a": {"b": null}}', '{"ts": 5, "a": {}}']
+    path.write_text("\n".join(lines))
+    for terms in permutations(["a is null", "`a.b` is not null", "`a.b.c` = 1"]):
+        policies = f"atom p = {' or '.join(terms)}\npolicy x: p"
+        with check_tables(path, policies) as check:
+            verdicts = check.to_arrow().column("verdict").to_pylist()
+        assert verdicts == [True, True, True, False, False], terms
+    with (
+        check_tables(path, "policy x: `a.d` = 2", key="a") as check,
+        pytest.raises(TableError, match="cannot write the key of 'a' as text: its values are obj"),
+    ):
+        check.to_arrow()
+    # where most values are texts, objects are at fault, and so is what is looked for in them
+    path.write_text('{"ts": 1, "a": "x"}\n{"ts": 2, "a": "y"}\n{"ts": 3, "a": {"b": 1}}\n')
+    with (
+        check_tables(path, 'policy x: a = "x" OR `a.b` = 1') as check,
+        pytest.raises(TableError, match="column 'a': an object instead of a string"),
+    ):
+        check.to_arrow()
 
 
 def test_atoms_that_no_row_has(tmp_path: Path) -> None:

@@ -386,6 +386,10 @@ class _Checker(Requirements):
                 hint = "write is null or is not null"
                 self.report(operand, f"'{node.operator.word}' with null is never true", hint)
                 return
+        if self.is_quoted_name(left) and self.is_quoted_name(right):
+            hint = f"a column has no quotes: {column_text(str(left.value))}"
+            self.report(left, f"'{node.operator.word}' compares two texts in quotes", hint)
+            return
         if not self.comparable(left, right, f"'{node.operator.word}' compares"):
             return
         is_ordered = node.operator in ops.ORDERINGS

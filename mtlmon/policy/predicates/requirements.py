@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.predicate import Predicate
 
 _SHOWN_WIDTH = 40
+# a text that may be meant as the name of a column
+_NAME = re.compile(r"[^\W\d][\w .:/-]*")
 _EXAMPLE_TIME = '"2024-05-01T12:30:00'
 
 
@@ -67,7 +70,13 @@ class Requirements:
         if one.name == other.name or {one.name, other.name} <= kinds.NUMBERS:
             return True
         message = f"{what} {self.described(left)} with {self.described(right)}"
-        self.report(left, message, _comparison_hint(one, other, right))
+        hint = _comparison_hint(one, other, right)
+        quoted = next(filter(self.is_quoted_name, (left, right)), None)
+        if quoted is not None:
+            hint += (
+                f"; if {self.written(quoted)} is a column, write {column_text(str(quoted.value))}"
+            )
+        self.report(left, message, hint)
         return False
 
     def instant(self, time: Expression, place: Expression, value: object, what: str) -> bool:
@@ -176,6 +185,15 @@ class Requirements:
             return self.constant_described(node.constant)
         return f"{self.written(node)} ({kind.words})"
 
+    def is_quoted_name(self, node: Expression) -> bool:
+        """Whether a node is a text in quotes that a column may be called."""
+        if node.operator is not ops.CONSTANT or not isinstance(node.value, str):
+            return False
+        assert node.span is not None
+        # declared constants have no quotes
+        is_quoted = self.predicate.text.startswith('"', node.span.start)
+        return is_quoted and _NAME.fullmatch(node.value) is not None
+
     def written(self, node: Expression) -> str:
         """A node as it is written, for messages."""
         assert node.span is not None
@@ -207,7 +225,7 @@ class Requirements:
         return kinds.UNKNOWN
 
 
-def _comparison_hint(one: Kind, other: Kind, right: Expression) -> str | None:
+def _comparison_hint(one: Kind, other: Kind, right: Expression) -> str:
     if one.name == "text" and right.operator is ops.CONSTANT and other.name in kinds.NUMBERS:
         written = f'"{constant_text(right.constant)}"'
         return f"compare a text with a text: {written}; or read the column as numbers"

@@ -31,6 +31,9 @@ def text_array(array: pa.Array) -> pa.Array:
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if pa.types.is_nested(array.type):
+        what = "objects" if pa.types.is_struct(array.type) else "lists"
+        raise pa.ArrowNotImplementedError(f"its values are {what}")
     return array if _is_plain(array.type) else array.cast(pa.large_string())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
 from mtlmon.policy.policy_file import DEFAULT_TIME
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import nearest
 from mtlmon.support.option_names import PYTHON
@@ -144,8 +145,21 @@ class Selection:
                     f"{known[name]} columns are called {name!r}: rename all but one", path=path
                 )
 
-    def missing(self, name: str, present: Sequence[str], subject: str = "no column") -> str:
-        """The message that a column is not present, and what to do."""
+    def missing(
+        self,
+        name: str,
+        present: Sequence[str],
+        subject: str = "no column",
+        within: Sequence[str] = (),
+    ) -> str:
+        """The message that a column is not present, and what to do.
+
+        Args:
+            name: the column.
+            present: the columns that are there.
+            subject: the first words of the message.
+            within: columns within objects, as `a.b`.
+        """
         message = f"{subject} {name!r}"
         if name in self.keys:
             message += " for the key"
@@ -166,6 +180,8 @@ class Selection:
             )
         is_default_time = name == self.time_name and self.time is None
         close = None if is_default_time else nearest(name, present)
+        inner = next((one for one in within if one.rpartition(".")[2] == name), None)
+        inner = inner or nearest(name, within)
         if is_default_time and present:
             guess = next(filter(_TIME_NAME.search, present), present[0])
             option = self.options.written("time")
@@ -173,6 +189,9 @@ class Selection:
             message += f": name the time column with {option}, for instance {example}"
         elif close is not None:
             return f"{message}; did you mean {close!r}?"
+        elif inner is not None:
+            meant = column_text(inner) if name in self.predicates else repr(inner)
+            return f"{message}; did you mean {meant}?"
         elif name in self.hints:
             message += f"; {self.hints[name]}"
         elif name in self.booleans and (option := self.options.written("event")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +16,13 @@ from mtlmon.errors import TableError
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, usable_parts, within
-from mtlmon.tables.formats.json_types import EXACT, json_rows, most_common, type_of
+from mtlmon.tables.formats.json_types import (
+    EXACT,
+    column_names,
+    json_rows,
+    most_common,
+    type_of,
+)
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
@@ -31,9 +37,9 @@ _PARSED_BYTES = 1 << 20
 # How much of a block is examined for unknown types. If the reader fails on later rows, those rows
 # are examined then.
 _TYPED_BYTES = 1 << 16
-# How many rows Python parses to see whether they have a column, and how many names of other columns
-# are kept for messages.
-_LOOKED_AT = 100
+# How many rows Python parses to see whether they have a column that their text names, perhaps
+# within an object, and how many names of other columns are kept for messages.
+_LOOKED_AT = 200_000
 _KEPT_NAMES = 1000
 
 
@@ -62,8 +68,11 @@ class JsonLinesReader:
         self._types: dict[str, pa.DataType] = dict.fromkeys(selection.names, pa.null())
         self._nested: set[str] = set()
         self._present: dict[str, None] = {}
+        # the columns within objects, for messages
+        self._within: dict[str, None] = {}
         # the columns that no row has had yet, not even with null
         self._absent = set(selection.names)
+        self._looks = _LOOKED_AT
         self._has_false = False
         self._last_path: str | None = None
 
@@ -102,7 +111,7 @@ class JsonLinesReader:
             return []
         present = list(self._present)
         return [
-            self._selection.missing(name, present, subject)
+            self._selection.missing(name, present, subject, tuple(self._within))
             for name in self._selection.names
             # rows name only what is true
             if name in self._absent and (self._has_false or name not in self._selection.booleans)
@@ -174,14 +183,39 @@ class JsonLinesReader:
         for name in tuple(self._absent):
             if pa.types.is_null(self._types[name]):
                 text = block.buffer.to_pybytes() if text is None else text
-                if not _has_column(text, name):
+                if not self._has_column(text, name):
                     continue
             self._absent.discard(name)
         present = list(self._present)
         wanted = (*self._selection.time_columns, *self._selection.keys)
         return {
-            name: self._selection.missing(name, present) for name in wanted if name in self._absent
+            name: self._selection.missing(name, present, within=tuple(self._within))
+            for name in wanted
+            if name in self._absent
         }
+
+    def _has_column(self, text: bytes, name: str) -> bool:
+        """Whether some row has a column, with a value or with null; or too many must be parsed."""
+        last = name.rpartition(".")[2]
+        spellings = {
+            json.dumps(part, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+            for part in (name, last)
+            for is_ascii in (True, False)
+        }
+        for spelling in spellings:
+            place = text.find(spelling)
+            while place >= 0:
+                end = text.find(b"\n", place)
+                following = text[place + len(spelling) : place + len(spelling) + 20].lstrip()
+                if following.startswith(b":"):
+                    start = text.rfind(b"\n", 0, place) + 1
+                    self._looks -= 1
+                    if self._looks < 0 or _row_has(text[start : end if end >= 0 else None], name):
+                        return True
+                    # the whole row has been looked at
+                    place = end if end >= 0 else len(text)
+                place = text.find(spelling, place + 1)
+        return False
 
     def _learn(self, block: TextBlock) -> list[list[pa.DataType] | None]:
         """Find the types of columns, by the majority of rows.
@@ -199,6 +233,8 @@ class JsonLinesReader:
     def _look_at(self, row: dict[str, Any]) -> list[pa.DataType]:
         if len(self._present) < _KEPT_NAMES:
             self._present.update(dict.fromkeys(row))
+            names = (name for name, _ in column_names(row) if name not in row)
+            self._within.update(dict.fromkeys(islice(names, _KEPT_NAMES)))
         self._has_false = self._has_false or any(value is False for value in row.values())
         return [self._type(name, row) for name in self._types]
 
@@ -248,12 +284,21 @@ class JsonLinesReader:
     def _schema(self) -> pa.Schema:
         """The types to parse: objects if columns are parts of objects."""
         tree: dict[str, Any] = {}
-        for name, data_type in self._types.items():
+        for name in sorted(self._types, key=lambda one: one in self._nested):
+            data_type = self._types[name]
             *way, last = name.split(".") if name in self._nested else [name]
             branch = tree
             for part in way:
-                branch = branch.setdefault(part, {})
-            branch[last] = data_type
+                known = branch.get(part)
+                if not isinstance(known, dict):
+                    if known is not None and not _can_be_object(known):
+                        # a column that most rows have as another value
+                        break
+                    branch[part] = {}
+                branch = branch[part]
+            else:
+                if not (isinstance(branch.get(last), dict) and _can_be_object(data_type)):
+                    branch[last] = data_type
         return pa.schema(_fields(tree))
 
     def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -262,8 +307,15 @@ class JsonLinesReader:
         first, *way = name.split(".")
         column = table.column(first)
         for part in way:
+            if not pa.types.is_struct(column.type):
+                return pa.chunked_array([pa.nulls(len(column), self._types[name])])
             column = pc.struct_field(column, [column.type.get_field_index(part)])
         return column
+
+
+def _can_be_object(data_type: pa.DataType) -> bool:
+    """Whether the values of a column can be objects."""
+    return bool(pa.types.is_struct(data_type) or pa.types.is_null(data_type))
 
 
 def _fields(tree: dict[str, Any]) -> list[pa.Field]:
@@ -300,7 +352,7 @@ def _reason(error: BaseException) -> tuple[str, str | None]:
         # the line has values only together with other lines: alone, it gave no types
         return "not a JSON object", None
     if changed is not None and changed[1]:
-        return f"a {changed[3]} instead of a {changed[2]}", changed[1].replace("/", ".")
+        return f"{_an(changed[3])} instead of {_an(changed[2])}", changed[1].replace("/", ".")
     twice = _TWICE.search(reason)
     if twice is not None:
         return "the row has it twice", twice[1].replace("/", ".")
@@ -311,35 +363,16 @@ def _reason(error: BaseException) -> tuple[str, str | None]:
     return f"not a JSON object ({shortened(found[1] if found else reason)})", None
 
 
+def _an(kind: str) -> str:
+    return f"{'an' if kind[0] in 'ao' else 'a'} {kind}"
+
+
 def _fits(found: pa.DataType, known: pa.DataType) -> bool:
     """Whether a value of a type can be in a column of a known type."""
     if found == known or pa.types.is_null(found):
         return True
     is_real = pa.types.is_floating(known) or pa.types.is_decimal(known)
     return bool(is_real and pa.types.is_integer(found))
-
-
-def _has_column(text: bytes, name: str) -> bool:
-    """Whether some row seems to have a column, with a value or with null."""
-    last = name.rpartition(".")[2]
-    spellings = {
-        json.dumps(part, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
-        for part in (name, last)
-        for is_ascii in (True, False)
-    }
-    tried = 0
-    for spelling in spellings:
-        place = text.find(spelling)
-        while place >= 0:
-            following = text[place + len(spelling) : place + len(spelling) + 20].lstrip()
-            if following.startswith(b":"):
-                start = text.rfind(b"\n", 0, place) + 1
-                end = text.find(b"\n", place)
-                tried += 1
-                if tried > _LOOKED_AT or _row_has(text[start : end if end >= 0 else None], name):
-                    return True
-            place = text.find(spelling, place + 1)
-    return False
 
 
 def _row_has(text: bytes, name: str) -> bool:
