@@ -190,7 +190,7 @@ def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Sc
     pattern = options.get("pattern")
     format = "lines" if pattern is not None else options.get("format")
     dialect = Dialect(options.get("null_values", ("",)), options.get("delimiter", ","))
-    sources = table_sources(tables, format)
+    sources = table_sources(tables, format, options.get("option_names", PYTHON))
     if not sources:
         raise MtlmonError("the relation reads the rows of a log: name a table")
     first = sources[0]

@@ -42,6 +42,11 @@ def test_command_and_its_description_have_the_same_subcommands() -> None:
     assert ("", *SUBCOMMANDS) == tuple(one.name for one in subcommands())
 
 
+def test_usage_of_the_command_names_every_subcommand() -> None:
+    usage = subcommands()[0].parser.format_usage()
+    assert [name for name in SUBCOMMANDS if f"mtlmon {name} [options]" not in usage] == []
+
+
 def test_manual_has_every_option() -> None:
     text = manual().replace("\\-", "-")
     for one in subcommands():

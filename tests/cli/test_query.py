@@ -47,6 +47,10 @@ def test_formats(doors: Path, tmp_path: Path) -> None:
         (["{rules}", "open"], "the relation reads the rows of a log: name a table"),
         (["{rules}", "open", "-"], "the log must be a file, not standard input (see mtlmon query"),
         (["{rules}", "open", "nothing.csv"], "cannot read nothing.csv: No such file"),
+        (
+            ["{rules}", "open", "/dev/null"],
+            "/dev/null: the name does not tell the format: say it with --format, one of csv,",
+        ),
         (["-o", "{log}", "{rules}", "open", "{log}"], "{log} is both the log and the file"),
         (["--max-memory", "9", "{rules}", "open", "{log}"], "the memory limit of 9 bytes is"),
         (["{none}", "open", "{log}"], "{none} declares no relations"),
