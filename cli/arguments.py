@@ -175,6 +175,7 @@ class Options(argparse.Namespace):
     late: str | None
     lateness: int | Duration | None
     consistency: Literal["strong", "middle", "weak"] | None
+    clock: Literal["all", "key"] | None
     rows: bool
     time_stamps: Literal["raw", "iso"] | None
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None

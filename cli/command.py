@@ -173,9 +173,9 @@ def run(options: Options) -> int:
     if options.slices is not None:
         raise Failure("--slices is for policies with variables: leave it out")
     if options.lateness is not None:
-        from mtlmon.cli.correcting import correct_log
+        from mtlmon.cli.correcting import correct_logs
 
-        return correct_log(file, options)
+        return correct_logs(file, options)
     options.for_people = is_for_people(options)
     policy = None if options.is_table else sole_policy(file, options)
     if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:

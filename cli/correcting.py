@@ -1,49 +1,46 @@
-"""Monitor a text log whose lines may come late, and correct verdicts: a changelog."""
+"""Check policies on a log whose rows may come late, and correct verdicts: a changelog."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import closing
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from mtlmon.arrays.native import EventColumns
+from mtlmon.checking import TextLog, TraceKeys
+from mtlmon.checking.changes import ChangeLines
+from mtlmon.checking.history_check import Bounds, HistoryCheck
+from mtlmon.cli.endings import never_triggered, note_skipped
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.late_rows import late_file, length_units, note_refused
-from mtlmon.cli.pump import Pump, TextWork
-from mtlmon.cli.report import absent_atoms, name_list, plural, progress_for, table
+from mtlmon.cli.late_rows import TableOrder, late_file, length_units, note_refused
+from mtlmon.cli.option_rules import require_no_columns, require_no_keys
+from mtlmon.cli.policies import note_modes, open_table_source, policies_of, statuses
+from mtlmon.cli.policy_work import EventWork, NoWriter
+from mtlmon.cli.pump import Pump
+from mtlmon.cli.report import absent_atoms, correcting_summary, is_violated, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
-from mtlmon.drive.native import TextEvents, policy_label
-from mtlmon.history.history import History
-from mtlmon.text.byte_writer import ByteWriter
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.policy import PolicyFile
+from mtlmon.support.option_names import COMMAND
 from mtlmon.text.native import LineOrder
-from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import Writer
     from mtlmon.cli.late_rows import LateFile
+    from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
-    from mtlmon.history.changes import Changes
-    from mtlmon.policy import PolicyFile
     from mtlmon.syntax.formula import Formula
+    from mtlmon.tables.event_batch import EventBatch
 
-__all__ = ["correct_log", "require_correctable"]
-
-# the kinds of verdicts that --verdicts selects
-KINDS_OF: dict[str, list[int]] = {
-    "all": [FALSE, TRUE, EQUIVALENT],
-    "boolean": [FALSE, TRUE],
-    "false": [FALSE],
-    "none": [],
-}
+__all__ = ["correct_logs", "require_correctable"]
 
 
-class Bounds(NamedTuple):
-    """How late lines may be, and how long they wait, in time units."""
-
-    lateness: int
-    wait: int
+# ---- what can be corrected ---------------------------------------------------------------------
 
 
 def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
@@ -59,7 +56,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
             "equivalences their values afterwards"
         )
     refused = {
-        "tables": options.is_table,
         "--verdicts first": options.given_verdicts == "first",
         f"--output-format {options.output_format}": options.output_format != "text",
         "--rows": options.rows,
@@ -69,141 +65,195 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         "--checkpoint": options.checkpoint is not None,
         "--idle": options.idle is not None,
         "--advance-every": options.advance_every is not None,
-        "--time-stamps iso": options.time_stamps == "iso",
-        "--fail-on-vacuous": options.fail_on_vacuous,
-        "--fail-on": options.fail_on is not None,
-        "--max-memory": options.max_memory is not None,
     }
     for name, is_given in refused.items():
         if is_given:
-            raise Failure(
-                f"--lateness does not work yet with {name}: --consistency strong, which lets rows "
-                "wait, works with it"
-            )
-    if sole_formula(file) is None:
-        raise Failure(
-            "--lateness works with a single policy about the atoms of a text log so far: "
-            "--consistency strong, which lets rows wait, works with all policies"
+            raise refusal(name)
+    if isinstance(file, PolicyFile):
+        require_correctable_policies(file, options)
+
+
+def require_correctable_policies(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if verdicts of some policies cannot be corrected."""
+    from mtlmon.policy.needs import needs_of
+    from mtlmon.syntax.report import visible
+
+    if file.assumptions:
+        raise refusal("assumptions about the log")
+    for policy in file.policies:
+        name = visible(policy.name or "")
+        if policy.is_first_order:
+            raise refusal(f"policies with variables, as {name}")
+        if policy.clock is not None:
+            raise refusal(f"policies on chosen rows or on ticks, as {name}")
+        needs = needs_of(file, policy.formula.atoms)
+        if needs.remembering:
+            atom = visible(needs.remembering[0])
+            raise refusal(f"atoms that depend on other rows, as {atom} of policy {name}")
+        if needs.atoms and not options.is_table:
+            atom = visible(min(needs.atoms))
+            raise refusal(f"computed atoms of text logs, as {atom} of policy {name}")
+
+
+def refusal(what: str) -> Failure:
+    """Return the error that verdicts cannot be corrected with something."""
+    return Failure(
+        f"--lateness does not work yet with {what}: --consistency strong, which lets rows wait, "
+        "works with it"
+    )
+
+
+def bounds_of(options: Options, source: Source) -> Bounds:
+    """Return how late rows may be, and how long they wait; call this once rows have been read.
+
+    Raises:
+        Failure: a length of time does not fit the unit, or rows would wait for refused ones.
+        MtlmonError: likewise.
+    """
+    assert options.lateness is not None
+    wait = 0 if options.wait is None else options.wait
+    if isinstance(source, TextLog):
+        bounds = Bounds(
+            length_units(options.lateness, "--lateness", options.unit, "--unit"),
+            length_units(wait, "--wait", options.unit, "--unit"),
         )
+    else:
+        from mtlmon.tables.late_rows import units_of
+
+        bounds = Bounds(
+            units_of(options.lateness, "lateness", source.times, COMMAND),
+            units_of(wait, "wait", source.times, COMMAND),
+        )
+    if bounds.wait > bounds.lateness:
+        raise Failure(
+            f"--wait {options.wait} is longer than --lateness {options.lateness}: rows would wait "
+            "for others that are refused"
+        )
+    return bounds
 
 
-def sole_formula(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None:
-    """The only policy of the file, with its name or None; None if it needs more than its atoms."""
-    from mtlmon.syntax.formula import Formula
-
-    if isinstance(file, Formula):
-        return None, file
-    (policy, *others) = file.policies
-    needs_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
-    if others or needs_more or policy.has_tolerance or policy.is_first_order:
-        return None
-    return policy.name, policy.formula
+# ---- the run -----------------------------------------------------------------------------------
 
 
-class CorrectingLoop:
-    """Reads blocks of text, and writes what their events change.
-
-    A batch is what is read at once, so a live pipe tells the changes of each line.
+class LateLines:
+    """Finds the text of the lines of a text log that the histories refuse, by the same rule.
 
     Args:
-        history: takes the events.
-        path: the name of the log in errors.
-        skip_errors: whether lines that cannot be read are skipped.
-        label: what comes before each line.
-        selection: the verdicts to write, one of `KINDS_OF`; a change is written if the old or the
-            new verdict would be.
-        late: the file for lines that come too late; None if they are only counted.
         lateness: how late a line may be, in time units.
+        late: the file for the lines.
     """
 
-    def __init__(
-        self,
-        history: History,
-        path: str,
-        *,
-        skip_errors: bool,
-        label: str,
-        selection: str,
-        late: LateFile | None,
-        lateness: int,
-    ) -> None:
-        self.history = history
-        self.events = TextEvents(history.atoms, path=path, skip_errors=skip_errors)
-        self.events.scanner.takes_late = True
-        self.writer = ByteWriter()
-        self.label = label
-        self.kinds = KINDS_OF[selection]
-        self.is_stopped = False
-        self.false_count = 0
-        self.revisions = 0
+    def __init__(self, lateness: int, late: LateFile) -> None:
+        self.lines = LineOrder(lateness)
         self.late = late
-        # It finds the text of the lines that the history refuses, by the same rule.
-        self.lines = None if late is None else LineOrder(lateness)
-        self._scratch = bytearray(1 << 16)
+        self.scratch = bytearray(1 << 16)
 
-    @property
-    def event_count(self) -> int:
-        return self.history.counters["events"]
+    def push(self, block: memoryview) -> None:
+        """Take a block of the log."""
+        self.lines.push(block)
+        self.write()
 
-    def load(self, block: memoryview) -> None:
-        """Take a block of text."""
-        self.events.load(block)
-        if self.lines is not None:
-            self.lines.push(block)
-            self._write_late()
-
-    def load_end(self) -> None:
+    def finish(self) -> None:
         """End the log: a last line needs no line feed."""
-        self.events.load_end()
-        if self.lines is not None:
-            self.lines.finish()
-            self._write_late()
+        self.lines.finish()
+        self.write()
 
-    def unload(self) -> None:
-        """Do nothing: no block is held."""
-
-    def run(self) -> bool:
-        """Take the next events; return whether there may be more."""
-        times, letters = self.events.read()
-        stamps = np.frombuffer(times, np.int64)
-        if not len(stamps):
-            return False
-        words = np.frombuffer(letters, np.uint64).reshape(len(stamps), -1)
-        columns = EventColumns(stamps, len(stamps))
-        for word in range((len(self.history.atoms) + 63) // 64):
-            columns.add_letters(len(self.history.atoms), words[:, word], word)
-        self._write(self.history.push_columns(columns))
-        return True
-
-    def end(self, end_time: EndTime = None) -> None:
-        """End the log, with what is known about the time after it."""
-        self._write(self.history.finish(end_time))
-
-    def _write(self, changes: Changes) -> None:
-        records = changes.records
-        self.revisions += int((records["operation"] != 0).sum())
-        self.false_count += int((records["kind"] == FALSE).sum())
-        self.false_count -= int((records["former"] == FALSE).sum())
-        if not self.kinds:
-            return
-        if len(self.kinds) < len(KINDS_OF["all"]):
-            is_chosen = np.isin(records["kind"], self.kinds)
-            changes.records = records[is_chosen | np.isin(records["former"], self.kinds)]
-        # the `!` begins the last field
-        lines = [line if line.startswith("!@") else f"{self.label}{line}" for line in changes]
-        self.writer.write("".join(f"{line}\n" for line in lines).encode())
-
-    def _write_late(self) -> None:
-        assert self.lines is not None
-        assert self.late is not None
-        while self.lines.take_into(self._scratch):
+    def write(self) -> None:
+        while self.lines.take_into(self.scratch):
             pass
         if refused := self.lines.take_refused():
             self.late.write(refused)
 
 
-def correct_log(file: Formula | PolicyFile, options: Options) -> int:
-    """Monitor the log, correct verdicts, and return the exit status.
+class CorrectingWork(EventWork):
+    """Reads the events of a log as they come, checks them, and writes the changes of verdicts.
+
+    Args:
+        check: the histories of the policies.
+        source: the log.
+        output: converts changes to bytes; None if no verdicts are wanted.
+        late: finds the lines of a text log that come too late; None if nobody wants them.
+        logs: the status of the log's files by name.
+        options: the options of the command line.
+    """
+
+    is_stopped = False
+
+    def __init__(
+        self,
+        check: HistoryCheck,
+        source: Source,
+        output: ChangeLines | None,
+        late: LateLines | None,
+        logs: Mapping[str, os.stat_result],
+        options: Options,
+    ) -> None:
+        super().__init__(source, logs)
+        self.check = check
+        self.output = output
+        self.late = late
+        self.options = options
+        self.writer: Writer = NoWriter() if output is None else output.writer
+
+    @property
+    def event_count(self) -> int:
+        return self.check.position
+
+    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Check the events of a batch; yield now and then."""
+        for _ in self.check.feed(batch, self.source):
+            self.take()
+            yield
+
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """End the log; yield now and then."""
+        if self.late is not None:
+            self.late.finish()
+        for _ in self.check.end(self.source, end_time):
+            self.take()
+            yield
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        if self.output is None:
+            self.check.verdicts.taken()
+        elif len(self.check.verdicts):
+            self.output.put(self.check.verdicts)
+
+    def finish(self) -> None:
+        """Convert the remaining changes, and write the end of the file to the writer."""
+        self.take()
+        if self.output is not None:
+            self.output.close()
+
+    def close(self) -> None:
+        self.check.close()
+
+    def fails(self) -> bool:
+        """Whether the exit status is that of a violation, by the verdicts as they are now."""
+        check = self.check
+        if self.options.fail_on_vacuous and never_triggered(check):
+            return True
+        return any(
+            is_violated(policy, counts, triggered)
+            for policy, counts, triggered in zip(
+                check.policies, check.counts, check.triggered, strict=True
+            )
+            if policy.is_at_least(self.options.fail_on)
+        )
+
+    def report_end(self) -> None:
+        """Mention what the changes do not show."""
+        source = self.source
+        note_skipped(source)
+        note_refused(source.refused, source.row_name, self.options)
+        if self.is_complete and (source.unseen_atoms or not self.event_count):
+            names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
+            note(names)
+
+
+def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
+    """Check the policies on the logs, correct verdicts, and return the exit status.
 
     Args:
         file: what `require_correctable` accepts.
@@ -211,78 +261,82 @@ def correct_log(file: Formula | PolicyFile, options: Options) -> int:
 
     Raises:
         Failure: a file cannot be read or written, or a length of time does not fit.
-        MtlmonError: a line cannot be read, or the engine has reached a limit.
+        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
-    policy = sole_formula(file)
-    assert policy is not None
-    name, formula = policy
-    bounds = bounds_of(options)
-    history = History(
-        formula, options.mode, lateness=bounds.lateness, wait=bounds.wait, bdd=options.bdd
+    if isinstance(file, PolicyFile) and not options.is_table:
+        require_no_columns(file, options)
+    policies = policies_of(file)
+    counts_triggered = any(policy.tolerance is not None for policy in policies)
+    check = HistoryCheck(
+        policies,
+        options.mode,
+        lambda: bounds_of(options, source),
+        memory=MemoryLimit(options.max_memory, COMMAND),
+        clock=options.clock or "all",
+        key=options.key_columns,
+        bdd=options.bdd,
+        counts_triggered=options.fail_on_vacuous or counts_triggered,
     )
-    if history.mode != options.mode:
-        what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
-        note(f"{what} is unbounded: mode {options.mode} works as {history.mode} here")
-    log = open_log(options.log)
-    verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_files)
-    loop = CorrectingLoop(
-        history,
-        log.name,
-        skip_errors=options.on_error == "skip",
-        label=policy_label(name, "text").decode(),
-        selection=options.verdicts,
-        late=late_file(options),
-        lateness=bounds.lateness,
-    )
-    work = TextWork(loop, log)
-    signals = Signals(verdicts)
-    pump = Pump(work, verdicts, signals, progress_for(log.size, verdicts, options))
+    note_modes(policies, check.modes, options)
+    if not options.is_table:
+        require_no_keys(check.partitions, file, options)
+    late: LateLines | None = None
+    source: Source
+    if options.is_table:
+        found = late_file(options)
+        source = open_table_source(
+            options,
+            check.atoms,
+            file if isinstance(file, PolicyFile) else None,
+            check.partitions.columns,
+            check.memory,
+            atoms_of_partitions=check.atoms_of_partitions,
+            order=TableOrder(None, None if found is None else found.write, in_any_order=True),
+        )
+    else:
+        log = open_log(options.log)
+        source = TextLog(
+            log.descriptor,
+            log.name,
+            check.atoms,
+            skip_errors=options.on_error == "skip",
+            memory=check.memory,
+            in_any_order=True,
+        )
+        bounds = bounds_of(options, source)
+        if (found := late_file(options)) is not None:
+            late = LateLines(bounds.lateness, found)
+            source.note_block = late.push
+    with closing(source):
+        return run_corrections(check, source, late, options)
 
-    def report(_status: int, _seconds: float) -> None:
-        note_refused(history.counters["refused"], "line", options)
-        scanner = loop.events.scanner
-        if scanner.skipped_count:
-            note(f"skipped {plural(scanner.skipped_count, 'line')} that could not be read")
-        if work.is_complete and scanner.absent:
-            note(absent_atoms(scanner.absent, loop.event_count, work.head.names))
-        log.close()
 
-    def summary(seconds: float) -> str:
-        counters = history.counters
-        rows = [
-            ("events", counters["events"], ""),
-            ("late", counters["late"], "events that needed corrections"),
-            ("judged again", counters["replayed_events"], "events"),
-            ("revisions", loop.revisions, "of verdicts"),
-        ]
-        if counters["refused"]:
-            rows.append(("too late", counters["refused"], "lines that were not checked"))
-        return table(rows, counters["events"], "events", seconds)
-
+def run_corrections(
+    check: HistoryCheck, source: Source, late: LateLines | None, options: Options
+) -> int:
+    """Check an open log, correct verdicts, and return the exit status."""
+    logs = statuses(source)
+    verdicts = open_verdicts(options.output, logs, options.formula_files)
+    work = CorrectingWork(check, source, make_output(check, source, options), late, logs, options)
+    progress = progress_for(source.size or 0, verdicts, options)
+    pump = Pump(work, verdicts, Signals(verdicts), progress)
     return run_to_end(
         pump,
-        has_violation=lambda: loop.false_count > 0,
-        report=report,
-        summary=summary,
+        has_violation=work.fails,
+        report=lambda _, __: work.report_end(),
+        summary=lambda seconds: correcting_summary(check, source, seconds),
         wants_summary=options.summary,
         end_time=options.end_time,
     )
 
 
-def bounds_of(options: Options) -> Bounds:
-    """How late lines may be, and how long they wait.
+def make_output(check: HistoryCheck, source: Source, options: Options) -> ChangeLines | None:
+    """Return the converter of changes to bytes, or None if no verdicts are wanted."""
+    from mtlmon.cli.time_stamps import iso_times
 
-    Raises:
-        Failure: a length of time does not fit the unit, or lines would wait for refused ones.
-    """
-    assert options.lateness is not None
-    lateness = length_units(options.lateness, "--lateness", options.unit, "--unit")
-    wait = 0
-    if options.wait is not None:
-        wait = length_units(options.wait, "--wait", options.unit, "--unit")
-    if wait > lateness:
-        raise Failure(
-            f"--wait {options.wait} is longer than --lateness {options.lateness}: rows would wait "
-            "for others that are refused"
-        )
-    return Bounds(lateness, wait)
+    if options.verdicts == "none":
+        return None
+    names = [policy.name for policy in check.policies]
+    keys = TraceKeys(check.partitions, tuple(source.key_tables))
+    times = None if isinstance(source, TextLog) else source.times
+    return ChangeLines(names, keys, options.verdicts, iso_times(options, times))

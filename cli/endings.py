@@ -11,6 +11,7 @@ from mtlmon.cli.report import absent_atoms, plural, policy_name
 
 if TYPE_CHECKING:
     from mtlmon.checking import LogCheck
+    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.cli.policy_work import PolicyWork
     from mtlmon.tables import TableEvents
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["never_triggered", "note_skipped", "note_waiting", "report_end"]
 
 
-def never_triggered(check: LogCheck) -> list[str]:
+def never_triggered(check: LogCheck | HistoryCheck) -> list[str]:
     """Return the names of the policies whose left side held nowhere, as they are written."""
     return [
         policy_name(policy)

@@ -88,15 +88,17 @@ def late_file(options: Options) -> LateFile | None:
 
 
 class TableOrder(NamedTuple):
-    """How rows of tables come into the order of time; both values are those of `open_tables`.
+    """How rows of tables come into the order of time; the values are those of `open_tables`.
 
     Attributes:
         wait: how late a row may be; None if rows are in order.
         late: gets the rows that come too late.
+        in_any_order: whether batches have the rows as they come.
     """
 
     wait: int | Duration | None
     late: Callable[[bytes], None] | None
+    in_any_order: bool = False
 
 
 NO_ORDER = TableOrder(None, None)

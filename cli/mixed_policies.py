@@ -88,8 +88,8 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         rows=options.rows or (options.for_people and knows_rows(file.policies, options)),
     )
     if not options.is_table:
-        require_no_keys(check, file, options)
-    note_modes(check, options)
+        require_no_keys(check.partitions, file, options)
+    note_modes(check.policies, [one.mode for one in check.monitors], options)
     if options.is_table:
         return check_mixed_tables(file, check, options, memory)
     return check_mixed_text(file, check, options, memory)

@@ -122,13 +122,19 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         type=wait_time,
         metavar="D",
         help="take rows in that are up to D, as in 5m, below the largest time so far, and correct "
-        "verdicts: lines that begin with ! change earlier ones (text logs and one policy)",
+        "verdicts: lines that begin with ! change earlier ones",
     )
     group.add_argument(
         "--consistency",
         choices=("strong", "middle", "weak"),
         help="what to do about the rows that --lateness admits: wait for them, so that no verdict "
         "changes (strong), correct verdicts (middle, the default), or check no late rows (weak)",
+    )
+    group.add_argument(
+        "--clock",
+        choices=("all", "key"),
+        help="a row is as late as it is below the largest time of all rows (default), or of those "
+        "with its key",
     )
     group.add_argument(
         "--sort",

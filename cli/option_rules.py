@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from mtlmon.checking import LogCheck
+    from mtlmon.checking.partitions import Partitions
     from mtlmon.cli.arguments import Options
     from mtlmon.policy import PolicyFile
     from mtlmon.syntax.formula import Formula
@@ -74,6 +74,11 @@ def check_table_options(parser: Parser, options: Options) -> None:
 def check_late_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options for late rows do not work with others."""
     settle_lateness(parser, options)
+    if options.clock is not None and options.lateness is None:
+        parser.error(
+            "--clock says in what rows are late that --lateness takes in: say how late, as in "
+            "--lateness 5m"
+        )
     if not options.reorders and options.lateness is None:
         return
     given = "--late" if options.wait is None else "--wait"
@@ -104,6 +109,11 @@ def settle_lateness(parser: Parser, options: Options) -> None:
         )
     if options.wait is not None:
         parser.error("--consistency says how long rows wait: leave it or --wait out")
+    if options.consistency != "middle" and options.clock is not None:
+        parser.error(
+            f"--clock is for verdicts that are corrected: with --consistency "
+            f"{options.consistency}, rows are late in the time of the whole log"
+        )
     if options.consistency != "middle":
         options.wait = options.lateness if options.consistency == "strong" else 0
         options.lateness = None
@@ -197,12 +207,12 @@ def check_text_options(options: Options) -> None:
         raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
 
 
-def require_no_keys(check: LogCheck, file: Formula | PolicyFile, options: Options) -> None:
+def require_no_keys(partitions: Partitions, file: Formula | PolicyFile, options: Options) -> None:
     """Raise Failure if policies have keys, which a text log does not have."""
     from mtlmon.policy import PolicyFile
 
-    if check.partitions.all_columns:
-        column = check.partitions.all_columns[0]
+    if partitions.all_columns:
+        column = partitions.all_columns[0]
         name = options.formula_name
         for part in file.parts if isinstance(file, PolicyFile) else ():
             if any(column in (policy.key or part.key or ()) for policy in part.policies):

@@ -78,8 +78,8 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         rows=options.rows or (options.for_people and knows_rows(policies, options)),
     )
     if not options.is_table:
-        require_no_keys(check, file, options)
-    note_modes(check, options)
+        require_no_keys(check.partitions, file, options)
+    note_modes(policies, [one.mode for one in check.monitors], options)
     start_of_input = position_of_input(options)
 
     def again() -> Source:
@@ -291,12 +291,12 @@ def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:
     return file.policies if isinstance(file, PolicyFile) else (Policy(None, file, file),)
 
 
-def note_modes(check: LogCheck, options: Options) -> None:
-    """Mention once which policies cannot run in the requested mode."""
+def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: Options) -> None:
+    """Mention once which policies cannot run in the requested mode; `modes` are those in use."""
     unbounded = [
-        (policy.name, monitors.mode)
-        for policy, monitors in zip(check.policies, check.monitors, strict=True)
-        if monitors.mode != options.mode
+        (policy.name, mode)
+        for policy, mode in zip(policies, modes, strict=True)
+        if mode != options.mode
     ]
     if unbounded:
         names = tuple(name for name, _ in unbounded if name is not None)
@@ -450,6 +450,7 @@ def open_table_source(
             sort=options.sort,
             wait=order.wait,
             late=order.late,
+            in_any_order=order.in_any_order,
             option_names=COMMAND,
             memory=memory,
         )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["LogWork", "PolicyWork", "unreadable"]
+__all__ = ["EventWork", "LogWork", "NoWriter", "PolicyWork", "unreadable"]
 
 _Batch = TypeVar("_Batch", bound="TextBatch | EventBatch")
 
@@ -150,7 +150,102 @@ class LogWork(Generic[_Batch]):
             note(message)
 
 
-class PolicyWork(LogWork["TextBatch | EventBatch"]):
+class EventWork(LogWork["TextBatch | EventBatch"]):
+    """Reads the events of a log up to its last row, and then that row and the end.
+
+    Args:
+        source: the log.
+        logs: the status of the log's files by name.
+        assumptions: tells which assumptions the log breaks; None if there are none.
+
+    Attributes:
+        name: the name of the log in messages.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        logs: Mapping[str, os.stat_result],
+        assumptions: AssumptionWatch | None = None,
+    ) -> None:
+        super().__init__(source, iter(source), assumptions)
+        self.logs_by_name = logs
+        self.logs: Iterable[os.stat_result] = logs.values()
+        self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
+        # the last row of the log, if no line feed ends it
+        self.tail: TextBatch | EventBatch | None = None
+        self.has_ended = False
+
+    @property
+    def event_count(self) -> int:
+        """The number of events that have been checked, in this and all earlier runs."""
+        raise NotImplementedError
+
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """End the log, unless the work has stopped; yield now and then."""
+        raise NotImplementedError
+
+    # ---- the work --------------------------------------------------------------------------
+
+    def read(self) -> Iterator[None]:
+        """Check the log up to a last row without a line feed; yield now and then."""
+        while not self.is_stopped and (batch := self.next_batch()) is not None:
+            if batch.is_tail:
+                self.tail = batch
+                return
+            yield from self.feed(batch)
+            self.note_absent()
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """Check a last row without a line feed, and end the log; yield now and then."""
+        self.has_ended = True
+        while self.tail is not None:
+            batch, self.tail = self.tail, None
+            yield from self.feed(batch)
+            if not self.is_stopped:
+                self.tail = self.next_batch()
+        yield from self.end_check(end_time)
+        self.is_complete = not self.is_stopped
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    def begin_digest(self) -> None:
+        """Start with an empty digest of the log."""
+        from mtlmon.checking.event_digest import EventDigest
+
+        self.source.digest = EventDigest()
+
+    @property
+    def position(self) -> int:
+        """The number of events of the log that have been checked, in this and all earlier runs."""
+        return self.event_count
+
+    @property
+    def amount(self) -> str:
+        return plural(self.event_count, "event")
+
+    def settle(self) -> bool:
+        """Do nothing: a check is always between two events."""
+        return False
+
+    def log_digest(self) -> bytes:
+        """Return the digest of the events up to the position."""
+        assert self.source.digest is not None
+        return self.source.digest.up_to(self.event_count)
+
+    def skip(self) -> Iterator[None]:
+        """Read the events up to the position without checking them; yield now and then.
+
+        Raises:
+            LogEnds: the log has fewer events than that.
+        """
+        yield from self.source.skip(self.event_count)
+        assert self.source.digest is not None
+        if self.source.digest.size < self.event_count:
+            raise LogEnds
+
+
+class PolicyWork(EventWork):
     """Reads the events of a log, checks them, and converts the verdicts to bytes.
 
     Args:
@@ -177,21 +272,15 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         options: Options,
         assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, iter(source), assumptions)
+        super().__init__(source, logs, assumptions)
         self.keys_forgotten = 0
         self.check = check
         self.output = output
         self.findings = findings
-        self.logs_by_name = logs
-        self.logs: Iterable[os.stat_result] = logs.values()
-        self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
         self.options = options
         self.writer: Writer = NoWriter() if output is None else output.writer
         if output is not None and output.lines is not None:
             check.deliver_to(output.lines)
-        # the last row of the log, if no line feed ends it
-        self.tail: TextBatch | EventBatch | None = None
-        self.has_ended = False
 
     @property
     def is_stopped(self) -> bool:
@@ -202,15 +291,6 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         return self.check.position
 
     # ---- the work --------------------------------------------------------------------------
-
-    def read(self) -> Iterator[None]:
-        """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
-            if batch.is_tail:
-                self.tail = batch
-                return
-            yield from self.feed(batch)
-            self.note_absent()
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         """Check the events of a batch; yield now and then."""
@@ -226,19 +306,12 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         """Check the events of a batch; there may be verdicts to take out after each step."""
         return self.check.feed(batch, self.source)
 
-    def end(self, end_time: EndTime) -> Iterator[None]:
-        """Check a last row without a line feed, and end the log; yield now and then."""
-        self.has_ended = True
-        while self.tail is not None:
-            batch, self.tail = self.tail, None
-            yield from self.feed(batch)
-            if not self.is_stopped:
-                self.tail = self.next_batch()
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """End the log; yield now and then."""
         if not self.check.is_stopped:
             for _ in self.check.end(self.source, end_time):
                 self.take()
                 yield
-        self.is_complete = not self.is_stopped
 
     def take(self) -> None:
         """Take the verdicts and violations out of the check."""
@@ -361,34 +434,10 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     # ---- checkpoints -----------------------------------------------------------------------
 
-    def begin_digest(self) -> None:
-        """Start with an empty digest of the log."""
-        from mtlmon.checking.event_digest import EventDigest
-
-        self.source.digest = EventDigest()
-
-    @property
-    def position(self) -> int:
-        """The number of events of the log that have been checked, in this and all earlier runs."""
-        return self.event_count
-
-    @property
-    def amount(self) -> str:
-        return plural(self.event_count, "event")
-
     @property
     def is_settled(self) -> bool:
         """Whether `snapshot` can be called: not between the ticks before a row, nor at the end."""
         return not self.has_ended and not self.check.is_within_row
-
-    def settle(self) -> bool:
-        """Do nothing: a check is always between two events."""
-        return False
-
-    def log_digest(self) -> bytes:
-        """Return the digest of the events up to the position."""
-        assert self.source.digest is not None
-        return self.source.digest.up_to(self.event_count)
 
     def snapshot(self) -> bytes:
         """Return the settings, check, keys and findings as bytes for `restore`."""
@@ -440,17 +489,6 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             ("with other keys", list(map(list, self.check.partitions.columns))),
             (f"with{'out' if options.explain else ''} --explain", options.explain),
         ]
-
-    def skip(self) -> Iterator[None]:
-        """Read the events up to the position without checking them; yield now and then.
-
-        Raises:
-            LogEnds: the log has fewer events than that.
-        """
-        yield from self.source.skip(self.event_count)
-        assert self.source.digest is not None
-        if self.source.digest.size < self.event_count:
-            raise LogEnds
 
     def work_in_small_steps(self, events: int) -> None:
         """Yield after about this many events."""

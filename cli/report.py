@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import LogCheck, PolicyCounts, TextLog
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.drive.native import TextMonitor, TextResolver
@@ -29,6 +30,7 @@ __all__ = [
     "Progress",
     "absent_atoms",
     "broken_rows",
+    "correcting_summary",
     "counts_table",
     "is_for_people",
     "is_terminal",
@@ -226,7 +228,39 @@ def policies_summary(
     return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
 
 
-def policy_remarks(check: LogCheck) -> str:
+def correcting_summary(check: HistoryCheck, source: TextLog | TableEvents, seconds: float) -> str:
+    """Return counts and speed of a check whose verdicts are corrected, aligned.
+
+    The counts of verdicts are those of the latest ones.
+    """
+    from mtlmon.checking import TextLog
+    from mtlmon.syntax.report import visible
+
+    what = "events" if isinstance(source, TextLog) else "rows"
+    rows = [
+        (what, check.position, ""),
+        ("late", check.late_count, "that came after later ones"),
+        ("judged again", check.judged_again, "time-points"),
+        ("revisions", check.revision_count, "of verdicts"),
+        *lost_rows(source),
+    ]
+    if check.memory.limit is not None:
+        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    cells = [["policy", "true", "false", "equivalent"]]
+    cells += [
+        [visible(policy.name or ""), *(f"{count:,}" for count in counts)]
+        for policy, counts in zip(check.policies, check.kinds, strict=True)
+    ]
+    used = policy_remarks(check)
+    if len(check.policies) == 1:
+        rows += zip(cells[0][1:], check.kinds[0], [""] * 3, strict=True)
+        return f"{table(rows, check.position, what, seconds)}{used}"
+    texts = [visible(policy.text) for policy in check.policies]
+    counted = counts_table(cells, texts)
+    return f"{table(rows, check.position, what, seconds)}\n\n{counted}{used}"
+
+
+def policy_remarks(check: LogCheck | HistoryCheck) -> str:
     """Say of implications how often their left sides held, and whether limits are kept.
 
     There is a line for each implication whose left side is counted, and for each policy that may be

@@ -100,7 +100,7 @@ def checked(file: PolicyFile, options: Options) -> LogCheck:
         rows=knows_rows(file.policies, options),
     )
     if not options.is_table:
-        require_no_keys(check, file, options)
+        require_no_keys(check.partitions, file, options)
     return check
 
 

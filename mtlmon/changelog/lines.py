@@ -2,7 +2,7 @@
 
 Lines are those of verdicts (`5:0 true`, `5:1 = 5:0`), and changes of what was said before:
 `!5:0 false`, `!5:1 = 5:0`, `!5:0` (open again), `!x5:1` (its event was retracted) and `!@17` (final
-below 17). Fields may precede all but the last, each followed by a tab.
+below 17). Fields may precede each, followed by a tab each; a bound without fields is that of all.
 """
 
 from __future__ import annotations
@@ -168,8 +168,6 @@ def parse(line: bytes) -> Row:
     is_change = line.startswith(b"!", place)
     place += is_change
     if is_change and line.startswith(b"@", place):
-        if prefix:
-            raise _Fault("expected a bound for all keys: no field can stand before '!@'", 0)
         time_stamp, place = _number(line, place + 1, "a time-stamp", LARGEST_TIME_STAMP, "2^63-1")
         _expect_end(line, place)
         return (Kind.FINAL, prefix, is_change, time_stamp, 0, None, None)

@@ -102,7 +102,7 @@ class ChangelogLoop:
         try:
             for count, row in enumerate(self._rows, 1):
                 if row[0] == Kind.FINAL:
-                    self.settle(row[3])
+                    self.settle(row[3], row[1])
                 else:
                     self._take(row)
                 if count == _ROWS_AT_ONCE:
@@ -118,9 +118,14 @@ class ChangelogLoop:
         self.memory.check()
         return count == _ROWS_AT_ONCE
 
-    def settle(self, bound: int | None) -> None:
-        """Forget the time-points below a bound, or all at the end, and count them."""
-        for points in self.points.drop(bound):
+    def settle(self, bound: int | None, prefix: bytes = b"") -> None:
+        """Forget the time-points below a bound, or all at the end, and count them.
+
+        Args:
+            bound: the bound; None at the end.
+            prefix: the fields of the time-points that are meant; without fields, all are.
+        """
+        for points in self.points.drop(bound, prefix):
             self.write_settled(points)
             for point in points:
                 if point.value is not None:
@@ -161,12 +166,12 @@ class LatestVerdicts(ChangelogLoop):
         self._resolve = resolve
         self._only_final = only_final
 
-    def settle(self, bound: int | None) -> None:
+    def settle(self, bound: int | None, prefix: bytes = b"") -> None:
         if bound is None and self._only_final:
             for points in self.points.drop(None):
                 self.left_out += sum(point.value is not None for point in points)
             return
-        super().settle(bound)
+        super().settle(bound, prefix)
 
     def write_settled(self, points: Iterable[Point]) -> None:
         for point in points:
@@ -207,11 +212,11 @@ class ResolvedChanges(ChangelogLoop):
         if row[0] == Kind.WITHDRAWN and point.is_written and self._wanted:
             self._written.append(b"%s!x%d:%d\n" % (point.prefix, point.time_stamp, point.offset))
 
-    def settle(self, bound: int | None) -> None:
-        has_moved = bound is not None and bound > self.bound
-        super().settle(bound)
-        if has_moved and self._wanted:
-            self._written.append(b"!@%d\n" % self.bound)
+    def settle(self, bound: int | None, prefix: bytes = b"") -> None:
+        before = self.points.bound_of(prefix)
+        super().settle(bound, prefix)
+        if bound is not None and bound > before and self._wanted:
+            self._written.append(b"%s!@%d\n" % (prefix, bound))
 
     def changed(self, point: Point, before: bool | None) -> None:
         """Write the verdict of a time-point, unless it is withdrawn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from mtlmon.changelog.lines import Kind, UnfitLineError
@@ -69,7 +69,8 @@ class Points:
         changed: called with each time-point whose Boolean value changes, with the value before.
 
     Attributes:
-        bound: verdicts below this time-stamp are final, and their time-points are forgotten.
+        bound: verdicts below this time-stamp are final, and their time-points are forgotten;
+            behind some fields, a larger bound may hold.
         count: the number of time-points that are held.
     """
 
@@ -79,11 +80,18 @@ class Points:
         self._changed = changed
         self._at: dict[int, dict[tuple[bytes, int], Point]] = {}
         self._times: list[int] = []
+        # once a bound has fields: these bounds, and the names of time-points behind them
+        self._bounds: dict[bytes, int] = {}
+        self._names: dict[bytes, list[tuple[int, int]]] | None = None
 
     @property
     def held_bytes(self) -> int:
         """About how many bytes the time-points take."""
         return self.count * _POINT_BYTES + len(self._times) * _TIME_BYTES
+
+    def bound_of(self, prefix: bytes) -> int:
+        """The time-stamp below which verdicts behind some fields are final."""
+        return max(self.bound, self._bounds.get(prefix, 0))
 
     def take(self, row: Row) -> Point:
         """Take in a row about a time-point; return the time-point.
@@ -117,18 +125,29 @@ class Points:
             self._set(point, value)
         return point
 
-    def drop(self, bound: int | None) -> Iterator[list[Point]]:
-        """Forget the time-points below a bound, or all; yield those of each time in order.
+    def drop(self, bound: int | None, prefix: bytes = b"") -> Iterator[list[Point]]:
+        """Forget the time-points below a bound, or all; yield some at a time, in order of time.
+
+        Args:
+            bound: the bound; None for all time-points.
+            prefix: the fields of those that are meant; without fields, all are.
 
         Raises:
             UnfitLineError: the bound is less than the last one.
         """
-        if bound is not None and bound < self.bound:
-            raise UnfitLineError(f"verdicts below {self.bound} are final already")
+        before = self.bound_of(prefix)
+        if bound is not None and bound < before:
+            raise UnfitLineError(f"verdicts below {before} are final already")
+        if bound is not None and prefix:
+            yield from self._drop_of(prefix, bound)
+            return
         if bound is not None:
             self.bound = bound
         while self._times and (bound is None or self._times[0] < bound):
-            points = self._at.pop(heappop(self._times))
+            points = self._at.pop(heappop(self._times), None)
+            if points is None:
+                # all of that time were forgotten before
+                continue
             self.count -= len(points)
             ordered = list(points.values())
             if len(ordered) > 1:
@@ -138,18 +157,43 @@ class Points:
                 # Nothing changes it any more. What follows it keeps its value.
                 point.followers = point.reference = None
 
+    def _drop_of(self, prefix: bytes, bound: int) -> Iterator[list[Point]]:
+        """Forget the time-points below a bound that have these fields; yield one at a time."""
+        if self._names is None:
+            self._names = {}
+            for time_stamp, points in self._at.items():
+                for one, offset in points:
+                    self._names.setdefault(one, []).append((time_stamp, offset))
+            for names in self._names.values():
+                heapify(names)
+        self._bounds[prefix] = bound
+        names = self._names.get(prefix, [])
+        while names and names[0][0] < bound:
+            time_stamp, offset = heappop(names)
+            found = self._at.get(time_stamp, {})
+            point = found.pop((prefix, offset), None)
+            if point is None:
+                continue
+            self.count -= 1
+            if not found:
+                del self._at[time_stamp]
+            yield [point]
+            point.followers = point.reference = None
+
     def _point(self, prefix: bytes, time_stamp: int, offset: int) -> Point:
         points = self._at.get(time_stamp)
+        if points is not None and (known := points.get((prefix, offset))) is not None:
+            return known
+        bound = self.bound_of(prefix)
+        if time_stamp < bound:
+            raise UnfitLineError(f"verdicts below {bound} are final")
         if points is None:
-            if time_stamp < self.bound:
-                raise UnfitLineError(f"verdicts below {self.bound} are final")
             points = self._at[time_stamp] = {}
             heappush(self._times, time_stamp)
-        name = (prefix, offset)
-        point = points.get(name)
-        if point is None:
-            point = points[name] = Point(prefix, time_stamp, offset)
-            self.count += 1
+        if self._names is not None:
+            heappush(self._names.setdefault(prefix, []), (time_stamp, offset))
+        point = points[prefix, offset] = Point(prefix, time_stamp, offset)
+        self.count += 1
         return point
 
     def _detach(self, point: Point) -> None:

@@ -186,6 +186,8 @@ class TextLog(BatchReader[TextBatch]):
         streams: computes the other atoms of all policies, or None if there are none.
         events: what reads the lines; by default, a `TextEvents`.
         order: what puts the lines into the order of time first; None if they are in order.
+        in_any_order: whether batches have the events as they come, although their times may
+            decrease. Whoever checks them counts those that come too late, by `refuse`.
 
     Attributes:
         descriptor: as given.
@@ -219,6 +221,7 @@ class TextLog(BatchReader[TextBatch]):
         streams: TextStreams | None = None,
         events: RowEvents | ComputedEvents | None = None,
         order: Order | None = None,
+        in_any_order: bool = False,
     ) -> None:
         super().__init__(self._read())
         self._streams = streams
@@ -232,6 +235,12 @@ class TextLog(BatchReader[TextBatch]):
             self._events = events
         self._order = order
         self._number_by_order(self._events)
+        self._in_any_order = in_any_order
+        if in_any_order:
+            assert isinstance(self._events, TextEvents)
+            self._events.scanner.takes_late = True
+        self._refused = 0
+        self._latest = 0
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0
@@ -271,7 +280,7 @@ class TextLog(BatchReader[TextBatch]):
 
     @property
     def clock(self) -> int | None:
-        """The last time-stamp, or None before the first event."""
+        """The largest time-stamp so far, or None before the first event."""
         return self._clock
 
     @property
@@ -283,7 +292,11 @@ class TextLog(BatchReader[TextBatch]):
     @property
     def refused(self) -> int:
         """The number of lines that came too late."""
-        return 0 if self._order is None else self._order.refused
+        return self._refused if self._order is None else self._order.refused
+
+    def refuse(self, places: NDArray[np.int64], reason: str) -> None:
+        """Count events that come too late; the arguments are as for tables."""
+        self._refused += len(places)
 
     @property
     def points_left_out(self) -> int:
@@ -432,6 +445,11 @@ class TextLog(BatchReader[TextBatch]):
             if self.tracks_rows:
                 batch.origins = self._origins()
             self._clock = batch.time_stamps[-1]
+            if self._in_any_order:
+                import numpy as np
+
+                self._latest = max(self._latest, int(np.asarray(batch.time_stamps).max()))
+                self._clock = self._latest
             if self._streams is None:
                 yield from self._counted(batch)
                 continue

@@ -8,6 +8,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 
+from mtlmon.arrays.native cimport Memory
 from mtlmon.engine.native cimport (
     Session,
     VERDICT_FALSE,
@@ -115,6 +116,33 @@ cdef class VerdictRows(Sink):
         cdef VerdictRecord record
         set_boolean(&record, time_stamp, offset, VERDICT_FALSE)
         self.put(&record, 1, FILTER_ALL, stream, policy)
+
+    def add(self, records, streams, uint32_t policy):
+        """Add verdicts of a policy.
+
+        Args:
+            records: an array of bytes, those of the verdict records.
+            streams: an array of uint32, the numbers of their streams.
+
+        Raises:
+            ValueError: the arrays are not of such items, or not of one length.
+        """
+        cdef Memory numbers = Memory(streams, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> numbers.buffer.shape[0]
+        cdef Memory bytes_of = Memory(records, 1, 0)
+        cdef const VerdictRecord *verdicts = <const VerdictRecord *> bytes_of.buffer.buf
+        cdef const char *place = <const char *> numbers.buffer.buf
+        cdef size_t k
+        if <size_t> bytes_of.buffer.shape[0] != count * sizeof(VerdictRecord):
+            raise ValueError("expected a record for each number")
+        if bytes_of.buffer.shape[0] > 1 and bytes_of.buffer.strides[0] != 1:
+            raise ValueError("records have gaps between them")
+        for k in range(count):
+            self.put(
+                &verdicts[k], 1, FILTER_ALL,
+                (<const uint32_t *> (place + <Py_ssize_t> k * numbers.buffer.strides[0]))[0],
+                policy
+            )
 
     cdef object take_records(self):
         """Remove all rows and return their records, as a buffer that is not copied."""

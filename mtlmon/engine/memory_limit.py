@@ -52,8 +52,8 @@ _CATEGORIES = {
         "give the formula's reach, or do without the order",
     ),
     "sorting": (
-        "events that are being sorted, or wait for late ones",
-        "sort the log beforehand, or let rows wait for less time",
+        "events that are being sorted, wait for late ones, or may still have late ones before them",
+        "sort the log beforehand, or allow events to be less late",
     ),
     "verdicts": ("verdicts that are not taken out yet", "feed fewer events at a time"),
     "buffers": ("the buffers of text", "look for lines that are too long"),

@@ -21,6 +21,7 @@ from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
 from mtlmon.support.processors import processor_count
 from mtlmon.syntax.report import visible
+from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.digests import digest_columns
 from mtlmon.tables.columns.keys import number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters
@@ -108,7 +109,7 @@ class TableEvents(BatchReader[EventBatch]):
         named_atoms: Collection[str],
         pattern: LinePattern | None,
         typed: Callable[[pa.Schema], pa.Schema] | None,
-        order: RowOrder | None,
+        order: RowOrder | Arrivals | None,
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -253,12 +254,22 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def refused(self) -> int:
         """The number of rows that came too late."""
-        return 0 if self._order is None else self._order.refused
+        return 0 if self._order is None else self._order.late.count
 
     @property
     def first_refused(self) -> TableError | None:
         """Says where the first row is that came too late; None if none did."""
-        return None if self._order is None else self._order.first_refused
+        return None if self._order is None else self._order.late.first
+
+    def refuse(self, places: NDArray[np.int64], reason: str) -> None:
+        """Refuse rows that come too late, of tables whose rows come in any order.
+
+        Args:
+            places: the indices of the rows, of which there are some, in the batch read last.
+            reason: why they are too late, for `first_refused`.
+        """
+        assert isinstance(self._order, Arrivals)
+        self._order.refuse(places, reason)
 
     @property
     def points_left_out(self) -> int:

@@ -14,6 +14,7 @@ from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import LINES
 from mtlmon.syntax.durations import Duration
+from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.letters import environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
@@ -60,6 +61,7 @@ def open_tables(
     sort_memory: int | None = None,
     wait: int | str | Duration | None = None,
     late: Callable[[bytes], None] | None = None,
+    in_any_order: bool = False,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
 ) -> TableEvents:
@@ -123,6 +125,9 @@ def open_tables(
         late: gets the rows that are refused, as text: lines as the files have them, with the header
             of CSV, and rows of other formats as JSON lines with the columns that are read. Without
             `wait`, all rows below the largest time-stamp so far are refused.
+        in_any_order: whether batches have the rows as they come, although their times may decrease.
+            Whoever checks them refuses those that come too late, by `TableEvents.refuse`. Not
+            together with `sort`, `wait` and atoms that depend on other rows.
         memory: the memory limit of the run, which also counts the memory for keys and sorting.
         option_names: how messages write the options that they recommend.
 
@@ -217,8 +222,12 @@ def open_tables(
             for some in atoms_of_partitions or [{0: atoms}] * len(partitions)
         ]
         stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams, shown)
-    order = None
-    if wait is not None or late is not None:
+    order: RowOrder | Arrivals | None = None
+    if in_any_order:
+        if sort or wait is not None or stream_atoms is not None:
+            raise MtlmonError("rows that come in any order are neither sorted nor remembered")
+        order = Arrivals(late)
+    elif wait is not None or late is not None:
         if sort:
             raise MtlmonError("rows that are sorted do not wait for late ones: give one of both")
         order = RowOrder(

@@ -8,7 +8,6 @@ they came.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -17,18 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
-from mtlmon.syntax.bounds import UNITS
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.plain_arrays import integer_array
 from mtlmon.tables.columns.usable import PLACE_COLUMNS, SortedBlock, UsableRows, with_places
+from mtlmon.tables.late_rows import LateRows, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from mtlmon.engine.native import MemoryLimit
-    from mtlmon.errors import TableError
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.columns.times import Times
@@ -42,9 +38,7 @@ class RowOrder:
     Args:
         wait: how far below the largest time-stamp so far a row may be, as a length of time or a
             number of time units.
-        late: gets the rows that come too late, as text: lines as files have them, with the header
-            of CSV before the first one; rows of other formats as JSON lines, with the columns that
-            are read. None if they are only counted.
+        late: gets the rows that come too late, as for `LateRows`.
         times: reads the times.
         names: how messages write options.
         atom_count: the number of atoms of letters.
@@ -53,8 +47,7 @@ class RowOrder:
         memory: the memory limit of the run, which counts the rows that wait.
 
     Attributes:
-        refused: the number of rows that came too late.
-        first_refused: says where the first of these is; None if there are none.
+        late: takes the rows that come too late.
         clock: the largest time-stamp of the rows that were yielded, or None before the first one.
     """
 
@@ -71,9 +64,8 @@ class RowOrder:
         memory: MemoryLimit,
     ) -> None:
         self._wait = wait
-        self._units = wait if isinstance(wait, int) else None
-        self._late = late
-        self._header = b""
+        self._units: int | None = None
+        self.late = LateRows(late)
         self._times = times
         self._names = names
         self._atom_count = atom_count
@@ -84,8 +76,6 @@ class RowOrder:
         self._count = 0
         self._seen_rows = 0
         self._seen_bytes = 0
-        self.refused = 0
-        self.first_refused: TableError | None = None
         self.clock: int | None = None
         self._latest = 0
         # time has passed up to here without rows
@@ -143,18 +133,7 @@ class RowOrder:
             MtlmonError: it is not a whole number of these, or they have no unit.
         """
         if self._units is None:
-            assert not isinstance(self._wait, int)
-            unit = self._times.known_unit
-            given = self._names.written("wait", str(self._wait))
-            if unit is None:
-                advice = self._names.written("time_unit", "s")
-                raise MtlmonError(
-                    f"{given} needs the unit of the time-stamps: add {advice}, for instance, or "
-                    "give a number of time units"
-                )
-            self._units, rest = divmod(self._wait.nanoseconds, UNITS[unit])
-            if rest:
-                raise MtlmonError(f"{given} is not a whole number of the time-stamps' unit, {unit}")
+            self._units = units_of(self._wait, "wait", self._times, self._names)
         return self._units
 
     # ---- rows that come --------------------------------------------------------------------
@@ -170,7 +149,9 @@ class RowOrder:
         is_late = (latest - stamps > self._time_to_wait) | (stamps < self._passed)
         self._latest = int(latest[-1])
         if is_late.any():
-            self._refuse(rows, is_late)
+            reason = "it is below the largest one so far less the time to wait"
+            places = np.flatnonzero(is_late)
+            self.late.add(rows, places, f"{reason}, {self._time_to_wait}")
             rows.keep(~is_late)
             stamps = rows.time_stamps
             if not len(stamps):
@@ -196,30 +177,6 @@ class RowOrder:
         if earlier is not rows and before:
             self._waiting.append(earlier.taken(before))
         self._waiting.append(self._merged(parts))
-
-    def _refuse(self, rows: UsableRows, is_late: NDArray[np.bool_]) -> None:
-        """Count rows that come too late, and write them."""
-        places = np.flatnonzero(is_late)
-        if self.first_refused is None:
-            place = int(places[0])
-            self.first_refused = rows.block.error(
-                rows.place(place),
-                f"time-stamp {rows.time_stamps[place]} comes too late: it is below the largest one "
-                f"so far less the time to wait, {self._time_to_wait}",
-            )
-        self.refused += len(places)
-        if self._late is None:
-            return
-        block = rows.block
-        if block.text_of is None:
-            cells = rows.batch.take(integer_array(places)).to_pylist()
-            texts = [json.dumps(row, default=str, ensure_ascii=False).encode() for row in cells]
-        else:
-            texts = [block.text_of(rows.place(place)).strip(b"\r\n") for place in places.tolist()]
-            if block.header and block.header != self._header:
-                self._header = block.header
-                texts.insert(0, block.header.strip(b"\r\n"))
-        self._late(b"".join(text + b"\n" for text in texts))
 
     def _merged(self, parts: list[UsableRows]) -> UsableRows:
         """Sort rows by time.

@@ -1,17 +1,21 @@
-"""Verdicts that late lines correct: --lateness and --consistency on text logs."""
+"""Verdicts that late rows correct: --lateness and --consistency."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 
 from mtlmon.syntax.parser import parse
 from tests.cli.process import Ended, Live
-from tests.reference.changelog import holds
+from tests.reference.changelog import Collapsed, holds
 from tests.reference.history import Insert, evaluated, monitored, states_of
 from tests.reference.late import judged_and_refused
 from tests.traces import EndTime
@@ -157,7 +161,16 @@ def test_the_summary_counts_corrections(tmp_path: Path, command: Command) -> Non
     assert (done.status, done.output) == (0, "")
     assert "1 line came too late to be checked" in done.errors
     assert "skipped 1 line that could not be read" in done.errors
-    assert re.search(r"^too late +1  lines that were not checked$", done.errors, re.MULTILINE)
+    for line in (
+        r"events +4",
+        r"late +1  that came after later ones",
+        r"judged again +0  time-points",
+        r"revisions +0  of verdicts",
+        r"skipped +1  that cannot be read",
+        r"too late +1  that were not checked",
+        r"true +3",
+    ):
+        assert re.search(f"^{line}$", done.errors, re.MULTILINE), line
 
 
 def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
@@ -192,13 +205,14 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         ),
         (["--lateness", "5", "--rows"], "--lateness does not work yet with --rows: "),
         (["--lateness", "5", "--explain"], "--lateness does not work yet with --explain: "),
+        (["--lateness", "5", "--idle", "5s"], "--lateness does not work yet with --idle: "),
         (
-            ["--lateness", "5", "--format", "csv"],
-            "--lateness does not work yet with tables: --consistency strong, which lets rows wait",
+            ["--clock", "key"],
+            "--clock says in what rows are late that --lateness takes in: say how",
         ),
         (
-            ["--lateness", "5", "--max-memory", "9M"],
-            "--lateness does not work yet with --max-memory: ",
+            ["--lateness", "5", "--consistency", "strong", "--clock", "key"],
+            "--clock is for verdicts that are corrected: with --consistency strong, rows are late",
         ),
     ],
 )
@@ -212,15 +226,229 @@ def test_refused_options(
     assert done.errors.startswith(f"mtlmon: {message}"), done.errors
 
 
-def test_refused_policies(tmp_path: Path, command: Command) -> None:
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (
+            "stream s = count[0,5](p)\natom many = s > 1\npolicy one: many\n",
+            "atoms that depend on other rows, as many of policy one",
+        ),
+        (
+            "atom p(x)\nfind one: p(x) AND NOT EVENTUALLY[0,5] p(x)\n",
+            "policies with variables, as one",
+        ),
+        (
+            "policy one on every 5: count[0,5](p) > 0\n",
+            "policies on chosen rows or on ticks, as one",
+        ),
+        ("policy one on rows where p: q\n", "policies on chosen rows or on ticks, as one"),
+        ("atom late = ts > 5\npolicy one: late\n", "computed atoms of text logs, as late of"),
+        ("unit s\nassume rate <= 3/s\npolicy one: p\n", "assumptions about the log"),
+    ],
+)
+def test_refused_policies(text: str, what: str, tmp_path: Path, command: Command) -> None:
+    """The advice works."""
     log, policies = tmp_path / "log", tmp_path / "p.mtl"
-    log.write_text("@1 p\n")
-    for text in (
-        "policy one: p\npolicy two: q\n",
-        "stream s = count[0,5](p)\npolicy one: s > 1\n",
-        "atom p(x)\nfind one: p(x) AND NOT EVENTUALLY[0,5] p(x)\n",
-    ):
-        policies.write_text(text)
-        done = command("--lateness", 5, policies, log)
-        assert (done.status, done.output) == (2, "")
-        assert done.errors.startswith("mtlmon: --lateness works with a single policy"), done.errors
+    log.write_text("@1 p(3)\n" if "p(x)" in text else "@1 p\n")
+    policies.write_text(text)
+    done = command("--lateness", 5, policies, log)
+    assert (done.status, done.output) == (2, "")
+    advice = "--consistency strong, which lets rows wait, works with it"
+    assert done.errors.startswith(f"mtlmon: --lateness does not work yet with {what}"), done.errors
+    assert advice in done.errors
+    done = command("--lateness", 5, "--consistency", "strong", policies, log)
+    assert done.status < 2, done.errors
+
+
+# ---- several policies, and tables --------------------------------------------------------------
+
+TEXTS = """\
+policy answered: ask IMPLIES EVENTUALLY[0,5] (reply OR stop)
+policy nested: ALWAYS[0,4] (ask IMPLIES EVENTUALLY[1,6] reply)
+policy past: stop IMPLIES ONCE[0,3] ask
+"""
+
+
+def collapsed(output: str) -> list[str]:
+    changelog = Collapsed()
+    for line in output.splitlines():
+        changelog.read(line)
+    return sorted(
+        f"{key}\t{verdict}" for (key, _), verdict in changelog.verdicts.items() if verdict
+    )
+
+
+def test_several_policies_on_a_text_log(tmp_path: Path, command: Command) -> None:
+    policies, log, ordered = tmp_path / "p.mtl", tmp_path / "log", tmp_path / "ordered"
+    policies.write_text(TEXTS)
+    for seed, end in enumerate(("last", "inf", "400")):
+        events = late_events(seed)
+        log.write_text(text_of(events))
+        rows = [(event.time_stamp, line_of(event)) for event in events]
+        judged, refused = judged_and_refused(rows, 6)
+        ordered.write_text("".join(f"{row}\n" for _, row in judged))
+        wanted = command("--end-time", end, policies, ordered)
+        with Live("--lateness", "6", "--end-time", end, str(policies)) as live:
+            for line in text_of(events).splitlines(keepends=True):
+                live.send(line)
+            done = live.end()
+        assert collapsed(done.output) == sorted(wanted.output.splitlines())
+        assert done.status == wanted.status
+        assert f"{len(refused)} line" in done.errors
+        bounds = [line for line in done.output.splitlines() if "@" in line]
+        assert bounds
+        assert all(line.startswith("!@") for line in bounds)
+
+
+TABLE = """\
+key host
+atom slow = millis > 500
+policy answered severity high: ask IMPLIES EVENTUALLY[0,5] reply
+policy rarely at most 20% severity low: reply IMPLIES NOT slow
+policy whole per none: ask IMPLIES ONCE[0,9] reply
+policy pair per user, host: ALWAYS[0,3] (slow IMPLIES EVENTUALLY[0,4] reply)
+"""
+
+
+def table_rows(seed: int, count: int = 80) -> list[tuple[int, str]]:
+    """Rows of CSV as they come, with their time-stamps."""
+    source = random.Random(seed)
+    rows = []
+    for event in late_events(seed, count):
+        host, user = source.choice(["a,b", "c"]), source.choice("xyz")
+        held = ",".join(str(name in event.letter).lower() for name in ("ask", "reply"))
+        cells = f'{event.time_stamp},"{host}",{user},{held},{source.choice([20, 900])}'
+        rows.append((event.time_stamp, cells))
+    return rows
+
+
+HEADER = "ts,host,user,ask,reply,millis\n"
+
+
+def csv_of(rows: list[tuple[int, str]]) -> str:
+    return HEADER + "".join(f"{row}\n" for _, row in rows)
+
+
+def test_tables(tmp_path: Path, command: Command) -> None:
+    """The same rows as CSV, JSON lines, Parquet and lines of a pattern, with keys."""
+    policies, sorted_log, late = tmp_path / "p.mtl", tmp_path / "sorted.csv", tmp_path / "late"
+    policies.write_text(TABLE)
+    rows = table_rows(1)
+    judged, refused = judged_and_refused(rows, 6)
+    sorted_log.write_text(csv_of(judged))
+    wanted = command("--end-time", "last", policies, sorted_log)
+    logs = [tmp_path / name for name in ("log.csv", "log.jsonl", "log.parquet", "log.arrow")]
+    logs[0].write_text(csv_of(rows))
+    read = pyarrow.csv.read_csv(logs[0])
+    logs[1].write_text("".join(f"{json.dumps(row)}\n" for row in read.to_pylist()))
+    pyarrow.parquet.write_table(read, logs[2])
+    pyarrow.feather.write_feather(read, logs[3], compression="uncompressed")
+    for log in logs:
+        done = command(
+            *("--lateness", 6, "--late", late, "--end-time", "last", "--summary", policies, log)
+        )
+        assert collapsed(done.output) == sorted(wanted.output.splitlines()), done.errors
+        assert done.status == wanted.status
+        assert len(late.read_text().splitlines()) == len(refused) + (log == logs[0])
+        assert re.search(rf"^too late +{len(refused)} ", done.errors, re.MULTILINE)
+        assert re.search(r"^late +[1-9]", done.errors, re.MULTILINE)
+    assert json.loads(late.read_text().splitlines()[0])["ts"] == refused[0][0]
+    command("--lateness", 6, "--late", late, policies, logs[0])
+    assert late.read_text() == csv_of(refused)
+    pattern = (
+        r"^(?P<ts>\d+),\"(?P<host>.*)\",(?P<user>\w),(?P<ask>\w+),(?P<reply>\w+),(?P<millis>\d+)"
+    )
+    done = command(
+        *("--lateness", 6, "--end-time", "last", "--pattern", pattern, policies, logs[0])
+    )
+    assert collapsed(done.output) == sorted(wanted.output.splitlines()), done.errors
+
+
+@pytest.mark.parametrize("clock", ["all", "key"])
+def test_a_live_table(clock: str, tmp_path: Path, command: Command) -> None:
+    """Each line is a batch, and mtlmon latest makes of the changes what a sorted log has."""
+    policies, sorted_log, changes = tmp_path / "p.mtl", tmp_path / "log.csv", tmp_path / "changes"
+    policies.write_text(TABLE)
+    told = [
+        (20, "20,c,x,true,false,20"),
+        (30, "30,c,x,false,false,20"),
+        (24, "24,c,x,false,true,900"),
+    ]
+    rows = table_rows(2)
+    sorted_log.write_text(csv_of(sorted([*told, *rows], key=lambda row: row[0])))
+    wanted = command("--end-time", "last", policies, sorted_log)
+    options = ["--lateness", "9", "--clock", clock, "--end-time", "last", "--format", "csv"]
+    lines: list[str | None] = []
+    with Live(*options, str(policies)) as live:
+        live.send(HEADER)
+        for (_, row), line in zip(
+            told,
+            ("whole\t\t\t20:0 false", "answered\tc\t\t20:0 false", "answered\tc\t\t!20:0 true"),
+            strict=True,
+        ):
+            live.send(f"{row}\n")
+            while not lines or lines[-1] != line:
+                lines.append(live.read_line())
+        for _, row in rows:
+            live.send(f"{row}\n")
+        done = live.end()
+    changes.write_text("".join(f"{line}\n" for line in lines) + done.output)
+    assert done.status == wanted.status
+    prefix = "" if clock == "all" else "pair\tc\tx\t"
+    assert any(line.startswith(f"{prefix}!@") for line in done.output.splitlines())
+    latest = command("latest", changes)
+    assert sorted(latest.output.splitlines()) == sorted(wanted.output.splitlines())
+    assert latest.status == 1
+
+
+def test_how_often_a_policy_may_be_violated(tmp_path: Path, command: Command) -> None:
+    """The exit status is that of the latest verdicts, also for shares and severities."""
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    cases = 0
+    for seed in range(12):
+        rows = table_rows(seed, 30)
+        log.write_text(csv_of(rows))
+        for text, options in (
+            ("policy few at most 55%: ask IMPLIES EVENTUALLY[0,5] reply", []),
+            ("policy some at most 18: ALWAYS[0,3] (ask IMPLIES EVENTUALLY[0,9] reply)", []),
+            ("policy low severity low: ask", ["--fail-on", "high"]),
+            ("policy low severity high: ask", ["--fail-on", "high"]),
+            ("policy never: (ask AND reply AND NOT ask) IMPLIES ask", ["--fail-on-vacuous"]),
+        ):
+            policies.write_text(f"key host\n{text}\n")
+            sorted_log = tmp_path / "sorted.csv"
+            sorted_log.write_text(csv_of(sorted(rows, key=lambda row: row[0])))
+            wanted = command(*options, policies, sorted_log)
+            done = command("--lateness", 99, *options, policies, log)
+            assert done.status == wanted.status, (text, done.errors)
+            cases += wanted.status
+    assert 12 < cases < 48
+
+
+def test_lengths_of_time_have_the_unit_of_the_table(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,a\n2024-05-01 10:00:00,true\n2024-05-01 10:00:09,true\n")
+    options = ["--lateness", "8s", "--wait", "2s"]
+    done = command(*options, "-e", "a", log)
+    assert done.output == "1714557600:0 true\n!@1714557601\n1714557609:0 true\n"
+    done = command(*options, "--time-stamps", "iso", "-e", "a", log)
+    assert done.output.splitlines()[1] == "!@2024-05-01T10:00:01Z"
+    done = command("--lateness", "1s", "--wait", "2s", "-e", "a", log)
+    assert done.status == 2
+    assert "--wait 2s is longer than --lateness 1s" in done.errors
+    done = command("--lateness", "20ms", "-e", "a", log)
+    assert "--lateness 20ms is not a whole number of the time-stamps' unit, s" in done.errors
+    log.write_text("ts,a\n5,true\n")
+    done = command("--lateness", "8s", "-e", "a", log)
+    assert "--lateness 8s needs the unit of the time-stamps: add --time-unit s" in done.errors
+
+
+def test_memory_has_a_limit(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log"
+    log.write_text("".join(f"@{k} p\n" for k in range(20_000)))
+    done = command("--lateness", 10**6, "--max-memory", "1M", "-e", "ONCE[0,5] p", log)
+    assert done.status == 2
+    assert "the memory limit of 1 MiB is exceeded" in done.errors
+    done = command("--lateness", 10, "--max-memory", "8M", "--summary", "-e", "ONCE[0,5] p", log)
+    assert done.status == 0
+    assert "peak memory" in done.errors

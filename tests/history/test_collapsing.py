@@ -249,6 +249,48 @@ def test_an_equivalence_to_what_is_final_keeps_its_reference() -> None:
     assert run(LatestVerdicts(), changed) == ["3:0 false", "7:0 true", "8:0 true"]
 
 
+def test_a_bound_of_a_key_is_about_its_time_points_only() -> None:
+    text = "k\t5:0 true\nl\t5:0 true\nk\t5:1 = 5:0\nk\t9:0 false\nk\t!@7\n"
+    loop = LatestVerdicts()
+    loop.load(memoryview(text.encode()))
+    work(loop)
+    assert loop.writer.take() == b"k\t5:0 true\nk\t5:1 = 5:0\n"
+    assert loop.points.count == 2
+    assert run(loop, "l\t!5:0 false\nl\t3:0 true\nl\t!@6\n!@10\nk\t10:0 true\n") == [
+        "l\t3:0 true",
+        "l\t5:0 false",
+        "k\t9:0 false",
+        "k\t10:0 true",
+    ]
+    assert (loop.true_count, loop.false_count) == (4, 2)
+    resolved = ResolvedChanges()
+    lines = run(resolved, text + "k\t!@7\n!@6\nk\t!9:0 true\n")
+    assert lines[4:] == ["k\t!@7", "!@6", "k\t!9:0 true"]
+
+
+def test_bounds_of_keys_change_nothing_about_what_is_latest() -> None:
+    """Whatever is told to be final early, in any order of keys and times."""
+    source = Random(3)
+    lines = []
+    floors = dict.fromkeys("abc", 0)
+    said: set[str] = set()
+    for _ in range(400):
+        key = source.choice("abc")
+        stamp = floors[key] + source.randrange(6)
+        name = f"{stamp}:{source.randrange(2)}"
+        mark = "!" if f"{key}\t{name}" in said else ""
+        said.add(f"{key}\t{name}")
+        lines.append(f"{key}\t{mark}{name} {source.choice(['true', 'false'])}")
+        if source.random() < 0.3:
+            floors[key] += source.randrange(1, 4)
+            lines.append(f"{key}\t!@{floors[key]}")
+    text = "".join(f"{line}\n" for line in lines)
+    wanted = run(LatestVerdicts(), "".join(f"{line}\n" for line in lines if "!@" not in line))
+    loop = LatestVerdicts()
+    assert sorted(run(loop, text)) == sorted(wanted)
+    assert loop.points.count == 0
+
+
 def test_a_withdrawn_time_point_has_one_line_if_it_had_a_verdict() -> None:
     assert run(ResolvedChanges(), "5:0 true\n!x5:0\n") == ["5:0 true", "!x5:0"]
     assert run(ResolvedChanges(), "5:1 = 5:0\n!x5:0\n!5:1 true\n") == ["5:1 true"]
@@ -277,7 +319,9 @@ def test_what_is_selected_by_state_need_not_begin_with_a_first_line() -> None:
         ("!@7\n!@6", "2:1", "verdicts below 7 are final already"),
         ("!@", "1:3", "expected a time-stamp, found the end of the line"),
         ("!@7 ", "1:4", "expected the end of the line, found ' '"),
-        ("k\t!@7", "1:1", "expected a bound for all keys: no field can stand before '!@'"),
+        ("k\t!@7\nk\t5:0 true", "2:3", "verdicts below 7 are final"),
+        ("k\t!@7\nk\t!@6", "2:3", "verdicts below 7 are final already"),
+        ("k\t!@7\n!@9\nk\t!@8", "3:3", "verdicts below 9 are final already"),
         ("!x5", "1:4", "expected ':' between time-stamp and offset, found the end of the line"),
         ("x5:0", "1:1", "expected a time-stamp, found 'x'"),
         ("!5:0 ", "1:5", "expected ' true', ' false' or ' = TIME-STAMP:OFFSET', found ' '"),

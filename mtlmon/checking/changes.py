@@ -1,0 +1,168 @@
+"""Changes of the verdicts of several policies and keys, and what writes them as lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.drive.native import VerdictRows
+from mtlmon.history.changes import DELETED, INSERTED
+from mtlmon.text.byte_writer import ByteWriter
+from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.outputs import LineTimes
+    from mtlmon.checking.partitions import TraceKeys
+
+__all__ = ["KINDS_OF", "Bound", "ChangeLines", "ChangedRows", "PolicyChanges", "selected"]
+
+KINDS_OF: dict[str, tuple[int, ...]] = {
+    "all": (FALSE, TRUE, EQUIVALENT),
+    "boolean": (FALSE, TRUE),
+    "false": (FALSE,),
+    "none": (),
+}
+"""The kinds of verdicts that `--verdicts` selects."""
+
+
+class PolicyChanges(NamedTuple):
+    """What a batch has changed of the verdicts of a policy.
+
+    Attributes:
+        policy: the number of the policy.
+        records: an array of `mtlmon.history.changes.change_type()`.
+        revision: the number of the batch.
+    """
+
+    policy: int
+    records: NDArray[np.void]
+    revision: int
+
+
+class Bound(NamedTuple):
+    """Verdicts below a time-stamp are final.
+
+    Attributes:
+        time_stamp: the time-stamp.
+        policy: the policy whose verdicts are meant; None if all are, of all keys.
+        trace: the number of the key whose verdicts are meant; None if all are.
+    """
+
+    time_stamp: int
+    policy: int | None = None
+    trace: int | None = None
+
+
+class ChangedRows:
+    """Changes and bounds that have not been taken out yet, in their order."""
+
+    def __init__(self) -> None:
+        self._rows: list[PolicyChanges | Bound] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: PolicyChanges | Bound) -> None:
+        """Add changes or a bound behind the others."""
+        self._rows.append(row)
+
+    def taken(self) -> list[PolicyChanges | Bound]:
+        """Remove all changes and bounds, and return them."""
+        rows, self._rows = self._rows, []
+        return rows
+
+
+def selected(records: NDArray[np.void], selection: str) -> NDArray[np.void]:
+    """Return the changes to write: those for which the old or the new verdict would be written.
+
+    Args:
+        records: the changes.
+        selection: the verdicts to write, one of `KINDS_OF`.
+    """
+    if selection == "all":
+        return records
+    kinds = KINDS_OF[selection]
+    chosen: NDArray[np.void] = records[
+        np.isin(records["kind"], kinds) | np.isin(records["former"], kinds)
+    ]
+    return chosen
+
+
+def verdict_rows(changes: PolicyChanges) -> VerdictRows:
+    """Return the verdicts after changes; those that are withdrawn count as false."""
+    records = changes.records
+    verdicts = np.zeros(len(records), verdict_type())
+    for name in verdict_type().names or ():
+        verdicts[name] = records[name]
+    verdicts["kind"][records["operation"] == DELETED] = FALSE
+    rows = VerdictRows()
+    rows.add(verdicts.view(np.uint8), np.ascontiguousarray(records["trace"]), changes.policy)
+    return rows
+
+
+class ChangeLines:
+    """Writes the lines of a changelog, with the fields for policies and keys that verdicts have.
+
+    Args:
+        names: the names of the policies, in order.
+        keys: the keys of the traces.
+        selection: the verdicts to write, one of `KINDS_OF` but not "none".
+        times: writes times in place of time-stamps; None for time-stamps.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        keys: TraceKeys,
+        selection: str,
+        times: LineTimes | None = None,
+    ) -> None:
+        self.writer = ByteWriter()
+        self._lines = TextOutput(names, keys, times=times)
+        self._selection = selection
+
+    def put(self, rows: ChangedRows) -> None:
+        """Write changes and bounds, and remove them from the rows."""
+        for row in rows.taken():
+            if isinstance(row, Bound):
+                self._write_bound(row)
+                continue
+            changes = row._replace(records=selected(row.records, self._selection))
+            if len(changes.records):
+                self._write(changes)
+
+    def _write(self, changes: PolicyChanges) -> None:
+        text = self._text(verdict_rows(changes))
+        operations = changes.records["operation"]
+        if not (operations != INSERTED).any():
+            self.writer.write(text)
+            return
+        lines = text.splitlines(keepends=True)
+        for place in np.flatnonzero(operations != INSERTED).tolist():
+            start, tab, verdict = lines[place].rpartition(b"\t")
+            if operations[place] == DELETED:
+                verdict = verdict.removesuffix(b" false\n") + b"\n"
+            lines[place] = b"%b%b!%b" % (start, tab, verdict)
+        self.writer.write(b"".join(lines))
+
+    def _write_bound(self, bound: Bound) -> None:
+        """Write a bound, behind the fields of a policy and a key if it is only about these."""
+        rows = VerdictRows()
+        rows.add_false(bound.time_stamp, 0, bound.trace or 0, bound.policy or 0)
+        start, tab, verdict = self._text(rows).rpartition(b"\t")
+        if bound.policy is None:
+            start = tab = b""
+        self.writer.write(b"%b%b!@%b\n" % (start, tab, verdict.removesuffix(b":0 false\n")))
+
+    def _text(self, rows: VerdictRows) -> bytes:
+        self._lines.put(rows)
+        return self._lines.writer.take()
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""

@@ -1,0 +1,337 @@
+"""Check policies on a log whose events may come late, and correct verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
+from mtlmon.checking.clocks import end_time_of_all
+from mtlmon.checking.counts import PolicyCounts
+from mtlmon.checking.late_events import LateEvents
+from mtlmon.checking.partitions import partitions_of
+from mtlmon.checking.triggered import Companions
+from mtlmon.engine.memory_limit import formula_bytes
+from mtlmon.engine.native import Session
+from mtlmon.history.history import History
+from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.clocks import EndTime
+    from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.history.changes import Changes
+    from mtlmon.policy import Policy
+    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.syntax.formula import Formula
+
+    class ArrivalSource(Protocol):
+        """A log whose batches have events as they come."""
+
+        @property
+        def clock(self) -> int | None:
+            """The largest time-stamp so far, or None before the first event."""
+
+        def refuse(self, places: NDArray[np.int64], reason: str) -> None:
+            """Refuse events of the batch that was read last, which come too late."""
+
+
+__all__ = ["Bounds", "HistoryCheck"]
+
+# After how many bytes that events may take what is held is measured again, as a share of it.
+_MEASURED_SHARE = 16
+_EVENT_BYTES = 64
+
+
+class Bounds(NamedTuple):
+    """How late events may be, and how long they wait, in time units."""
+
+    lateness: int
+    wait: int
+
+
+class NumberedHistory(History):
+    """A history whose keys are the numbers of traces, from 0 in the order of their first events."""
+
+    def _numbers_of(
+        self, keys: Sequence[Hashable] | NDArray[np.uint32], count: int
+    ) -> NDArray[np.uint32]:
+        numbers = np.ascontiguousarray(keys, np.uint32)
+        for number in range(len(self._keys), int(numbers.max(initial=0)) + 1 if count else 0):
+            self._number_of(number)
+        return numbers
+
+
+class HistoryCheck:
+    """Checks several policies on a log, in one pass, with a history for each of them.
+
+    After every batch, verdicts are those of a `LogCheck` for the events so far in the order of
+    time. The changes of a batch come policy by policy, and then the bounds below which verdicts are
+    final.
+
+    Args:
+        policies: the policies, which are on all events.
+        mode: as for `Monitor`.
+        bounds: returns how late events may be; called once the first events have been read.
+        clock: "all": an event is late if it is below the largest time-stamp of the log; "key": if
+            it is below that of its key, by the key of each policy.
+        key: the key columns of the policies that name none themselves.
+        bdd: as for `Monitor`.
+        memory: how much memory may be held.
+        counts_triggered: whether to count how often the left sides of implications hold.
+
+    Attributes:
+        policies: as given.
+        partitions: how the policies divide the log into traces.
+        verdicts: the changes that have not been taken out yet.
+        position: the number of events that have been read, also of those that are refused.
+        late_count: the number of events that were taken in below the largest time-stamp so far, or
+            below that of a key if these have their own time.
+        revision_count: how often a verdict was changed or withdrawn.
+        revision: the number of batches with events.
+        is_within_row: whether some policies have not had the last batch yet; there is no snapshot
+            then.
+        memory: as given.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        mode: Literal["local", "global", "naive"],
+        bounds: Callable[[], Bounds],
+        *,
+        memory: MemoryLimit,
+        clock: Literal["all", "key"] = "all",
+        key: Sequence[str] = (),
+        bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        counts_triggered: bool = False,
+    ) -> None:
+        self.policies = tuple(policies)
+        self.partitions = partitions_of((policy.key for policy in self.policies), key)
+        self.memory = memory
+        self._bounds = bounds
+        self._clock: Literal["all", "key"] = clock
+        self._bdd = bdd
+        owners = self.partitions.of_policies
+        self._companions = Companions(self.policies if counts_triggered else ())
+        self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
+        self._partition_of = list(owners)
+        # Equivalences say nothing about how many time-points are false, so where that matters they
+        # are counted by histories in which there are none: by policy, the number of its counter.
+        self._counters: list[int | None] = []
+        for number, policy in enumerate(self.policies):
+            is_exact = not policy.has_tolerance or self._sessions[number].mode == "naive"
+            self._counters.append(None if is_exact else len(self._sessions))
+            if not is_exact:
+                self._add_counter(policy.formula, number)
+        self._first_companion = len(self._sessions)
+        for policy, owner in zip(self._companions.policies, self._companions.owners, strict=True):
+            self._add_counter(policy.formula, owner)
+        memory.note("formula", formula_bytes(*(policy.formula for policy in self.policies)))
+        memory.check()
+        self._histories: list[NumberedHistory] = []
+        # for each history, how many time-points are now true, false and equivalent
+        self._now = np.zeros((len(self._sessions), 4), np.int64)
+        self.verdicts = ChangedRows()
+        self.position = 0
+        self.late_count = 0
+        self.revision_count = 0
+        self.revision = 0
+        self.is_within_row = False
+        self._lateness = 0
+        # the time of the log, or those of the keys of each partition
+        count = 1 if clock == "all" else len(self.partitions.columns)
+        self._late = [LateEvents() for _ in range(count)]
+        self._told = 0
+        self._told_of_keys: dict[tuple[int, int], int] = {}
+        self._since_measured = 0
+        self._held = 0
+
+    def _add_counter(self, formula: Formula, owner: int) -> None:
+        self._sessions.append(Session(formula, "naive", bdd=self._bdd))
+        self._partition_of.append(self.partitions.of_policies[owner])
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms that the policies need, in order of first occurrence."""
+        return tuple(dict.fromkeys(name for one in self._sessions for name in one.atoms))
+
+    @property
+    def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
+        """For each partition, the atoms of its policies, under 0."""
+        atoms: list[dict[str, None]] = [{} for _ in self.partitions.columns]
+        for partition, session in zip(self._partition_of, self._sessions, strict=True):
+            atoms[partition].update(dict.fromkeys(session.atoms))
+        return [{0: list(one)} for one in atoms]
+
+    @property
+    def modes(self) -> list[Literal["local", "global", "naive"]]:
+        """The mode of each policy."""
+        return [session.mode for session in self._sessions[: len(self.policies)]]
+
+    # ---- events ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Make the histories, now that the unit of time-stamps is known."""
+        lateness, wait = self._bounds()
+        self._lateness = lateness
+        self._histories = [
+            NumberedHistory(
+                session.program,
+                session.mode,
+                lateness=lateness,
+                wait=wait,
+                clock=self._clock,
+                bdd=self._bdd,
+            )
+            for session in self._sessions
+        ]
+
+    def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
+        """Check the next events; whenever this yields, there may be changes to take out.
+
+        Args:
+            batch: the events, as they come.
+            source: the log that they come from.
+
+        Raises:
+            MtlmonError: the lengths of time do not fit the unit of the log.
+            MemoryLimitError: more memory is held than allowed.
+        """
+        count = len(batch.time_stamps)
+        if not count:
+            return
+        if not self._histories:
+            self._begin()
+        self.revision += 1
+        refused = np.zeros(count, np.bool_)
+        self.is_within_row = True
+        for number, history in enumerate(self._histories):
+            partition = self._partition_of[number]
+            events = batch.events_of(history.atoms, partition)
+            changes = history.push_columns(events, batch.numbers_of(partition))
+            refused[changes.refused] = True
+            self._take(number, changes)
+            if number + 1 < len(self._histories):
+                yield
+        if refused.any():
+            largest = "the largest one so far" + (" of its key" if self._clock == "key" else "")
+            source.refuse(
+                np.flatnonzero(refused),
+                f"it is more than the lateness, {self._lateness}, below {largest}",
+            )
+        self._count_late(batch, refused)
+        self.position += count
+        self._tell_bounds(batch)
+        self.is_within_row = False
+        self._since_measured += count
+        self._measure()
+        yield
+
+    def _count_late(self, batch: EventBatch, refused: NDArray[np.bool_]) -> None:
+        """Count the events that are late but taken in."""
+        stamps = np.asarray(batch.time_stamps)
+        is_late = np.zeros(len(stamps), np.bool_)
+        for partition, late in enumerate(self._late):
+            numbers = batch.numbers_of(partition) if self._clock == "key" else None
+            is_late |= late.take(stamps, numbers)
+        self.late_count += int((is_late & ~refused).sum())
+
+    def _take(self, number: int, changes: Changes) -> None:
+        """Count the changes of a history; those of policies can be taken out."""
+        records = changes.records
+        if not len(records):
+            return
+        self._now[number] += np.bincount(records["kind"], minlength=4)
+        self._now[number] -= np.bincount(records["former"], minlength=4)
+        if number < len(self.policies):
+            self.revision_count += int((records["operation"] != 0).sum())
+            self.verdicts.add(PolicyChanges(number, records, self.revision))
+
+    def _tell_bounds(self, batch: EventBatch | None) -> None:
+        """Tell the bounds that have moved: with clocks of keys, of those in the batch."""
+        histories = self._histories[: len(self.policies)]
+        if self._clock == "all":
+            bounds = [history.final_below() for history in histories]
+            known = [bound for bound in bounds if bound is not None]
+            if len(known) == len(bounds) and min(known) > self._told:
+                self._told = min(known)
+                self.verdicts.add(Bound(self._told))
+            return
+        if batch is None:
+            return
+        for policy, history in enumerate(histories):
+            numbers = batch.numbers_of(self._partition_of[policy])
+            traces = [0] if numbers is None else np.unique(numbers).tolist()
+            for trace in traces:
+                bound = history.final_below(None if numbers is None else trace)
+                if bound and bound > self._told_of_keys.get((policy, trace), 0):
+                    self._told_of_keys[policy, trace] = bound
+                    self.verdicts.add(Bound(bound, policy, trace))
+
+    def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
+        """End the log: no more events come. Whenever this yields, there may be changes.
+
+        Args:
+            source: the log.
+            end_time: what is known about the time after the log, for all keys. If nothing is known,
+                all keys advance to the largest time-stamp of the log, as they share the same time.
+        """
+        if source.clock is None or not self._histories:
+            return
+        self.revision += 1
+        for number, history in enumerate(self._histories):
+            self._take(number, history.finish(end_time_of_all(source.clock, end_time)))
+            yield
+        self._tell_bounds(None)
+        yield
+
+    def _measure(self) -> None:
+        """Note how much memory is held, if that may have changed much, and check the limit."""
+        if self._since_measured * _EVENT_BYTES * _MEASURED_SHARE < self._held:
+            return
+        self._since_measured = 0
+        self._held = sum(history.counters["held_bytes"] for history in self._histories)
+        self.memory.note("sorting", self._held)
+        self.memory.check()
+
+    def close(self) -> None:
+        """Do nothing: there are no threads."""
+
+    # ---- what is known ---------------------------------------------------------------------
+
+    @property
+    def counts(self) -> list[PolicyCounts]:
+        """The counts of each policy: without equivalences, unless so many may be false."""
+        counts = []
+        for number, counter in enumerate(self._counters):
+            place = number if counter is None else counter
+            false, true = self._now[place, FALSE], self._now[place, TRUE]
+            events = self._histories[place].counters["events"] if self._histories else 0
+            counts.append(PolicyCounts(events, int(true), int(false)))
+        return counts
+
+    @property
+    def kinds(self) -> list[tuple[int, int, int]]:
+        """For each policy, how many time-points are now true, false and equivalent to others."""
+        counts = self._now[: len(self.policies), [TRUE, FALSE, EQUIVALENT]].tolist()
+        return [(true, false, equivalent) for true, false, equivalent in counts]
+
+    @property
+    def triggered(self) -> list[Triggered | None]:
+        """For each policy how often its left side held; None if it has none, or is not counted."""
+        if not self._companions.policies:
+            return [None] * len(self.policies)
+        return self._companions.triggered(self._now[self._first_companion :, TRUE].tolist())
+
+    @property
+    def judged_again(self) -> int:
+        """How many time-points of policies were judged again, as events came before them."""
+        histories = self._histories[: len(self.policies)]
+        return sum(history.counters["replayed_events"] for history in histories)

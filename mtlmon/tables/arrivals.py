@@ -1,0 +1,61 @@
+"""The rows of tables as they come, whatever the order of their times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.tables.late_rows import LateRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mtlmon.tables.columns.usable import UsableRows
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """Yields usable rows as they come, in the place of `RowOrder`.
+
+    Args:
+        late: gets the rows that come too late, as for `LateRows`.
+
+    Attributes:
+        late: takes the rows that come too late, which only their reader knows.
+        clock: the largest time-stamp of the rows that were yielded, or None before the first one.
+        has_rows: whether rows wait: no.
+    """
+
+    has_rows = False
+
+    def __init__(self, late: Callable[[bytes], None] | None) -> None:
+        self.late = LateRows(late)
+        self.clock: int | None = None
+        self._last: UsableRows | None = None
+
+    def ordered(
+        self, usable: Generator[UsableRows, None, None]
+    ) -> Generator[UsableRows, None, None]:
+        """Yield the same rows."""
+        for rows in usable:
+            if len(rows.time_stamps):
+                self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
+            self._last = rows
+            yield rows
+
+    def refuse(self, places: NDArray[np.int64], reason: str) -> None:
+        """Refuse some of the rows that were yielded last.
+
+        Args:
+            places: the indices of the rows, of which there are some.
+            reason: why they are too late.
+        """
+        assert self._last is not None
+        self.late.add(self._last, places, reason)
+
+    def pass_time(self, time_stamp: int) -> Iterator[UsableRows]:
+        """Yield nothing: no rows wait for this time."""
+        return iter(())
