@@ -8,7 +8,7 @@ from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 
 from mtlmon.arrays.native cimport Memory
-from mtlmon.engine.native cimport reserve, zeros
+from mtlmon.engine.native cimport zeros
 
 
 cdef enum:

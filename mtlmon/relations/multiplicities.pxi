@@ -1,6 +1,8 @@
 # cython: language_level=3
 """How often each value occurs, as records that are as few as can be."""
 
+from mtlmon.engine.native cimport reserve
+
 
 cdef enum MultiplicityRule:
     EACH        # as often as in both

@@ -15,6 +15,7 @@ from mtlmon.spark.batch.files import monitor_files  # noqa: E402
 from mtlmon.spark.batch.frames import monitor  # noqa: E402
 from mtlmon.spark.batch.one_trace import monitor_trace  # noqa: E402
 from mtlmon.spark.batch.partitions import monitor_partitions  # noqa: E402
+from mtlmon.spark.batch.querying import query  # noqa: E402
 from mtlmon.spark.batch.relations import relation_statistics  # noqa: E402
 from mtlmon.spark.batch.sql import register  # noqa: E402
 from mtlmon.spark.common.failures import plain_errors  # noqa: E402
@@ -38,6 +39,7 @@ __all__ = [
     "monitor_stream",
     "monitor_trace",
     "plain_errors",
+    "query",
     "register",
     "relation_statistics",
     "resolve_verdicts",

@@ -31,14 +31,23 @@ from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 from mtlmon.tables.opening import open_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.errors import FormulaError
+    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.validity.declared import TableOf
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
 
-__all__ = ["evaluated", "path_of", "query", "require_relation"]
+__all__ = [
+    "declared_records",
+    "environment_of",
+    "evaluated",
+    "file_of",
+    "path_of",
+    "query",
+    "require_relation",
+]
 
 # The options of the log that say how times are written, and so hold for all tables.
 _OF_TIMES = ("time_unit", "time_format", "resolution", "option_names")
@@ -79,6 +88,12 @@ def query(
     {'start': 11, 'end': 14, 'n': 1}
     {'start': 30, 'end': 40, 'n': 1}
     """
+    file = file_of(policies, options)
+    return evaluated(file, relation, tables, **options)
+
+
+def file_of(policies: PolicyFile | str | os.PathLike[str], options: dict[str, Any]) -> PolicyFile:
+    """Return the policy file, as for `query`, and add to the options what it says of the log."""
     declared = options.get("resolution")
     time_unit = options.get("time_unit")
     if isinstance(policies, os.PathLike):
@@ -96,7 +111,7 @@ def query(
     if options.get("format") is not None:
         options["pattern"] = None
     options["time"] = options.get("time") or file.time
-    return evaluated(file, relation, tables, **options)
+    return file
 
 
 def require_relation(file: PolicyFile, name: str) -> None:
@@ -118,11 +133,21 @@ def require_relation(file: PolicyFile, name: str) -> None:
 
 
 def evaluated(
-    file: PolicyFile, name: str, tables: Tables | Sequence[Tables], **options: Any
+    file: PolicyFile,
+    name: str,
+    tables: Tables | Sequence[Tables],
+    known: Mapping[str, pa.Table] | None = None,
+    **options: Any,
 ) -> pa.Table:
     """Evaluate a relation of a file whose unit is known; see `query`.
 
-    The options are those of `open_tables`, where `resolution` is the unit of the file.
+    Args:
+        file: the policy file.
+        name: the relation.
+        tables: the log.
+        known: the tables that the file names, if they have been read, as `declared_records` does.
+        options: those of `open_tables`, where `resolution` is the unit of the file, and
+            `max_memory`.
     """
     require_relation(file, name)
     max_memory = options.pop("max_memory", None)
@@ -130,12 +155,7 @@ def evaluated(
     wanted = columns_of_rows(file, name)
     found: dict[str, pa.Table] = {}
     usable: list[pa.Field] = []
-    environment = file.environment._replace(
-        time=options.get("time") or file.environment.time,
-        unit=options.get("resolution") or options.get("time_unit"),
-        time_unit=options.get("time_unit"),
-        zone=file.zone or UTC,
-    )
+    environment = environment_of(file, options)
     if wanted is not None:
         names, has_all = wanted
         schema = _schema(tables, options)
@@ -148,9 +168,7 @@ def evaluated(
                     f"do not have: select other columns in relation {name}"
                 )
         found[ROWS] = _rows(file, tables, columns, options, limit)
-    for source in declared_tables(file, name):
-        if source.path not in found:
-            found[source.path] = _table(file, source, options, limit)
+    found |= declared_records(file, name, options, limit) if known is None else known
     schemas = {one: pa.schema(list(table.schema)[2:]) for one, table in found.items()}
     try:
         plan = Plans(file, schemas, environment).of(name)
@@ -164,6 +182,34 @@ def evaluated(
     result = evaluate(plan, found, environment)
     require_room(result.nbytes + sum(one.nbytes for one in found.values()), limit, options)
     return result
+
+
+def environment_of(file: PolicyFile, options: Mapping[str, Any]) -> Environment:
+    """Return what functions of time need."""
+    return file.environment._replace(
+        time=options.get("time") or file.environment.time,
+        unit=options.get("resolution") or options.get("time_unit"),
+        time_unit=options.get("time_unit"),
+        zone=file.zone or UTC,
+    )
+
+
+def declared_records(
+    file: PolicyFile, name: str, options: dict[str, Any], limit: int | None = None
+) -> dict[str, pa.Table]:
+    """Read the tables that a relation of a file is made of.
+
+    Returns:
+        Their records, as for `mtlmon.relations.evaluation.evaluate`, by their paths in the file.
+
+    Raises:
+        MtlmonError: one cannot be read, or has no valid records.
+    """
+    found: dict[str, pa.Table] = {}
+    for source in declared_tables(file, name):
+        if source.path not in found:
+            found[source.path] = _table(file, source, options, limit)
+    return found
 
 
 def require_room(held: int, limit: int | None, options: dict[str, Any]) -> None:
