@@ -13,7 +13,13 @@ from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.late_rows import TableOrder, late_file, length_units, note_refused
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
-from mtlmon.cli.policies import note_modes, open_table_source, policies_of, statuses
+from mtlmon.cli.policies import (
+    note_modes,
+    open_table_source,
+    policies_of,
+    require_no_terminal,
+    statuses,
+)
 from mtlmon.cli.policy_work import EventWork, NoWriter
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import absent_atoms, correcting_summary, is_violated, progress_for
@@ -26,8 +32,9 @@ from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from mtlmon.checking.changes import ChangeOutput
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
@@ -57,7 +64,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         )
     refused = {
         "--verdicts first": options.given_verdicts == "first",
-        f"--output-format {options.output_format}": options.output_format != "text",
         "--rows": options.rows,
         "--context": options.has_context,
         "--explain": options.explain,
@@ -84,6 +90,8 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
         name = visible(policy.name or "")
         if policy.is_first_order:
             raise refusal(f"policies with variables, as {name}")
+        if policy.message is not None and options.output_format != "text":
+            raise refusal(f"messages of triggers, as {name}, in tables")
         if policy.clock is not None:
             raise refusal(f"policies on chosen rows or on ticks, as {name}")
         needs = needs_of(file, policy.formula.atoms)
@@ -183,7 +191,7 @@ class CorrectingWork(EventWork):
         self,
         check: HistoryCheck,
         source: Source,
-        output: ChangeLines | None,
+        output: ChangeOutput | None,
         late: LateLines | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
@@ -330,13 +338,34 @@ def run_corrections(
     )
 
 
-def make_output(check: HistoryCheck, source: Source, options: Options) -> ChangeLines | None:
-    """Return the converter of changes to bytes, or None if no verdicts are wanted."""
-    from mtlmon.cli.time_stamps import iso_times
+def make_output(check: HistoryCheck, source: Source, options: Options) -> ChangeOutput | None:
+    """Return the converter of changes to bytes, or None if no verdicts are wanted.
 
+    Raises:
+        Failure: the output is binary, but would go to a terminal.
+    """
     if options.verdicts == "none":
         return None
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     times = None if isinstance(source, TextLog) else source.times
-    return ChangeLines(names, keys, options.verdicts, iso_times(options, times))
+    if options.output_format == "text":
+        from mtlmon.cli.time_stamps import iso_times
+
+        return ChangeLines(names, keys, options.verdicts, iso_times(options, times))
+    require_no_terminal(options)
+    from mtlmon.checking.policy_facts import PolicyFacts
+    from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput
+    from mtlmon.tables.verdicts import VerdictTable
+
+    facts = PolicyFacts(check.policies)
+    verdicts = VerdictTable(names, keys, times, facts=facts, more=CHANGE_COLUMNS)
+    table = ChangeTable(verdicts, options.verdicts)
+    outputs: dict[str, Callable[[ChangeTable], ChangeOutput]] = {
+        "jsonl": JsonRowsOutput,
+        "csv": CsvOutput,
+        "parquet": ParquetOutput,
+    }
+    return outputs[options.output_format](table)

@@ -508,6 +508,12 @@ def statuses(source: Source) -> dict[str, os.stat_result]:
     }
 
 
+def require_no_terminal(options: Options) -> None:
+    """Raise Failure if the output is binary, but would go to a terminal."""
+    if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
+        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+
+
 def make_output(check: LogCheck, source: Source, options: Options) -> Output | None:
     """Return the converter of verdicts to bytes, or None if no verdicts are wanted.
 
@@ -537,8 +543,7 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
         if isinstance(source, TextLog):
             return JsonLinesOutput(names, facts=facts)
         return JsonLinesOutput(names, keys, source.times, facts)
-    if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+    require_no_terminal(options)
     from mtlmon.tables.outputs import OUTPUTS
     from mtlmon.tables.verdicts import VerdictTable
 

@@ -163,6 +163,8 @@ def parse(line: bytes) -> Row:
     """Read one line, without its end."""
     if line.startswith(b"{") and line.endswith(b"}"):
         raise _Fault("changelogs are lines of text, such as '!5:0 true', and no JSON lines", 0)
+    if line.startswith(b"policy,") and b",time," in line:
+        raise _Fault("changelogs are lines of text, such as '!5:0 true', and no tables", 0)
     place = line.rfind(b"\t") + 1
     prefix = line[:place]
     is_change = line.startswith(b"!", place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.outputs import LineTimes
+    from mtlmon.checking.outputs import LineTimes, Writer
     from mtlmon.checking.partitions import TraceKeys
 
-__all__ = ["KINDS_OF", "Bound", "ChangeLines", "ChangedRows", "PolicyChanges", "selected"]
+__all__ = [
+    "KINDS_OF",
+    "Bound",
+    "ChangeLines",
+    "ChangeOutput",
+    "ChangedRows",
+    "PolicyChanges",
+    "selected",
+    "verdict_rows",
+]
 
 KINDS_OF: dict[str, tuple[int, ...]] = {
     "all": (FALSE, TRUE, EQUIVALENT),
@@ -78,6 +87,20 @@ class ChangedRows:
         return rows
 
 
+class ChangeOutput(Protocol):
+    """Takes changes and converts them to bytes."""
+
+    @property
+    def writer(self) -> Writer:
+        """Holds the bytes to be written."""
+
+    def put(self, rows: ChangedRows) -> None:
+        """Convert changes and bounds, and remove them from the rows."""
+
+    def close(self) -> None:
+        """Write the end of the file to the writer; nothing follows."""
+
+
 def selected(records: NDArray[np.void], selection: str) -> NDArray[np.void]:
     """Return the changes to write: those for which the old or the new verdict would be written.
 
@@ -94,13 +117,13 @@ def selected(records: NDArray[np.void], selection: str) -> NDArray[np.void]:
     return chosen
 
 
-def verdict_rows(changes: PolicyChanges) -> VerdictRows:
-    """Return the verdicts after changes; those that are withdrawn count as false."""
+def verdict_rows(changes: PolicyChanges, withdrawn: int = FALSE) -> VerdictRows:
+    """Return the verdicts after changes; those that are withdrawn have this kind."""
     records = changes.records
     verdicts = np.zeros(len(records), verdict_type())
     for name in verdict_type().names or ():
         verdicts[name] = records[name]
-    verdicts["kind"][records["operation"] == DELETED] = FALSE
+    verdicts["kind"][records["operation"] == DELETED] = withdrawn
     rows = VerdictRows()
     rows.add(verdicts.view(np.uint8), np.ascontiguousarray(records["trace"]), changes.policy)
     return rows

@@ -36,13 +36,19 @@ ROW_COLUMNS = ("file", "row")
 
 
 def unique_key_columns(
-    key_columns: Sequence[str], *, has_messages: bool = False, has_rows: bool = False
+    key_columns: Sequence[str],
+    *,
+    has_messages: bool = False,
+    has_rows: bool = False,
+    more: Sequence[str] = (),
 ) -> list[str]:
     """Return names for the key columns that differ from the names of the verdict columns.
 
+    `more` are the names of further columns.
+
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
-    others = (*(("message",) if has_messages else ()), *(ROW_COLUMNS if has_rows else ()))
+    others = (*(("message",) if has_messages else ()), *(ROW_COLUMNS if has_rows else ()), *more)
     return unique_columns(key_columns, (*FIXED, *others), "key_")
 
 

@@ -53,6 +53,7 @@ class VerdictTable:
         row_tracker: finds the rows of verdicts, which become columns `file` and `row`, null for
             ticks; None for no such columns.
         facts: what the file says of the policies, which becomes columns; None for no such columns.
+        more: the names of columns that whoever takes the batches adds.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class VerdictTable:
         messages: Messages | None = None,
         row_tracker: RowTracker | None = None,
         facts: PolicyFacts | None = None,
+        more: Sequence[str] = (),
     ) -> None:
         self._messages = messages
         self._row_tracker = row_tracker
@@ -77,10 +79,11 @@ class VerdictTable:
             keys.partitions.all_columns,
             has_messages=messages is not None,
             has_rows=row_tracker is not None,
+            more=more,
         )
         self.fact_columns: dict[str, str] = {}
         if facts is not None:
-            others = (*FIXED, "message", *ROW_COLUMNS, *self.key_columns)
+            others = (*FIXED, "message", *ROW_COLUMNS, *more, *self.key_columns)
             self.fact_columns = facts.columns(others)
             self._severities = pa.array(facts.severities, pa.string())
             self._texts = pa.array(facts.texts, pa.string())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -11,12 +12,15 @@ import pytest
 
 from mtlmon import MemoryLimitError
 from mtlmon.checking import LogCheck, TraceKeys
-from mtlmon.checking.changes import ChangeLines
+from mtlmon.checking.changes import ChangeLines, ChangeOutput
 from mtlmon.checking.history_check import Bounds, HistoryCheck
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
+from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
+from mtlmon.tables.stream_values import JsonRowsOutput
+from mtlmon.tables.verdicts import VerdictTable
 from tests.reference.changelog import Collapsed
 from tests.traces import EndTime
 
@@ -88,6 +92,8 @@ def corrected(
     end: EndTime,
     selection: str = "all",
     memory: str | None = None,
+    *,
+    is_json: bool = False,
 ) -> tuple[list[list[str]], HistoryCheck, int]:
     """The lines after each batch and after the end; the check, and how many rows are refused."""
     limit = MemoryLimit(None if memory is None else int(memory))
@@ -103,7 +109,10 @@ def corrected(
     )
     names = [policy.name for policy in file.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
-    output = ChangeLines(names, keys, selection)
+    output: ChangeOutput = ChangeLines(names, keys, selection)
+    if is_json:
+        verdicts = VerdictTable(names, keys, source.times, more=CHANGE_COLUMNS)
+        output = JsonRowsOutput(ChangeTable(verdicts, selection))
 
     def taken() -> list[str]:
         output.put(check.verdicts)
@@ -279,6 +288,45 @@ def test_selected_verdicts(selection: str) -> None:
                     chosen.append(line)
             found.append(chosen)
         assert some == found
+
+
+@pytest.mark.parametrize("clock", ["all", "key"])
+@pytest.mark.parametrize("selection", ["all", "false"])
+def test_tables_of_changes_say_what_lines_say(selection: str, clock: Clock) -> None:
+    """`final` is the last bound before the row, of all or of its policy and key."""
+    file = parse_policies(POLICIES)
+    batches = batches_of(late_rows(selection), random.Random(selection))
+    bound = Bounds(7, 0)
+    lines, _, _ = corrected(file, batches, "local", bound, clock, "last", selection)
+    rows, _, _ = corrected(file, batches, "local", bound, clock, "last", selection, is_json=True)
+    bounds: dict[str, int] = {}
+    found = []
+    for number, (more, wanted_lines) in enumerate(zip(rows, lines, strict=True), 1):
+        some = []
+        for row in map(json.loads, more):
+            fields = [row["policy"], *((row[name] or "") for name in ("user", "host"))]
+            key = "\t".join(one.replace("\t", "\\t") for one in fields)
+            mark = "" if row["op"] == "insert" else "!"
+            line = f"{key}\t{mark}{row['time']}:{row['offset']}"
+            if row["op"] == "delete":
+                assert row["verdict"] is None
+                assert row["reference"] is None
+            elif row["reference"] is not None:
+                assert row["verdict"] is None
+                line += f" = {row['reference']}"
+            else:
+                line += " true" if row["verdict"] else " false"
+            some.append(line)
+            assert row["revision"] == number
+            assert row["final"] == bounds.get("" if clock == "all" else key)
+            assert row["final"] is None or row["time"] >= row["final"]
+        for line in wanted_lines:
+            key, mark, stamp = line.rpartition("!@")
+            if mark:
+                bounds[key.rstrip("\t") if clock == "all" else key[:-1]] = int(stamp)
+        found.append(some)
+    assert found == [[line for line in more if "!@" not in line] for more in lines]
+    assert bounds
 
 
 def test_memory_has_a_limit() -> None:

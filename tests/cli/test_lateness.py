@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.feather
+import pyarrow.json
 import pyarrow.parquet
 import pytest
 
@@ -198,10 +199,6 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         (
             ["--lateness", "5", "--verdicts", "first"],
             "--lateness does not work yet with --verdicts first: ",
-        ),
-        (
-            ["--lateness", "5", "--output-format", "jsonl"],
-            "--lateness does not work yet with --output-format jsonl: ",
         ),
         (["--lateness", "5", "--rows"], "--lateness does not work yet with --rows: "),
         (["--lateness", "5", "--explain"], "--lateness does not work yet with --explain: "),
@@ -399,6 +396,37 @@ def test_a_live_table(clock: str, tmp_path: Path, command: Command) -> None:
     latest = command("latest", changes)
     assert sorted(latest.output.splitlines()) == sorted(wanted.output.splitlines())
     assert latest.status == 1
+
+
+def test_tables_of_changes(tmp_path: Path, command: Command) -> None:
+    """The last row of each time-point is what a table of verdicts has."""
+    policies, output = tmp_path / "p.mtl", tmp_path / "out"
+    log, sorted_log = tmp_path / "log.csv", tmp_path / "sorted.csv"
+    policies.write_text(TABLE.replace("key host", "key op").replace("user, host", "user, op"))
+    header = HEADER.replace("host", "op")
+    rows = table_rows(3)
+    log.write_text(header + csv_of(rows).removeprefix(HEADER))
+    judged, _ = judged_and_refused(rows, 6)
+    sorted_log.write_text(header + csv_of(judged).removeprefix(HEADER))
+    columns = ["policy", "key_op", "user", "time", "offset", "verdict", "reference", "severity"]
+    for form in ("jsonl", "csv", "parquet"):
+        options = ["--output-format", form, "-o", output, "--end-time", "last", policies]
+        command(*options, sorted_log)
+        wanted = read_table(output, form)
+        wanted = wanted.rename_columns(["key_op" if n == "op" else n for n in wanted.schema.names])
+        command("--lateness", 6, *options, log)
+        found = read_table(output, form)
+        assert set(found.schema.names) == {*columns, "op", "revision", "final"}
+        last = {tuple(row[n] for n in columns[:5]): row for row in found.to_pylist()}
+        kept = [{n: row[n] for n in columns} for row in last.values() if row["op"] != "delete"]
+        assert sorted(map(str, kept)) == sorted(map(str, wanted.select(columns).to_pylist()))
+        assert command("latest", output).status == 2
+
+
+def read_table(path: Path, form: str) -> pyarrow.Table:
+    if form == "csv":
+        return pyarrow.csv.read_csv(path)
+    return pyarrow.json.read_json(path) if form == "jsonl" else pyarrow.parquet.read_table(path)
 
 
 def test_how_often_a_policy_may_be_violated(tmp_path: Path, command: Command) -> None:
