@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import UTC
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.algebra import Aggregation, Group, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables
 from mtlmon.relations.evaluation import evaluate
@@ -53,13 +54,26 @@ __all__ = [
 _OF_TIMES = ("time_unit", "time_format", "resolution", "option_names")
 
 
+@overload
 def query(
     policies: PolicyFile | str | os.PathLike[str],
     relation: str,
+    tables: Tables | Sequence[Tables] = ...,
+    **options: Any,
+) -> pa.Table: ...
+@overload
+def query(
+    policies: Relation, relation: Tables | Sequence[Tables] = ..., **options: Any
+) -> pa.Table: ...
+def query(
+    policies: PolicyFile | str | os.PathLike[str] | Relation,
+    relation: str | Tables | Sequence[Tables] = (),
     tables: Tables | Sequence[Tables] = (),
     **options: Any,
 ) -> pa.Table:
-    """Evaluate a relation that a policy file declares.
+    """Evaluate a relation that a policy file declares, or one that `mtlmon.relations` builds.
+
+    A relation that is built has no name to give: `query(relation, tables)`.
 
     Args:
         policies: a policy file as `parse_policies` returns it, the text of one, or the path of one
@@ -88,15 +102,25 @@ def query(
     {'start': 11, 'end': 14, 'n': 1}
     {'start': 30, 'end': 40, 'n': 1}
     """
-    file = file_of(policies, options)
-    return evaluated(file, relation, tables, **options)
+    if isinstance(policies, Relation):
+        name = policies.shown_name
+        tables = relation
+    else:
+        name = cast("str", relation)
+    return evaluated(file_of(policies, options), name, tables, **options)
 
 
-def file_of(policies: PolicyFile | str | os.PathLike[str], options: dict[str, Any]) -> PolicyFile:
+def file_of(
+    policies: PolicyFile | str | os.PathLike[str] | Relation, options: dict[str, Any]
+) -> PolicyFile:
     """Return the policy file, as for `query`, and add to the options what it says of the log."""
     declared = options.get("resolution")
     time_unit = options.get("time_unit")
-    if isinstance(policies, os.PathLike):
+    if isinstance(policies, Relation):
+        file = policies.file(declared or LATER)
+        if file.unit == LATER:
+            file = policies.file(time_unit)
+    elif isinstance(policies, os.PathLike):
         file = load_policies([policies], unit=declared or LATER, needs_policy=False)
         if file.unit == LATER:
             file = load_policies([policies], unit=time_unit, needs_policy=False)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows
 from mtlmon.relations.evaluation import coalesced_plan
 from mtlmon.relations.partitioning import partitioning_columns
@@ -41,8 +42,8 @@ _EXACT = frozenset({"integer", "text", "boolean", "time"})
 
 def query(
     df: DataFrame,
-    policies: PolicyFile | str | os.PathLike[str],
-    relation: str,
+    policies: PolicyFile | str | os.PathLike[str] | Relation,
+    relation: str | None = None,
     *,
     time: str | None = None,
     time_unit: str | None = None,
@@ -61,8 +62,8 @@ def query(
     Args:
         df: the rows, in any order; not streaming.
         policies: a policy file as `parse_policies` returns it, the text of one, or the path of one
-            as an object of `pathlib`.
-        relation: the name of the relation, which reads rows of the log.
+            as an object of `pathlib`; or a relation that `mtlmon.relations` builds.
+        relation: the name of the relation, which reads rows of the log, unless it is built.
         time: the column of times: integers, timestamps or dates. By default, the policy file says,
             or it is `ts`.
         time_unit: the unit of times that are integers: "ns", "us", "ms", "s", "m", "h" or "d".
@@ -86,6 +87,10 @@ def query(
             "to a table first"
         )
     options: dict[str, Any] = {"time": time, "time_unit": time_unit, "resolution": resolution}
+    if isinstance(policies, Relation):
+        relation = policies.shown_name
+    elif relation is None:
+        raise MtlmonError("name a relation of the policy file")
     file = file_of(policies, options)
     require_relation(file, relation)
     if options.pop("pattern") is not None:
