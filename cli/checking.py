@@ -104,7 +104,9 @@ def check_policy(arguments: Sequence[str]) -> int:
             options.delimiter,
         )
         schema = with_times(file, file.environment, schema)
-        found += errors_with_columns(file, file.environment._replace(streams={}), schema)
+        found += errors_with_columns(
+            file, file.environment._replace(streams={}, is_open=True), schema
+        )
         order = {part.source: number for number, part in enumerate(file.files)}
         found.sort(key=lambda error: (order.get(error.source, -1), error.line, error.column))
     if not found and (analysis := first_order_analysis(file, schema)) is not None:
@@ -231,7 +233,9 @@ def explanation(
     if file.streams:
         environment = file.environment
         if schema is not None:
-            environment, _ = with_streams(file, environment._replace(streams={}), schema)
+            environment, _ = with_streams(
+                file, environment._replace(streams={}, is_open=True), schema
+            )
         lines = ["Streams"]
         for name, stream in file.streams.items():
             lines.append(f"  {visible(name)} = {stream.expression}")

@@ -518,7 +518,7 @@ class MixedTableWork(MixedWork):
     def new_part(self) -> Part:
         """Make the policies with variables for the types of columns that rows have shown."""
         assert not isinstance(self.source, TextLog)
-        analysis = valid_analysis(self.file, self.source.schema)
+        analysis = valid_analysis(self.file, self.source.schema, self.source.looked_up)
         engine = engine_for(self.file, analysis, self.options)
         times = self.source.times
         key_count = len(self.check.partitions.all_columns)

@@ -101,7 +101,7 @@ class TableWork(LogWork["EventBatch"]):
     def started(self) -> tuple[Check, RelationRows]:
         """Return the check and what makes time-points, which need the types of columns."""
         if self.check is None or self.rows is None:
-            analysis = valid_analysis(self.file, self.source.schema)
+            analysis = valid_analysis(self.file, self.source.schema, self.source.looked_up)
             engine = engine_for(self.file, analysis, self.options)
             made = engine.plan
             self.check = Check(
@@ -353,7 +353,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             if work.check.findings is not None:
                 from mtlmon.cli.relation_readers import table_reader
 
-                analysis = valid_analysis(file, source.schema)
+                analysis = valid_analysis(file, source.schema, source.looked_up)
                 read = table_reader(
                     options,
                     file,

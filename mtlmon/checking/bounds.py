@@ -13,7 +13,8 @@ from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
-from mtlmon.policy.needs import needs_of
+from mtlmon.errors import PolicyError
+from mtlmon.policy.needs import looked_up_in, needs_of
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, when_in_units
 from mtlmon.policy.types import errors_with_columns
@@ -28,6 +29,7 @@ from mtlmon.streams.bounds import (
     key_bytes,
 )
 from mtlmon.syntax import operators as formula_ops
+from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -142,9 +144,16 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
     """
-    errors = errors_with_columns(file, file.environment._replace(streams={}), schema)
+    environment = file.environment._replace(streams={}, is_open=True)
+    errors = errors_with_columns(file, environment, schema)
     if errors:
         raise errors[0]
+    if looked_up_in(file):
+        name = looked_up_in(file)[0]
+        owner, own_name = file.owner_of(name)
+        message = f"the memory of relation {own_name}, where values are looked up, is not counted"
+        place = owner.intervals[own_name].place
+        raise formula_error(owner.text, place, message, source=owner.source, kind=PolicyError)
     partitions = partitions_of((policy.key for policy in file.policies), file.key or ())
     streams: list[Bound] = []
     of_policies: dict[int, list[Kept]] = {}
@@ -421,7 +430,7 @@ def guessed_schema(file: PolicyFile) -> pa.Schema:
 
     def errors() -> list[FormulaError]:
         schema = pa.schema(list(types.items()))
-        return errors_with_columns(file, environment._replace(streams={}), schema)
+        return errors_with_columns(file, environment._replace(streams={}, is_open=True), schema)
 
     found = errors()
     for name in columns:

@@ -121,7 +121,7 @@ def items_of(file: PolicyFile, policy: Policy, *, has_columns: bool = False) -> 
     return list(found.values())
 
 
-_OTHERS = {ops.OVER, ops.INSTANCE}
+_OTHERS = {ops.OVER, ops.INSTANCE, *ops.LOOK_UPS}
 
 
 def _atom(name: str) -> Expression:

@@ -42,7 +42,7 @@ _CATEGORIES = {
         "use {}, so that keys without events are forgotten, or split the log by key",
     ),
     "keys": ("the texts of keys", "use fewer key columns, or split the log by key"),
-    "streams": ("windows and streams", "use shorter windows, or split the log by key"),
+    "streams": ("windows, streams and relations", "use shorter windows, or split the log by key"),
     "equivalents": (
         "time-points whose equivalence is not resolved yet",
         "leave equivalences as they are, or use shorter intervals",

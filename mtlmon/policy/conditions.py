@@ -35,6 +35,8 @@ _TEST = re.compile(r"(?i:in\s*\(|not\s+in\s*\(|is\s+(?:not\s+)?null\b)")
 _GLUED = re.compile(r"(?:-[\w$.']+)+")
 _OFFSET = re.compile(rf"\.(?:{'|'.join(ops.OFFSETS)})\s*\(")
 _OFFSET_OF_NAME = re.compile(rf"(.+)\.(?:{'|'.join(ops.OFFSETS)})")
+# A column of a record, as in `limits[road].max`.
+_FIELD = re.compile(r"\.[A-Za-z_`]")
 _MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][()]')
 
 
@@ -108,6 +110,11 @@ class Conditions:
         operator = BY_SPELLING.get(word)
         if operator is not None and operator.arity:
             return _COMPARISON.match(text, following, end) is not None
+        if word == "exists":
+            name = WORD.match(text, following, end)
+            if name is not None:
+                return name.group() not in BY_SPELLING and name.group() not in SMALL_WORDS
+            return text.startswith("`", following) or self._goes_on(text, behind, end)
         if following < end and text[following] == "[":
             if word in ops.AGGREGATES or registered(word) is not None:
                 return True
@@ -115,7 +122,10 @@ class Conditions:
             return (
                 word not in SMALL_WORDS
                 and behind_bracket is not None
-                and self._goes_on(text, behind_bracket, end)
+                and (
+                    _FIELD.match(text, behind_bracket, end) is not None
+                    or self._goes_on(text, behind_bracket, end)
+                )
             )
         if following < end and text[following] == "(" and word not in SMALL_WORDS:
             return self._begins_with_call(word, text, following, end)

@@ -137,6 +137,8 @@ class _Joiner:
             self.file.lets[renamer.name(name)] = renamer.formula(formula)
         for name, parameters in file.parameters.items():
             self.file.parameters[renamer.name(name)] = parameters
+        for name in file.intervals:
+            self.file.owners[renamer.name(name)] = (file, name)
         for name, stream in file.streams.items():
             self.file.streams[renamer.name(name)] = Stream(
                 renamer.name(name),
@@ -274,7 +276,7 @@ def _declared(file: PolicyFile) -> list[str]:
     """The names that a file gives a meaning; those of the log are not among them."""
     relations = [name for name, one in file.relations.items() if one.condition is not None]
     atoms = [name for name, one in file.atoms.items() if one.name is not None]
-    return [*atoms, *file.streams, *file.lets, *relations]
+    return [*atoms, *file.streams, *file.lets, *relations, *file.intervals]
 
 
 def _free(name: str, prefix: str, taken: Container[str]) -> str:

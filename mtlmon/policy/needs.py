@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError
@@ -10,7 +11,7 @@ from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mtlmon.policy.definitions import Policy
     from mtlmon.policy.policy_file import PolicyFile
@@ -32,6 +33,8 @@ class Needs(NamedTuple):
         streams: the streams, in no particular order.
         later_values: the later values that rows wait for, as text, in order.
         atoms: the atoms that the file defines, also those by way of others, in no particular order.
+        relations: the relations that are looked up, in order of first occurrence, each with its
+            columns that look-ups name.
     """
 
     columns: tuple[str, ...]
@@ -40,6 +43,7 @@ class Needs(NamedTuple):
     streams: frozenset[str]
     later_values: tuple[str, ...]
     atoms: frozenset[str]
+    relations: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()) -> Needs:
@@ -54,11 +58,12 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     columns: dict[str, None] = {}
     log_atoms: dict[str, None] = {}
     later_values: set[str] = set()
+    relations: dict[str, dict[str, None]] = {}
     remembering = [
         name
         for name in wanted
         if name in file.atoms
-        and any(node.operator in _REMEMBERING for node in postorder(file.atoms[name].expression))
+        and any(_remembers(file, node) for node in postorder(file.atoms[name].expression))
     ]
     seen: set[tuple[str, str]] = set()
     stack = [("stream", name) for name in reversed(streams)]
@@ -82,6 +87,11 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
                         later_values.add(str(node))
                     elif node.operator in _KINDS:
                         found.append((_KINDS[node.operator], node.name))
+                    elif node.operator in ops.LOOK_UPS:
+                        relation, column, _, keys = node.looked_up
+                        own = relations.setdefault(relation, {})
+                        own |= dict.fromkeys(keys or ())
+                        own |= {} if column is None else {column: None}
                     elif node.operator is ops.OVER:
                         found.append(("stream", node.over.stream))
             stack += reversed(found)
@@ -91,7 +101,36 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     later = tuple(sorted(later_values))
     found_atoms = frozenset(name for kind, name in seen if kind == "atom" and name in file.atoms)
     return Needs(
-        tuple(columns), tuple(log_atoms), tuple(remembering), found_streams, later, found_atoms
+        tuple(columns),
+        tuple(log_atoms),
+        tuple(remembering),
+        found_streams,
+        later,
+        found_atoms,
+        {name: tuple(own) for name, own in relations.items()},
+    )
+
+
+def _remembers(file: PolicyFile, node: Expression) -> bool:
+    """Whether the value of a node depends on other rows or on atoms of the log."""
+    if node.operator not in ops.LOOK_UPS:
+        return node.operator in _REMEMBERING
+    from mtlmon.policy.validity.declared import reads_rows
+
+    owner, name = file.owner_of(node.looked_up.relation)
+    return reads_rows(owner.intervals, name)
+
+
+def looked_up_in(file: PolicyFile) -> tuple[str, ...]:
+    """Return the relations in which anything in a file looks values up, each once."""
+    from mtlmon.policy.renaming import expressions_of
+
+    return tuple(
+        dict.fromkeys(
+            node.looked_up.relation
+            for node in postorder(*expressions_of(file))
+            if node.operator in ops.LOOK_UPS
+        )
     )
 
 

@@ -18,7 +18,7 @@ __all__ = ["Nulls"]
 _NEVER = frozenset(
     {
         *(ops.CONSTANT, ops.PARAMETER, ops.ATOM, ops.LET),
-        *(ops.IS_NULL, ops.IS_NOT_NULL, ops.COUNT_ROWS),
+        *(ops.IS_NULL, ops.IS_NOT_NULL, ops.COUNT_ROWS, ops.EXISTS),
         *(ops.WINDOW_COUNT, ops.WINDOW_DISTINCT, ops.WINDOW_ANY, ops.WINDOW_ALL),
     }
 )
@@ -64,7 +64,7 @@ class Nulls:
         if operator in _WITH_DEFAULT:
             default = node.offset.default if operator in _OFFSETS else node.window.default
             return {str(node): None} if default is None else {}
-        if operator in {ops.OVER, ops.INSTANCE}:
+        if operator in {ops.OVER, ops.INSTANCE, ops.LOOK_UP}:
             return {str(node): None}
         if operator is ops.COALESCE and not all(operands):
             return {}

@@ -44,6 +44,7 @@ class PolicyFile:
             are among them, and their names are how they are written.
         streams: the streams by name.
         intervals: the relations over validity intervals by name.
+        owners: for relations of a file that joins several, the file of each, and its name there.
         policies: the policies in the order of the file. Those that use the same named subformula
             share it as one object.
         shown: expressions whose values are shown with violations, by a name that nothing else has.
@@ -63,6 +64,7 @@ class PolicyFile:
         "intervals",
         "key",
         "lets",
+        "owners",
         "parameters",
         "parts",
         "pattern",
@@ -94,6 +96,7 @@ class PolicyFile:
         self.atoms: dict[str, Predicate] = {}
         self.streams: dict[str, Stream] = {}
         self.intervals: dict[str, DeclaredRelation] = {}
+        self.owners: dict[str, tuple[PolicyFile, str]] = {}
         self.shown: dict[str, Expression] = {}
         self.policies: tuple[Policy, ...] = ()
         self.declarations: Sequence[Declaration] = ()
@@ -169,6 +172,10 @@ class PolicyFile:
         for policy, before in zip(found.policies, written, strict=True):
             policy.key = before.key
         return found
+
+    def owner_of(self, relation: str) -> tuple[PolicyFile, str]:
+        """Return the file that declares a relation over validity intervals, and its name there."""
+        return self.owners.get(relation) or (self, relation)
 
     def show(self, expression: Expression) -> str:
         """Return the name of an expression in `shown`, where it is added if it is not there."""

@@ -168,15 +168,17 @@ class FileReader(DeclaredText):
         steps = (
             (LINES - {UNIT}, self.settings.read),
             ({CONST}, self.read_constant),
-            ({STREAM}, self.read_stream),
             ({RELATION}, self.read_interval_relation),
         )
         for kinds, read in steps:
             self.read_all(kinds, read)
-        if self.file.intervals:
+        if self.names_of(RELATION):
             from mtlmon.policy.validity.reading import require_relations
 
             require_relations(self, self.file.intervals)
+            # the columns of relations are known now
+            self.__dict__.pop("scope", None)
+        self.read_all({STREAM}, self.read_stream)
         if self.file.streams:
             self.find_kinds()
         self.read_all({ATOM}, self.read_atom)
@@ -308,16 +310,21 @@ class FileReader(DeclaredText):
     @cached_property
     def scope(self) -> Scope:
         """What names in expressions can stand for; constants have been read."""
-        from mtlmon.policy.predicates.resolving import Scope
+        from mtlmon.policy.predicates.resolving import Scope, Shape
 
         future = self.lets.future()
+        relations = {name: Shape() for name in self.names_of(RELATION)}
+        if self.file.intervals:
+            from mtlmon.policy.validity.declared import shape_of
+
+            relations = {name: shape_of(self.file.intervals, name) for name in relations}
         return Scope(
             self.names_of(STREAM),
             self.names_of(ATOM),
             [name for name in self.names_of(LET) if name not in future],
             future,
             self.file.constants,
-            self.names_of(RELATION),
+            relations,
         )
 
     def names_of(self, kind: str) -> list[str]:

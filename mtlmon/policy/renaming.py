@@ -57,6 +57,9 @@ class Renamer:
                 value = self.name(node.name)
             elif node.operator is terms.OVER:
                 value = Over(node.over.aggregate, self.name(node.over.stream))
+            elif node.operator in terms.LOOK_UPS:
+                looked_up = node.looked_up
+                value = looked_up._replace(relation=self.name(looked_up.relation))
             elif node.operator in terms.TIME_FUNCTIONS and self.zone is not None:
                 value = self.zone
             operands = tuple(done[id(operand)][1] for operand in node.operands)
@@ -104,7 +107,7 @@ class Renamer:
 
 def used_names(file: PolicyFile) -> set[str]:
     """Return the names of atoms, lets and streams that a file declares or reads from the log."""
-    names = {*file.lets, *file.streams, *file.relations}
+    names = {*file.lets, *file.streams, *file.relations, *file.intervals}
     names |= {name for name, one in file.atoms.items() if one.name is not None}
     conditions = set(file.conditions)
     formulas = [*file.lets.values()]

@@ -180,7 +180,7 @@ class Value:
 
 
 _CLOSED = frozenset({*ops.FUNCTIONS.values(), *ops.OFFSETS.values(), ops.OVER, ops.INSTANCE})
-_CLOSED |= ops.WINDOWS
+_CLOSED |= ops.WINDOWS | ops.LOOK_UPS
 """The operators with operands that bring their own parentheses."""
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.predicates.environment import Relation as LookedUp
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.binding import Binding, Unbound
 
@@ -62,13 +63,18 @@ class Analysis(NamedTuple):
 
 
 def analyse(
-    file: PolicyFile, schema: pa.Schema | None = None, *, has_all_columns: bool = False
+    file: PolicyFile,
+    schema: pa.Schema | None = None,
+    looked_up: Mapping[str, LookedUp] | None = None,
+    *,
+    has_all_columns: bool = False,
 ) -> Analysis:
     """Check the first-order policies of a file.
 
     Args:
         file: a policy file that has been read without errors.
         schema: the columns of the table that policies need, or None if they are not known yet.
+        looked_up: the relations in which atoms look values up, by name; None if they are not known.
         has_all_columns: whether `schema` has all columns of the table, so that atoms that no policy
             uses can be checked, too.
     """
@@ -80,7 +86,7 @@ def analyse(
         analyser.check_scopes(file.lets[name], parameters, f"let {name}")
     valid = [policy for policy in first_order if analyser.has_valid_scopes(policy)]
     checked = file.relations if has_all_columns else used_atoms(file)
-    types = find_types(file, [policy.formula for policy in valid], schema, checked)
+    types = find_types(file, [policy.formula for policy in valid], schema, checked, looked_up)
     bindings = BindingAnalysis(
         {
             name: Definition(parameters, file.lets[name])
@@ -98,17 +104,22 @@ def analyse(
     return Analysis(tuple(policies), types.relations, tuple(errors))
 
 
-def valid_analysis(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
+def valid_analysis(
+    file: PolicyFile,
+    schema: pa.Schema | None = None,
+    looked_up: Mapping[str, LookedUp] | None = None,
+) -> Analysis:
     """Check the first-order policies of a file, as `analyse` does, and refuse what is wrong.
 
     Args:
         file: a policy file that has been read without errors.
         schema: the columns of the table, or None for a text log or before they are known.
+        looked_up: as for `analyse`.
 
     Raises:
         FormulaError: a policy cannot be evaluated.
     """
-    analysis = analyse(file, schema)
+    analysis = analyse(file, schema, looked_up)
     if analysis.errors:
         raise analysis.errors[0]
     return analysis

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.definitions import Relation
+    from mtlmon.policy.predicates.environment import Relation as LookedUp
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.syntax.formula import Formula
 
@@ -122,8 +123,13 @@ class Types:
 
 
 class _Finder(Types):
-    def declare(self, relation: Relation, schema: pa.Schema | None) -> None:
+    def declare(
+        self, relation: Relation, schema: pa.Schema | None, looked_up: Mapping[str, LookedUp] | None
+    ) -> None:
         """Take in the types of an atom's arguments that declarations and columns say."""
+        environment = self.file.environment._replace(
+            relations=looked_up or {}, is_open=looked_up is None
+        )
         slots = [self.new() for _ in relation.arguments]
         self._arguments[relation.name] = slots
         for slot, argument in zip(slots, relation.arguments, strict=True):
@@ -133,13 +139,13 @@ class _Finder(Types):
             if argument.expression is None:
                 continue
             predicate = self.file.predicate(argument.expression, relation.name)
-            checked = check(predicate, schema, self.file.environment, wanted=None)
+            checked = check(predicate, schema, environment, wanted=None)
             self.errors += checked.errors
             found = checked.kinds[id(argument.expression)]
             self.set(slot, found._replace(unit=0), argument.place, what)
         if relation.condition is not None:
             predicate = self.file.predicate(relation.condition, relation.name)
-            self.errors += check(predicate, schema, self.file.environment).errors
+            self.errors += check(predicate, schema, environment).errors
 
     def take(self, formula: Formula, parameters: Mapping[str, _Slot]) -> None:
         """Take in a formula: which variables are arguments of which atoms."""
@@ -323,6 +329,7 @@ def find_types(
     formulas: Sequence[Formula],
     schema: pa.Schema | None,
     checked: Container[str],
+    looked_up: Mapping[str, LookedUp] | None,
 ) -> Types:
     """Find the types of a file.
 
@@ -331,10 +338,11 @@ def find_types(
         formulas: the formulas of its first-order policies.
         schema: the columns of the table, or None if they are not known yet.
         checked: the names of the atoms whose columns are among them.
+        looked_up: the relations in which atoms look values up; None if they are not known.
     """
     finder = _Finder(file)
     for name, relation in file.relations.items():
-        finder.declare(relation, schema if name in checked else None)
+        finder.declare(relation, schema if name in checked else None, looked_up)
     for name, parameters in file.parameters.items():
         slots = {parameter: finder.new() for parameter in parameters}
         finder._arguments[name] = list(slots.values())

@@ -21,13 +21,14 @@ from mtlmon.policy.validity.declared import (
     ValidUntil,
     ValidUntilNext,
     Where,
+    reads_rows,
 )
 from mtlmon.relations import algebra
 from mtlmon.relations.typing import Types
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -37,7 +38,14 @@ if TYPE_CHECKING:
     from mtlmon.policy.validity.declared import Step
     from mtlmon.relations.algebra import Node
 
-__all__ = ["ROWS", "Plans", "columns_of_rows", "declared_tables", "used_relations"]
+__all__ = [
+    "ROWS",
+    "Plans",
+    "columns_of_rows",
+    "columns_to_read",
+    "declared_tables",
+    "used_relations",
+]
 
 ROWS = "rows"
 """The name of the table that has the rows of the log."""
@@ -189,17 +197,72 @@ def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | Non
         The names that it mentions, some of which can be columns of other tables, and whether it
         has all other columns of the log, too; None if it does not read the log.
     """
-    mentioned: dict[str, None] = {}
+    if not reads_rows(file.intervals, name):
+        return None
+    used = list(used_relations(file, name))
+    mentioned = dict.fromkeys(
+        column for relation in used for step in relation.steps for column in _mentioned(step)
+    )
+    is_open, matches_all = _open_relations(used)
+    return list(mentioned), matches_all or is_open[name]
+
+
+def columns_to_read(
+    file: PolicyFile, name: str, wanted: Iterable[str], of_log: Callable[[], Sequence[str] | None]
+) -> list[str] | None:
+    """Return which columns of the log must be read to look values up in a relation.
+
+    Args:
+        file: the policy file.
+        name: the name of the relation, which reads the rows of the log.
+        wanted: the columns of the relation that look-ups name.
+        of_log: returns all columns of the log, if they can be known before it is read. Only then
+            is it known what belongs to rows and what to tables that are joined with them.
+
+    Returns:
+        The columns; None if that depends on those of the log, which are not known.
+    """
     is_open: dict[str, bool] = {}
-    reads = False
-    # relations are united and taken from one another by all of their columns
-    matches_all = False
+    needed: dict[str, None] = {}
+    is_certain = True
     for relation in used_relations(file, name):
         source = relation.source
-        reads |= isinstance(source, Rows)
         has_all = isinstance(source, Rows) or (isinstance(source, Named) and is_open[source.name])
         for step in relation.steps:
-            mentioned.update(dict.fromkeys(_mentioned(step)))
+            if isinstance(step, Combine):
+                is_certain &= not has_all and not is_open[step.relation]
+            elif isinstance(step, Distinct | DeclaredCoalesce):
+                is_certain &= not has_all
+            if has_all:
+                needed.update(dict.fromkeys(_mentioned(step)))
+            has_all &= not isinstance(step, Select | Group)
+        is_open[relation.name] = has_all
+    if is_open[name]:
+        needed.update(dict.fromkeys(wanted))
+    if is_certain:
+        return list(needed)
+    known = of_log()
+    if known is None:
+        return None
+    names, _ = columns_of_rows(file, name) or ((), False)
+    _, matches_all = _open_relations(used_relations(file, name))
+    return [one for one in known if matches_all or one in names or one in needed]
+
+
+def _open_relations(relations: Iterable[DeclaredRelation]) -> tuple[dict[str, bool], bool]:
+    """Find which relations have all columns of the log, and whether these tell records apart.
+
+    Relations are united and taken from one another by all of their columns.
+
+    Args:
+        relations: each after those that it uses.
+    """
+    is_open: dict[str, bool] = {}
+    matches_all = False
+    for relation in relations:
+        source = relation.source
+        has_all = isinstance(source, Rows) or (isinstance(source, Named) and is_open[source.name])
+        for step in relation.steps:
             if isinstance(step, Distinct | DeclaredCoalesce):
                 matches_all |= has_all
             elif isinstance(step, Select | Group):
@@ -208,7 +271,7 @@ def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | Non
                 has_all |= is_open[step.relation]
                 matches_all |= step.condition is None and has_all
         is_open[relation.name] = has_all
-    return (list(mentioned), matches_all or is_open[name]) if reads else None
+    return is_open, matches_all
 
 
 def _mentioned(step: Step) -> Iterator[str]:

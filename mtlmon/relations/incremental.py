@@ -74,6 +74,7 @@ class Query:
         self, node: Node, schemas: Mapping[str, pa.Schema], environment: Environment = NOTHING
     ) -> None:
         self._names = set(schemas)
+        self._node = node
         self._types = types = Types(schemas, environment)
         types.of(node)
         self._environment = environment
@@ -124,13 +125,71 @@ class Query:
         """Return the rest of the result; no records come any more."""
         return self._take_in({}, NO_END)
 
-    def _take_in(self, tables: Mapping[str, pa.Table], watermark: int) -> pa.Table:
+    def advance(self, tables: Mapping[str, pa.Table], watermark: int) -> Records:
+        """Take in records, and return what is valid from the last watermark on below the new one.
+
+        Records are cut at both watermarks. A query either has its watermark moved by this, or by
+        `push` and `finish`: nothing is remembered here of what these return later.
+
+        Args:
+            tables: as for `push`.
+            watermark: likewise.
+
+        Raises:
+            MtlmonError: as for `push`.
+        """
+        if watermark < self.watermark:
+            raise MtlmonError(f"watermark {watermark} is below the last one, {self.watermark}")
+        step = self._step(tables, watermark)
+        self._states = step.states
+        self.watermark = watermark
+        return step.results[self._plan]
+
+    def widened(self, schemas: Mapping[str, pa.Schema]) -> Query:
+        """Return a query that continues this one on tables some of whose columns have a type now.
+
+        Args:
+            schemas: as for the query; columns that had no type, as all was null, may have one.
+
+        Raises:
+            MtlmonError: a column changes its type.
+        """
+        found = Query(self._node, schemas, self._environment)
+        for name, state in found._states.items():
+            before = self._states.get(name)
+            if before is None or len(self._states) != len(found._states):
+                raise MtlmonError("a column gets a type too late: write a value in the first rows")
+            columns = []
+            for column, field in zip(before.columns, state.schema, strict=True):
+                if column.type != field.type and not pa.types.is_null(column.type):
+                    raise MtlmonError(
+                        f"column {field.name!r} changes its type from {column.type} to {field.type}"
+                    )
+                columns.append(column.cast(field.type))
+            found._states[name] = Records(state.schema, tuple(columns), before.starts, before.ends)
+        found.watermark = self.watermark
+        return found
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the records take that are kept."""
+        return sum(
+            16 * len(state) + sum(column.nbytes for column in state.columns)
+            for state in self._states.values()
+        )
+
+    def _step(self, tables: Mapping[str, pa.Table], watermark: int) -> _Step:
+        """Evaluate all operators between the last watermark and the next one."""
         unknown = set(tables) - self._names
         if unknown:
             raise MtlmonError(f"there is no table {min(unknown)!r}")
         step = _Step(self.watermark, watermark, self._states)
         for number, part in enumerate(self._parts):
             self._evaluate(step, number, part, tables)
+        return step
+
+    def _take_in(self, tables: Mapping[str, pa.Table], watermark: int) -> pa.Table:
+        step = self._step(tables, watermark)
         found = step.joined(step.results[self._plan])
         reaches = (found.ends == watermark) & (watermark != NO_END)
         reaching = found.taken(np.flatnonzero(reaches))

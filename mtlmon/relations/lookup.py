@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.columns import column_type
+from mtlmon.policy.predicates.environment import NOTHING_VALID, SEVERAL_VALID
 from mtlmon.policy.predicates.kinds import joined, kind_of
 from mtlmon.relations.multiplicity import timeline
 from mtlmon.relations.native import CountAggregate, Groups, LeastAggregate, Numbering
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NOTHING_VALID = -1
-"""The row where no record is valid."""
-SEVERAL_VALID = -2
-"""The row where several records are valid."""
+__all__ = ["NOTHING_VALID", "SEVERAL_VALID", "LookUp"]
 
 
 class LookUp:

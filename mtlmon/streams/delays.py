@@ -16,6 +16,7 @@ from mtlmon.streams.recursion import MachineTask
 from mtlmon.streams.repeated_ticks import REPEATABLE, delay_of
 from mtlmon.streams.self_changes import SelfChanges, Sources
 from mtlmon.streams.time_changes import TimeChanges
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -224,6 +225,7 @@ def delays_of(
                     _of_part(part, "changes with the time at ticks that are not known")
                     for part in motions.add(period, parts)
                 ]
+                found.obstacles += _of_look_ups(parts.values())
         for task in layer.tasks:
             argument, period = task.argument_period, task.period
             if isinstance(task, ChoiceTask):
@@ -270,6 +272,14 @@ def _of_part(part: Part, reason: str) -> Obstacle:
     origin = part.origin
     stream = origin.name if origin.role == "stream" else None
     return Obstacle(f"{part.expression} {reason}", None, stream)
+
+
+def _of_look_ups(parts: Iterable[Part]) -> list[Obstacle]:
+    return [
+        _of_part(part, "changes with the records of a relation")
+        for part in parts
+        if any(node.operator in ops.LOOK_UPS for node in postorder(part.expression))
+    ]
 
 
 def _of_moving(task: KernelTask | MachineTask) -> list[Obstacle]:
@@ -347,6 +357,7 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
             for part in layer.parts.get(frame, {}).values()
             if time in columns(part.expression)
         ]
+        found.obstacles += _of_look_ups(layer.parts.get(frame, {}).values())
         for task in layer.tasks:
             argument, period = task.argument_period, task.period
             if frame not in {argument, period}:

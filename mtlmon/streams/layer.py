@@ -9,6 +9,7 @@ import pyarrow as pa
 from mtlmon.errors import RowError
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.compiling import CompiledExpressions
+from mtlmon.policy.predicates.environment import TIME_STAMPS
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.repeated_ticks import RepeatedTicks
@@ -243,6 +244,8 @@ class Layer:
                 own = columns[period]
                 if period < ROWS:
                     points.copy_rows(columns, period, compiled.types)
+                if TIME_STAMPS in compiled.types:
+                    own[TIME_STAMPS] = pa.array(points.times(period))
                 _require_columns(own, compiled.types)
                 own |= compiled.compute(own, points.batch(period).count)
             has_memory = True

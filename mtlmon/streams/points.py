@@ -218,6 +218,11 @@ class Points:
             self._batches[period] = native.Batch(times, numbers, count, self._clock)
         return self._batches[period]
 
+    def times(self, period: int) -> Integers:
+        """Return the time-stamps of the rows, of the rows of a family, or of ticks."""
+        times: Integers = self.batch(period).times
+        return times
+
     def add_family(self, frame: int, numbers: Numbers, is_own: NDArray[np.bool_] | None) -> None:
         """Add the rows that belong to instances of a family.
 

@@ -229,6 +229,8 @@ def split(
                 raise NotPossible(f"next({distance}) looks further than {MOST_DISTANCE} values")
             built[id(node)] = later(node)
         elif any(id(operand) in looks for operand in node.operands):
+            if node.operator in ops.LOOK_UPS:
+                raise NotPossible(f"the key of {node} is a later value, but the record is one now")
             looks.add(id(node))
             operands = tuple(
                 built[id(operand)] if id(operand) in looks else _own(operand, own)

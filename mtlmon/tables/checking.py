@@ -216,7 +216,7 @@ class TableCheck:
         from mtlmon.relational.analysis import valid_analysis
         from mtlmon.relational.vacuity import unmatched
 
-        analysis = valid_analysis(file, self.events.schema)
+        analysis = valid_analysis(file, self.events.schema, self.events.looked_up)
         for one in unmatched(file, analysis, run.engine):
             self._tell_of_trigger(one.policy, one.left, run.point_count)
 

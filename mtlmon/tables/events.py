@@ -47,15 +47,24 @@ from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.sorting import EventSorter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
     from mtlmon.policy import Predicate
-    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.environment import Environment, Relation
     from mtlmon.streams.atoms import Computed
     from mtlmon.tables.formats.dialect import Dialect
+    from mtlmon.tables.row_relations import RowRelations
 
 _Item = TypeVar("_Item")
 
@@ -110,6 +119,7 @@ class TableEvents(BatchReader[EventBatch]):
         pattern: LinePattern | None,
         typed: Callable[[pa.Schema], pa.Schema] | None,
         order: RowOrder | Arrivals | None,
+        relations: RowRelations | None,
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -146,6 +156,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.keys = self.key_tables[0]
         self._is_sorted = sort_memory is not None
         self._order = order
+        self._relations = relations
         self._origins: RowOrigins | None = None
         self._has_processors = processor_count() > 1
         self.times = times
@@ -438,12 +449,17 @@ class TableEvents(BatchReader[EventBatch]):
         with closing(usable):
             for rows in usable:
                 yield from self._batches_of(rows)
+        if self._relations is not None:
+            yield from self._of_pieces(map(_as_tail, self._relations.finish()))
 
     def _batches_of(self, rows: UsableRows) -> Generator[EventBatch | None, None, None]:
         """Yield the batches of rows, and None for each batch that is skipped."""
         count = len(rows.time_stamps)
         skipped = min(count, self.to_skip)
         if self._streams is not None:
+            if self._relations is not None:
+                yield from self._of_pieces(self._relations.admit(rows))
+                return
             self._last_block = rows.block._replace(batch=rows.block.batch.slice(0, 0))
             yield from self._with_streams(rows, self._streams)
             return
@@ -461,6 +477,16 @@ class TableEvents(BatchReader[EventBatch]):
         if not skipped:
             self._add_to_digest(rows, self.key_tables, numbers)
         yield self._batch(rows, numbers)
+
+    def _of_pieces(self, pieces: Iterable[UsableRows]) -> Generator[EventBatch | None, None, None]:
+        """Yield the batches of rows at whose time relations are known."""
+        assert self._streams is not None
+        for piece in pieces:
+            self._last_block = piece.block._replace(batch=piece.block.batch.slice(0, 0))
+            before = piece.error
+            yield from self._with_streams(piece, self._streams)
+            if piece.error is not None and piece.error is not before:
+                raise piece.error
 
     def _batch(self, rows: UsableRows, numbers: Sequence[NDArray[np.uint32] | None]) -> EventBatch:
         block = rows.block
@@ -522,6 +548,11 @@ class TableEvents(BatchReader[EventBatch]):
                     rows.error = piece.error
                     return
 
+    def _note_memory(self, streams: StreamAtoms) -> None:
+        """Count what streams and relations hold."""
+        of_relations = 0 if self._relations is None else self._relations.held_bytes
+        self._memory.note("streams", streams.held_bytes + of_relations)
+
     def _key_of(self, refused: TickError) -> str:
         """The key of the trace that a tick belongs to, in words; empty if there is none."""
         keys = self.key_tables[refused.partition]
@@ -543,7 +574,7 @@ class TableEvents(BatchReader[EventBatch]):
         None precedes the batch if its first rows are skipped, or replaces it if all are.
         """
         self._set_computed(rows, found)
-        self._memory.note("streams", streams.held_bytes)
+        self._note_memory(streams)
         # Rows that are skipped are remembered, too.
         count = len(rows.time_stamps)
         if count:
@@ -576,7 +607,7 @@ class TableEvents(BatchReader[EventBatch]):
                 break
         self._check.keep_errors()
         self._set_computed(rows, found)
-        self._memory.note("streams", streams.held_bytes)
+        self._note_memory(streams)
         none = np.empty(0, np.uint32)
         numbers = [None if keys is None else none for keys in self.key_tables]
         yield None if self.to_skip else self._batch(rows, numbers)
@@ -589,6 +620,10 @@ class TableEvents(BatchReader[EventBatch]):
         """
         if self._streams is None or self._last_block is None:
             return
+        if self._relations is not None:
+            for batch in self._of_pieces(self._relations.pass_time(limit)):
+                assert batch is not None
+                yield batch
         while self._streams.ticks_end < limit:
             some = partial(self._streams.some_ticks, limit)
             for batch in self._without_rows(self._last_block, self._streams, some):
@@ -605,21 +640,30 @@ class TableEvents(BatchReader[EventBatch]):
         self._check.passed = max(self._check.passed, time_stamp)
 
     @property
+    def looked_up(self) -> Mapping[str, Relation]:
+        """The relations in which expressions look values up, by name."""
+        return self._environment.relations
+
+    @property
     def has_late_rows(self) -> bool:
         """Whether rows wait for others that come late."""
-        return self._order is not None and self._order.has_rows
+        is_late = self._order is not None and self._order.has_rows
+        return is_late or (self._relations is not None and self._relations.waiting > 0)
 
     def rows_until(self, time_stamp: int) -> Generator[EventBatch, None, None]:
         """Declare that rows below a time come too late; yield batches of those that waited for it.
 
         Rows at that time are among them. This may be called while the next batch is waited for.
         """
-        if self._order is None:
-            return
-        for rows in self._order.pass_time(time_stamp):
+        for rows in () if self._order is None else self._order.pass_time(time_stamp):
             for batch in self._batches_of(rows):
                 assert batch is not None
                 yield batch
+        if self._relations is not None:
+            for batch in self._of_pieces(self._relations.pass_time(time_stamp)):
+                assert batch is not None
+                yield batch
+            self.pass_time(time_stamp)
 
     def released(self) -> Generator[EventBatch, None, None]:
         """Yield a batch without rows, with those that wait for later values: no more rows come.
@@ -736,9 +780,14 @@ class TableEvents(BatchReader[EventBatch]):
                 self._check.read_letters(rows)
                 self._last_block = block._replace(batch=batch.slice(0, 0))
                 self._memory.note("sorting", sorter.held_bytes + store.held_bytes)
+                if self._relations is not None:
+                    yield from self._of_pieces(self._relations.admit(rows))
+                    continue
                 yield from self._with_streams(rows, streams)
                 if rows.error is not None:
                     raise rows.error
+            if self._relations is not None:
+                yield from self._of_pieces(self._relations.finish())
 
     def _new_key_tables(self) -> tuple[KeyTable | None, ...]:
         """Return an empty table for each partition that has keys."""
@@ -786,6 +835,12 @@ class TableEvents(BatchReader[EventBatch]):
         for number, name in enumerate(self._atoms):
             if int(found[number // 64]) >> (number % 64) & 1:
                 self._unseen.discard(name)
+
+
+def _as_tail(rows: UsableRows) -> UsableRows:
+    """Mark rows as the last ones of a log, of which more may be written."""
+    rows.block = rows.block._replace(is_tail=True)
+    return rows
 
 
 def _ahead(

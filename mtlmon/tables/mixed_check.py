@@ -134,7 +134,7 @@ class MixedCheck(TableCheck):
     def _start(self) -> tuple[RelationalRun, RelationRows, RelationsAhead]:
         """Make the engine, once rows have shown the types of the columns."""
         if self._started is None:
-            analysis = valid_analysis(self._file, self.events.schema)
+            analysis = valid_analysis(self._file, self.events.schema, self.events.looked_up)
             made = counting_plan(self._file, analysis, self._vacuous)
             wanted: Wanted = self._wanted or "false"
             self._table.valuations = valuation_table(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
+    from mtlmon.tables.row_relations import RowRelation, RowRelations
 
 
 def open_tables(
@@ -156,6 +157,12 @@ def open_tables(
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
         raise MtlmonError("the separator of event names is empty: it needs at least one character")
+    of_times = {
+        "time_unit": time_unit,
+        "time_format": time_format,
+        "resolution": resolution,
+        "option_names": option_names,
+    }
     lines = None
     if pattern is not None:
         if format not in (None, LINES):
@@ -205,11 +212,27 @@ def open_tables(
             if name in defined and name not in needs.remembering
         }
     of_log = [name for name in atoms if name not in defined]
+    times = Times(time_unit, time_format, resolution)
+    zone = None if policies is None else policies.zone
+    environment = environment_of(Selection(time, None, (), (), ()), times, zone)
+    relations: list[RowRelation] = []
+    if policies is not None and needs is not None and needs.relations:
+        # imported here, as they open tables themselves
+        from mtlmon.tables.looking_up import columns_of_log, looked_up_relations
+
+        looked_up = looked_up_relations(
+            policies,
+            needs.relations,
+            environment,
+            of_times,
+            lambda: columns_of_log(sources[0], pattern, dialect) if sources else None,
+        )
+        used += looked_up.columns
+        relations += looked_up.of_rows.values()
+        environment = environment._replace(relations=looked_up.by_name)
     booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
     selection = Selection(time, event, keys, booleans, used, option_names, hints)
-    times = Times(time_unit, time_format, resolution)
-    environment = environment_of(selection, times, None if policies is None else policies.zone)
     stream_atoms = None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
     has_shown = any(names for some in shown or () for names in some.values())
@@ -258,7 +281,17 @@ def open_tables(
         lines,
         None if policies is None else partial(with_times, policies, environment),
         order,
+        _holding(relations, stream_atoms),
     )
+
+
+def _holding(relations: Sequence[RowRelation], streams: StreamAtoms | None) -> RowRelations | None:
+    """Return what holds rows back until relations are known, if there are relations of rows."""
+    if not relations or streams is None:
+        return None
+    from mtlmon.tables.row_relations import RowRelations
+
+    return RowRelations(relations, lambda: streams.ticks_end)
 
 
 def _length_of_time(wait: int | str | Duration) -> int | Duration:

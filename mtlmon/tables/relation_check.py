@@ -222,7 +222,7 @@ class RelationCheck(TableCheck):
     def _start(self) -> tuple[RelationalRun, RelationRows]:
         """Make the engine, once rows have shown the types of the columns."""
         if self._run is None or self._rows is None:
-            analysis = valid_analysis(self._file, self.events.schema)
+            analysis = valid_analysis(self._file, self.events.schema, self.events.looked_up)
             made = counting_plan(self._file, analysis, self._vacuous)
             self._valuations = valuation_table(
                 made, self._times, self._verdicts_wanted, self._point_rows

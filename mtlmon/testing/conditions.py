@@ -51,7 +51,8 @@ class Conditions:
         keep: of how many events to keep the values; None means all.
 
     Raises:
-        MtlmonError: the file has streams at ticks, or pyarrow is missing.
+        MtlmonError: the file has streams at ticks, values are looked up in relations that read
+            rows, a table of a relation cannot be read, or pyarrow is missing.
     """
 
     def __init__(self, file: PolicyFile) -> None:
@@ -73,6 +74,11 @@ class Conditions:
         self.columns = tuple(name for name in needs.columns if name != self._time_name)
         self._computed = tuple(name for name in policy.formula.atoms if name in file.atoms)
         environment = Environment(time=self._time_name, unit=file.unit, zone=file.zone or UTC)
+        if needs.relations:
+            from mtlmon.tables.looking_up import relations_of_tables
+
+            relations = relations_of_tables(file, needs.relations, environment)
+            environment = environment._replace(relations=relations)
         inner = needs_of(file, self._computed).log_atoms
         # what is shown of events, the values in conditions and the streams and windows that they
         # read: the names in `PolicyFile.shown` by the labels

@@ -14,6 +14,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import (
     Constant,
     Expression,
+    LookedUp,
     Offset,
     Over,
     Window,
@@ -24,7 +25,9 @@ from mtlmon.syntax.durations import Duration, DurationInterval
 from mtlmon.syntax.interval import Interval
 
 _WORDS = [*"xyT", *ops.AGGREGATES, *ops.FUNCTIONS, *ops.OFFSETS, *KEYWORDS, *CLAUSES]
-_NAMES = st.sampled_from([*_WORDS, "if", "then", "else", "over", "row", "a b", "`", "a.b", "é"])
+_NAMES = st.sampled_from(
+    [*_WORDS, "if", "then", "else", "over", "row", "exists", "a b", "`", "a.b", "é"]
+)
 _CONSTANTS: st.SearchStrategy[Constant] = st.sampled_from(
     [None, True, False, 0, 7, -(2**63), Decimal("0.5"), Decimal("-1.5"), "", 'a"b', "or: )"]
 )
@@ -58,7 +61,9 @@ _OPERATORS = [
 @st.composite
 def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expression:
     operator = draw(st.sampled_from([*_OPERATORS, ops.COUNT_ROWS]))
-    arity = draw(st.integers(1, 3)) if operator.arity == ops.ANY_NUMBER else operator.arity
+    arity = operator.arity
+    if arity < 0:
+        arity = draw(st.integers(1 if arity == ops.ANY_NUMBER else 0, 3))
     taken = tuple(draw(operands) for _ in range(arity))
     if operator in {ops.IN, ops.NOT_IN}:
         values = st.lists(_CONSTANTS.filter(lambda value: value is not None), min_size=1)
@@ -80,6 +85,12 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
         return Expression(operator, taken, Over(aggregate, draw(_NAMES)))
     if operator is ops.INSTANCE:
         return Expression(operator, taken, draw(_NAMES))
+    if operator in ops.LOOK_UPS:
+        column = draw(_NAMES) if operator is ops.LOOK_UP else None
+        names = draw(st.lists(_NAMES, min_size=arity, max_size=arity, unique=True))
+        is_named = not arity or draw(st.booleans())
+        looked_up = LookedUp(draw(_NAMES), column, tuple(names) if is_named else None)
+        return Expression(operator, taken, looked_up)
     return Expression(operator, taken)
 
 

@@ -326,6 +326,10 @@ class FirstOrderReader(Conditions):
                 message = "windows, streams and other rows cannot stand among variables"
                 hint = "write an aggregate over a formula, as in COUNT(ONCE[0,5m] p(u, a) BY u)"
                 raise self._error(start, message, hint)
+            if operator in ops.LOOK_UPS:
+                message = "a look-up in a relation cannot stand among variables"
+                hint = f"make it an argument of an atom: atom NAME(x: {node}, ...) = CONDITION"
+                raise self._error(start, message, hint)
             if operator in _NULL_TESTS:
                 hint = "a row with a null is no row of its atom"
                 raise self._error(start, "variables are never null", hint)

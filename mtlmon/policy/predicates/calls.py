@@ -7,7 +7,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Constant, Expression, Offset, Over, Window
+from mtlmon.policy.predicates.expression import (
+    Constant,
+    Expression,
+    LookedUp,
+    Offset,
+    Over,
+    Window,
+)
 from mtlmon.policy.predicates.hints import (
     FORMULA_IN_EXPRESSION,
     OFFSET_HINTS,
@@ -19,20 +26,24 @@ from mtlmon.policy.predicates.hints import (
     without_window,
 )
 from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.policy.predicates.keywords import CLAUSES
 from mtlmon.policy.predicates.lexer import (
     COLUMN,
     DEFAULT,
     DURATION,
+    FIELD,
     TEXT,
     Token,
+    is_operator_of_formulas,
     is_temporal_word,
 )
 from mtlmon.policy.predicates.own_aggregates import registered
 from mtlmon.policy.predicates.precedence import PrecedenceParser
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.syntax.bounds import read_bound, read_interval
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Span
-from mtlmon.syntax.lexer import NUMBER
+from mtlmon.syntax.lexer import INVALID, NUMBER
 from mtlmon.syntax.operators import SMALL_WORDS
 
 if TYPE_CHECKING:
@@ -49,6 +60,8 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 NUMBERS = {NUMBER, DURATION}
 """The kinds of tokens that are numbers."""
 
+# Words that go on with an expression behind a column.
+_GO_ON = frozenset({"then", "else", "over"})
 # An interval, or a bound, up to the bracket or comma that ends it, with comments.
 _INTERVAL = re.compile(r"\[(?:/\*(?s:.)*?\*/|#[^\n]*|[^])])*[])]?")
 _BOUND = re.compile(r"(?:/\*(?s:.)*?\*/|#[^\n]*|[^,)])*")
@@ -165,15 +178,46 @@ class CallParser(PrecedenceParser):
         self.close_call((), ops.COUNT_ROWS, Window(interval))
         return True
 
-    def open_instance(self, token: Token) -> None:
+    def begins_exists(self, token: Token) -> bool:
+        """Whether `exists` begins the question whether a record is valid; else it is a column."""
+        behind = self.ahead(1)
+        if token.value != "exists" or self.text[token.start] == "`" or behind.kind != COLUMN:
+            return False
+        is_word = self.text[behind.start] != "`" and self.ahead(2).kind != "["
+        return not (is_word and (behind.value in CLAUSES or self.word(behind) in _GO_ON)) and not (
+            is_word and self.in_formula and is_operator_of_formulas(str(behind.value))
+        )
+
+    def open_exists(self, token: Token) -> bool:
+        """Read `exists NAME` and a bracket; return whether it is complete."""
+        name = self.ahead(1)
+        opening = Token(COLUMN, token.start, name.end, name.value)
+        self.index += 2
+        if self.token.kind == "[":
+            self.open(opening, ops.EXISTS)
+            self.index += 1
+            if self.token.kind != "]":
+                return False
+            self.close_instance(self.token)
+            return True
+        value = LookedUp(str(name.value), None, ())
+        self.push(Expression(ops.EXISTS, (), value, Span(token.start, name.end)))
+        return True
+
+    def open_instance(self, token: Token) -> bool:
+        """Read a name and a bracket; return whether it is complete, as `total[].n` is."""
         name = str(token.value)
         if self.text[token.start] != "`" and (is_temporal_word(name) or name in SMALL_WORDS):
             raise self.error(f"{name} is an operator of formulas", token, FORMULA_IN_EXPRESSION)
         self.open(token, ops.INSTANCE)
         self.index += 2
-        if self.token.kind == "]":
+        if self.token.kind != "]":
+            return False
+        if self.ahead(1).kind != FIELD:
             hint = "name the instance, as in views[7]"
             raise self.error("the brackets are empty", self.token, hint)
+        self.close_instance(self.token)
+        return True
 
     def read_comma(self, token: Token) -> bool:
         """Read a comma in a call; return whether an operand follows."""
@@ -245,7 +289,7 @@ class CallParser(PrecedenceParser):
             raise self.error("this parenthesis closes nothing", token)
         opening = self.waiting[-1]
         function = opening.opened
-        if function in {ops.IF, ops.INSTANCE}:
+        if function in {ops.IF, ops.INSTANCE, ops.EXISTS}:
             raise self.operator_missing()
         if function is None:
             self.waiting.pop()
@@ -269,9 +313,50 @@ class CallParser(PrecedenceParser):
 
     def close_instance(self, token: Token) -> None:
         self.apply_all()
-        if not self.waiting or self.waiting[-1].opened is not ops.INSTANCE:
+        opened = self.waiting[-1].opened if self.waiting else None
+        if opened not in {ops.INSTANCE, ops.EXISTS}:
             raise self.operator_missing()
-        self.close_call(self.arguments(), ops.INSTANCE, self.waiting[-1].token.value)
+        name = str(self.waiting[-1].token.value)
+        field = self.ahead(1)
+        if field.kind == INVALID and self.text.startswith(".", field.start):
+            raise self.error("", field)
+        if opened is ops.INSTANCE and field.kind != FIELD:
+            self.close_call(self.arguments(), ops.INSTANCE, name)
+            return
+        names, values = self.keys(name)
+        if opened is ops.EXISTS:
+            self.close_call(values, ops.EXISTS, LookedUp(name, None, names))
+            if self.token.kind == FIELD:
+                hint = f"write {column_text(name)}[...].{column_text(str(self.token.value))}"
+                raise self.error("exists takes a record, not a column", self.token, hint)
+            return
+        # the name of the column is read with the bracket
+        self.index += 1
+        self.close_call(values, ops.LOOK_UP, LookedUp(name, str(field.value), names))
+
+    def keys(self, relation: str) -> tuple[tuple[str, ...] | None, tuple[Expression, ...]]:
+        """Return the columns before the signs in a bracket, if they are named, and the values."""
+        arguments = self.arguments()
+        bare = self.bare[self.waiting[-1].depth :]
+        is_named = [
+            one.operator is ops.EQUAL
+            and binding == ops.COMPARISON
+            and one.operands[0].operator is ops.COLUMN
+            for one, binding in zip(arguments, bare, strict=True)
+        ]
+        if not any(is_named):
+            return (None if arguments else ()), arguments
+        for one, has_name in zip(arguments, is_named, strict=True):
+            if not has_name:
+                assert one.span is not None
+                place = Token(COLUMN, one.span.start, one.span.end)
+                hint = f"as in {column_text(relation)}[road = way, lane = track]"
+                raise self.error("name the column of this value, too", place, hint)
+        names = tuple(one.operands[0].name for one in arguments)
+        for name in names:
+            if names.count(name) > 1:
+                raise self.error(f"{column_text(name)} has two values", self.waiting[-1].token)
+        return names, tuple(one.operands[1] for one in arguments)
 
     def read_over(self, aggregate: str) -> None:
         token = self.token

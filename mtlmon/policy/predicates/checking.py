@@ -16,6 +16,7 @@ from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.integers import calculate
 from mtlmon.policy.predicates.integers import fits as fits_64_bits
 from mtlmon.policy.predicates.kinds import Kind, fits, kind_of
+from mtlmon.policy.predicates.looking_up import ONLY, no_column
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.requirements import Requirements
 from mtlmon.support.guesses import nearest
@@ -121,6 +122,8 @@ class _Checker(Requirements):
             return self.named(node)
         if operator in _REMEMBERING:
             return self.remembering(node)
+        if operator in ops.LOOK_UPS:
+            return self.look_up(node)
         if operator in ops.FUNCTIONS.values():
             return self.call(node)
         if operator in ops.CONVERSIONS.values():
@@ -211,6 +214,39 @@ class _Checker(Requirements):
                 message = f"the instances of {column_text(node.name)} are for {kind.words}"
                 self.report(operand, f"{message}, not {self.described(operand)}")
         return self.environment.streams.get(node.name, kinds.UNKNOWN)
+
+    def look_up(self, node: Expression) -> Kind:
+        """Check the keys of a look-up, and return the kind of its column."""
+        name, column, _, keys = node.looked_up
+        unknown = kinds.BOOLEAN if column is None else kinds.UNKNOWN
+        if not self.environment.has_columns:
+            hint = "a text log has no columns: name the file .csv, .jsonl or the like"
+            return self.report(node, f"values of {column_text(name)} are for rows of tables", hint)
+        for operand in node.operands:
+            if self.kinds[id(operand)].name == "other":
+                return self.unusable(operand)
+        relation = self.environment.relations.get(name)
+        if relation is None:
+            if self.schema is not None and not self.environment.is_open:
+                return self.report(node, f"relation {column_text(name)} is not known here", ONLY)
+            return unknown
+        assert keys is not None
+        for one in keys if column is None else (*keys, column):
+            if one not in relation.kinds:
+                known = relation.kinds
+
+                def refuse(node: Expression, message: str, hint: str) -> FormulaError:
+                    self.report(node, message, hint)
+                    return self.errors[-1]
+
+                no_column(node, one, known, refuse)
+                return unknown
+        for operand, key in zip(node.operands, keys, strict=True):
+            found, wanted = self.kinds[id(operand)], relation.kinds[key]
+            if kinds.joined(found, wanted) is None:
+                message = f"column {column_text(key)} of {column_text(name)} is {wanted.words}"
+                self.report(operand, f"{message}, not {self.described(operand)}")
+        return unknown if column is None else relation.kinds[column]
 
     def with_default(self, node: Expression, kind: Kind, default: Constant) -> Kind:
         """Check the constant after `or:`, and return the kind of the value."""

@@ -18,7 +18,13 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.conversions import FUNCTIONS as CONVERSIONS
-from mtlmon.policy.predicates.environment import NOTHING, Environment
+from mtlmon.policy.predicates.environment import (
+    NOTHING,
+    NOTHING_VALID,
+    SEVERAL_VALID,
+    TIME_STAMPS,
+    Environment,
+)
 from mtlmon.policy.predicates.expression import number
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.syntax.bounds import UNITS
@@ -53,8 +59,9 @@ from mtlmon.policy.predicates.comparisons import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.numbers import Values
@@ -282,6 +289,8 @@ class _Program:
             for node in nodes
             if node.operator in ops.COLUMNS
         }
+        if any(node.operator in ops.LOOK_UPS for node in nodes):
+            self.types[TIME_STAMPS] = pa.int64()
         self.instructions = [self.instruction(node) for node in nodes]
         self.results = {
             name: self.number_of[id(predicate.expression)] for name, predicate in predicates.items()
@@ -317,6 +326,8 @@ class _Program:
                 arguments: tuple[Values, ...] = (columns[instruction.node.name],)
             else:
                 arguments = tuple(values[argument] for argument in instruction.arguments)
+                if instruction.node.operator in ops.LOOK_UPS:
+                    arguments = (columns[TIME_STAMPS], *arguments)
             try:
                 values.append(instruction.function(*arguments))
             except pa.ArrowInvalid:
@@ -339,6 +350,8 @@ class _Program:
             function = partial(_identity, as_scalar(node.constant))
         elif operator in _CHOICES:
             function = self.choice(node)
+        elif operator in ops.LOOK_UPS:
+            function = self.look_up(node)
         elif operator not in {ops.IS_NULL, ops.IS_NOT_NULL} and self.is_always_null(node):
             function = partial(_identity, pa.scalar(None, computed_type(self.kind(node))))
             arguments = ()
@@ -367,6 +380,14 @@ class _Program:
         else:
             raise ValueError(f"{node} is not computed here: a column must take its place")
         return _Instruction(function, arguments, node)
+
+    def look_up(self, node: Expression) -> Callable[..., Values]:
+        """The function of time-stamps and keys that looks a value up in a relation."""
+        name, column, _, keys = node.looked_up
+        relation = self.environment.relations[name]
+        assert keys is not None
+        kinds_of_keys = [self.kind(operand) for operand in node.operands]
+        return partial(_look_up, relation, keys, column, kinds_of_keys)
 
     def is_always_null(self, node: Expression) -> bool:
         """Whether the operator is strict and has an operand of the kind null."""
@@ -430,6 +451,31 @@ class _Program:
         return partial(is_member, members=members, is_negated=node.operator is ops.NOT_IN)
 
 
+def _look_up(
+    relation: Relation,
+    keys: Sequence[str],
+    column: str | None,
+    kinds_of_keys: Sequence[Kind],
+    time_stamps: pa.Array,
+    *values: Values,
+) -> Values:
+    """Look values up in a relation at time-stamps.
+
+    Raises:
+        pa.ArrowInvalid: several records are valid, and the value of a column is wanted.
+    """
+    times = time_stamps.to_numpy()
+    columns = [
+        as_column(one, kind, len(times)) for one, kind in zip(values, kinds_of_keys, strict=True)
+    ]
+    records = relation.find(keys, times, columns)
+    if column is None:
+        return pa.array(records != NOTHING_VALID)
+    if records.min(initial=0) == SEVERAL_VALID:
+        raise pa.ArrowInvalid("several records are valid")
+    return as_values(relation.column(column, records), relation.kinds[column])
+
+
 def raise_row_error(instruction: _Instruction, arguments: tuple[Values, ...], length: int) -> None:
     """Raise a RowError for the rows on which an instruction fails, if there are any."""
     node = instruction.node
@@ -446,9 +492,22 @@ def raise_row_error(instruction: _Instruction, arguments: tuple[Values, ...], le
         reason = f"{shown} in column {node} is above {LARGEST}"
     elif node.operator in CONVERSIONS:
         reason = f"{shorten(str(node), _SHOWN_WIDTH)} cannot be computed with {shown}"
+    elif node.operator in ops.LOOK_UPS:
+        reason = _several_valid(node, values)
     elif node.operator in ops.TIME_FUNCTIONS:
         reason = f"{shorten(str(node), _SHOWN_WIDTH)} is of a time outside the years 1 to 9999"
     raise RowError(reason, rows=rows, atom=instruction.atom or None) from None
+
+
+def _several_valid(node: Expression, values: Sequence[object]) -> str:
+    """Say that several records are valid at a time, the first value, for keys, the others."""
+    relation, _, _, keys = node.looked_up
+    found = ", ".join(f"{key} {value}" for key, value in zip(keys or (), values[1:], strict=True))
+    whose = f" with {found}" if found else ""
+    return (
+        f"{shorten(str(node), _SHOWN_WIDTH)} is not one value: several records of "
+        f"{relation}{whose} are valid at {values[0]}"
+    )
 
 
 def _failing_rows(

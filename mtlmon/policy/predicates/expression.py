@@ -62,6 +62,22 @@ class Over(NamedTuple):
     stream: str
 
 
+class LookedUp(NamedTuple):
+    """What is looked up in a relation.
+
+    Attributes:
+        relation: the name of the relation.
+        column: the column whose value is wanted; None where it matters only whether there is one.
+        names: the columns whose values the operands are, as written; None if they are not written.
+        keys: the columns whose values the operands are; None until names are resolved.
+    """
+
+    relation: str
+    column: str | None = None
+    names: tuple[str, ...] | None = None
+    keys: tuple[str, ...] | None = None
+
+
 class Aggregate(NamedTuple):
     """An aggregate over the valuations of a formula.
 
@@ -77,7 +93,7 @@ class Aggregate(NamedTuple):
     by: tuple[str, ...] | None
 
 
-Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | Aggregate
+Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | LookedUp | Aggregate
 # Operator, numbers of the operands, value, span.
 _Row: TypeAlias = "tuple[Operator, tuple[int, ...], Value, Span | None]"
 
@@ -111,7 +127,8 @@ class Expression:
         operands: the operands, as many as the operator's arity.
         value: the name of a column, stream, atom, let, parameter, variable or INSTANCE, the value
             of a constant (numbers with a fraction or an exponent are Decimals), the tuple of values
-            of IN and NOT_IN, a `Window`, `Offset`, `Over` or `Aggregate`, and otherwise None.
+            of IN and NOT_IN, a `Window`, `Offset`, `Over`, `LookedUp` or `Aggregate`, and
+            otherwise None.
         span: the place in the source text, or None if there is none.
     """
 
@@ -130,7 +147,8 @@ class Expression:
         value: Value = None,
         span: Span | None = None,
     ) -> None:
-        if len(operands) != operator.arity and not (operator.arity < 0 and operands):
+        is_any = operator.arity == ops.NONE_OR_MORE or (operator.arity < 0 and operands)
+        if len(operands) != operator.arity and not is_any:
             takes = "at least 1" if operator.arity < 0 else operator.arity
             raise ValueError(f"{operator} takes {takes} operands, not {len(operands)}")
         set_slot = object.__setattr__
@@ -156,7 +174,7 @@ class Expression:
     def members(self) -> tuple[Constant, ...]:
         """The value of IN and NOT_IN."""
         assert isinstance(self.value, tuple)
-        assert not isinstance(self.value, Window | Offset | Over | Aggregate)
+        assert not isinstance(self.value, Window | Offset | Over | LookedUp | Aggregate)
         return self.value
 
     @property
@@ -175,6 +193,12 @@ class Expression:
     def over(self) -> Over:
         """The value of OVER."""
         assert isinstance(self.value, Over)
+        return self.value
+
+    @property
+    def looked_up(self) -> LookedUp:
+        """The value of LOOK_UP and EXISTS."""
+        assert isinstance(self.value, LookedUp)
         return self.value
 
     @property

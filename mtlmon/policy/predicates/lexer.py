@@ -25,20 +25,16 @@ FUNCTION = "function"
 TEXT = "text"
 ROW_COLUMN = "row column"
 OFFSET = "offset"
+FIELD = "field"
 DURATION = "duration"
 DEFAULT = "or:"
 
 LARGEST_DIGITS = 400
 
-NO_LOOK_UP = (
-    "expressions do not look values up in relations: join the relation with rows in another one, "
-    "as in relation limited = rows join limits on road = limits_road, and run mtlmon query"
-)
-"""The hint for a value of a relation inside an expression."""
-
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PLAIN = re.compile(_NAME)
 _OFFSET = r"\.(?: last | next | at | hold ) (?= \s*\( )"
+_FIELD = rf"(?<=\])\.(?:{_NAME}|(?=`))"
 _SYMBOL = r"== | != | <> | <= | >= | [][=<>+\-*/%(),:]"
 _PARTS = rf"""
       (?P<blank> (?: \s+ | \#[^\n]* )+ )
@@ -46,6 +42,7 @@ _PARTS = rf"""
     | (?P<word> {_NAME} )
     | (?P<number> [0-9]+ (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]+ )? )
     | (?P<offset> {_OFFSET} )
+    | (?P<field> {_FIELD} )
     | (?P<text> " )
     | (?P<column> ` )
     | (?P<symbol> """
@@ -95,12 +92,12 @@ class Token:
 
     Attributes:
         kind: `COLUMN` (any name), `FUNCTION` (a name before a parenthesis), `ROW_COLUMN`, `OFFSET`,
-            `DEFAULT`, `NUMBER`, `DURATION`, `TEXT`, `INVALID` or `END`; each keyword (in lower
-            case) and each symbol is a kind of its own.
+            `FIELD` (`.NAME` behind a bracket), `DEFAULT`, `NUMBER`, `DURATION`, `TEXT`, `INVALID`
+            or `END`; each keyword (in lower case) and each symbol is a kind of its own.
         start: the start of the token, which is text[start:end].
         end: the end of the token.
-        value: the name of the column, function or offset, the number, or the text; a length of
-            time as it is written; for an invalid token, the message of the error.
+        value: the name of the column, function, offset or field, the number, or the text; a length
+            of time as it is written; for an invalid token, the message of the error.
         hint: how to correct an invalid token, or None.
     """
 
@@ -175,6 +172,8 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
         return Token(value, start, match.end(), value)
     if match.lastgroup == "offset":
         return Token(OFFSET, start, match.end(), value[1:])
+    if match.lastgroup == "field":
+        return _dotted(text, start, match, end, FIELD)
     if keyword := _keyword(value):
         if keyword == "or" and (colon := _COLON.match(text, match.end(), end)):
             return Token(DEFAULT, start, colon.end(), value)
@@ -182,7 +181,7 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
     if _OFFSET_BEHIND.match(text, match.end(), end):
         return Token(COLUMN, start, match.end(), value)
     if value == "row" and (dot := _ROW.match(text, match.end(), end)):
-        return _row_column(text, start, dot, end)
+        return _dotted(text, start, dot, end, ROW_COLUMN)
     after = _GLUED.match(text, match.end(), end)
     if after or text.startswith("$", match.end()):
         name = value + (after.group() if after else "$")
@@ -196,19 +195,20 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
     return Token(kind, start, match.end(), value)
 
 
-def _row_column(text: str, start: int, dot: re.Match[str], end: int) -> Token:
-    """The token for `row.NAME`; `dot` matches all of it but a name in backquotes."""
+def _dotted(text: str, start: int, dot: re.Match[str], end: int, kind: str) -> Token:
+    """The token for `row.NAME` or `.NAME`; `dot` matches what is not in backquotes, from `.` on."""
     if text.startswith("`", dot.end()):
         column = _backquoted(text, dot.end(), end)
         if column.kind == INVALID:
             return column
-        return Token(ROW_COLUMN, start, column.end, column.value)
+        return Token(kind, start, column.end, column.value)
     after = _GLUED.match(text, dot.end(), end)
     if after and not _OFFSET_BEHIND.match(text, dot.end(), end):
         name = dot.group()[1:] + after.group()
         message = "the name of a column has only letters, digits and _, or is written in backquotes"
-        return Token(INVALID, start, dot.end(), message, hint=f"write row.`{name}`")
-    return Token(ROW_COLUMN, start, dot.end(), dot.group()[1:])
+        before = "row" if kind == ROW_COLUMN else ""
+        return Token(INVALID, start, dot.end(), message, hint=f"write {before}.`{name}`")
+    return Token(kind, start, dot.end(), dot.group()[1:])
 
 
 def _number(text: str, match: re.Match[str], end: int) -> Token:
@@ -304,9 +304,6 @@ def _control(text: str, position: int) -> Token:
 
 def _stray(text: str, position: int) -> Token:
     """The invalid token for a position where no token starts."""
-    if text[position] == "." and text[:position].endswith("]"):
-        message = "brackets have no columns"
-        return Token(INVALID, position, position + 1, message, NO_LOOK_UP)
     for length in (2, 1):
         piece = text[position : position + length]
         if piece in _NOT_OURS:

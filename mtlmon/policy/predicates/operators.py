@@ -11,6 +11,8 @@ SUM, PRODUCT, SIGN, OPERAND = range(5, 9)
 
 ANY_NUMBER = -1
 """The arity of an operator that takes one operand or more."""
+NONE_OR_MORE = -2
+"""The arity of an operator that may have no operands."""
 
 
 class Operator:
@@ -19,7 +21,7 @@ class Operator:
     Attributes:
         name: the name of the constant in this module, or of the function in expressions.
         word: how it is written; empty for names and constants.
-        arity: the number of operands, or `ANY_NUMBER`.
+        arity: the number of operands, `ANY_NUMBER` or `NONE_OR_MORE`.
         binding: how tightly it binds; the larger, the tighter.
         constants: for a function, how many of its last arguments must be constant texts; for an
             aggregate, how many constants follow its argument.
@@ -197,6 +199,12 @@ OVER = Operator("OVER", "over", 1, OPERAND)
 """An aggregate over the live instances of a stream: `any(x > 1 over s)`."""
 INSTANCE = Operator("INSTANCE", "", ANY_NUMBER, OPERAND)
 """The held value of one instance of a stream: `views[7]`."""
+LOOK_UP = Operator("LOOK_UP", "", NONE_OR_MORE, OPERAND)
+"""A column of the record of a relation that is valid then: `limits[road].max`."""
+EXISTS = Operator("EXISTS", "exists", NONE_OR_MORE, OPERAND)
+"""Whether a record of a relation is valid then: `exists congested[station]`."""
+LOOK_UPS = frozenset({LOOK_UP, EXISTS})
+"""The operators whose value is a `LookedUp`."""
 
 WILDCARD = Operator("WILDCARD", "", 0, OPERAND)
 """An argument of a predicate that may be anything."""

@@ -168,14 +168,17 @@ class _Parser(CallParser):
                         self.read_aggregate(token, self.formulas)
                         return
                     self.open_call(token)
+                elif self.begins_exists(token):
+                    if self.open_exists(token):
+                        return
                 elif self.ahead(1).kind != "[":
                     self.push_leaf(ops.COLUMN, token)
                     return
                 elif is_aggregate(token.value) and self.text[token.start] != "`":
                     if self.open_window(token):
                         return
-                else:
-                    self.open_instance(token)
+                elif self.open_instance(token):
+                    return
             elif token.kind == ROW_COLUMN:
                 self.push_leaf(ops.ROW_COLUMN, token)
                 return

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.interval import Interval
 
 _FOUND_WIDTH = 40
+_IN_BRACKETS = frozenset({ops.INSTANCE, ops.EXISTS})
 
 
 class Waiting:
@@ -32,7 +33,8 @@ class Waiting:
     Attributes:
         token: the operator, the parenthesis, the name before it, or `if`.
         operator: the operator, or None.
-        opened: the function, aggregate, INSTANCE or IF that is open, or None for a parenthesis.
+        opened: the function, aggregate, INSTANCE, EXISTS or IF that is open, or None for a
+            parenthesis.
         depth: the number of operands before it.
         interval: for an aggregate, the interval of its window.
     """
@@ -194,9 +196,9 @@ class PrecedenceParser:
             what = "then" if len(self.operands) - opening.depth == 1 else "else"
             what = f"an operator or {what}"
         else:
-            what = f"an operator or '{']' if opening.opened is ops.INSTANCE else ')'}'"
+            what = f"an operator or '{']' if opening.opened in _IN_BRACKETS else ')'}'"
         if self.token.kind == END and opening is not None and opening.opened is not ops.IF:
-            is_bracket = opening.opened is ops.INSTANCE
+            is_bracket = opening.opened in _IN_BRACKETS
             what = "bracket" if is_bracket else "parenthesis"
             return self.error(f"this {what} is never closed", opening.token)
         return self.expected(what, where_operator_is_missing(self.ahead(-1), self.token))

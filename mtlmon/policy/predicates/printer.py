@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import ComputedColumn, Constant, Expression
+from mtlmon.policy.predicates.keywords import CLAUSES
 from mtlmon.policy.predicates.lexer import is_plain_column
 from mtlmon.policy.predicates.operators import Operator
 from mtlmon.syntax.durations import interval_text
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 FORMULA = "\0formula "
 """What a piece begins with that stands for the formula of an aggregate."""
 
+# Words that go on with what is before them, if no bracket follows.
+_BEHIND_EXISTS = frozenset({*CLAUSES, "then", "else", "over"})
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -141,10 +144,9 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
         aggregate, stream = node.over
         return [f"{aggregate}(", node.operands[0], f" over {column_text(stream)})"]
     if operator is ops.INSTANCE:
-        # before a bracket, these words begin a window or an operator of formulas
-        is_word = node.name in ops.AGGREGATES or node.name in SMALL_WORDS
-        name = f"`{node.name}`" if is_word else column_text(node.name)
-        return [f"{name}[", *_separated(node.operands), "]"]
+        return [f"{_before_bracket(node.name)}[", *_separated(node.operands), "]"]
+    if operator in ops.LOOK_UPS:
+        return _look_up(node)
     if operator in ops.WINDOWS:
         interval, parameters, default, own = node.window
         word = operator.word if own is None else own.name
@@ -152,6 +154,35 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
         constants += [] if default is None else [f", or: {constant_text(default)}"]
         return [f"{word}{interval_text(interval, unit)}(", *node.operands, *constants, ")"]
     return [operator.word, "(", *_separated(_arguments(node)), ")"]
+
+
+def _before_bracket(name: str) -> str:
+    """A name that a bracket follows, where some words begin a window or an operator of formulas."""
+    is_word = name in ops.AGGREGATES or name in SMALL_WORDS
+    return f"`{name}`" if is_word else column_text(name)
+
+
+def _look_up(node: Expression) -> list[Expression | str]:
+    relation, column, names, _ = node.looked_up
+    parts: list[Expression | str] = []
+    for place, operand in enumerate(node.operands):
+        if names:
+            parts += [f"{column_text(names[place])} = "]
+            is_bare = operand.operator.binding > ops.COMPARISON
+        else:
+            # a comparison of a name would name the column
+            is_bare = operand.operator is not ops.EQUAL or not _is_name(operand.operands[0])
+        parts += [*_operand(operand, is_bare=is_bare), ", "]
+    name = _before_bracket(relation)
+    if column is None and not parts:
+        is_word = relation in _BEHIND_EXISTS or relation in SMALL_WORDS
+        return [f"exists {f'`{relation}`' if is_word else column_text(relation)}"]
+    looked_up = [f"{name}[", *parts[:-1], "]"]
+    return ["exists ", *looked_up] if column is None else [*looked_up, f".{column_text(column)}"]
+
+
+def _is_name(node: Expression) -> bool:
+    return node.operator in ops.NAMES and node.operator is not ops.ROW_COLUMN
 
 
 def _aggregate(node: Expression) -> list[Expression | str]:

@@ -13,7 +13,7 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Constant, Expression
 from mtlmon.policy.predicates.hints import some
-from mtlmon.policy.predicates.lexer import NO_LOOK_UP
+from mtlmon.policy.predicates.looking_up import how_to_look_up, looked_up_in
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax.report import formula_error
@@ -24,12 +24,25 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
 
 _NO_CONSTANTS: Mapping[str, Constant] = {}
+_NO_RELATIONS: Mapping[str, Shape] = {}
 
 # Where a condition is expected of the operands.
 _CONNECTIVES = frozenset({ops.AND, ops.OR, ops.NOT})
 _OF_CONDITIONS = frozenset({"count", "any", "all"})
 # What has the value of one of its operands.
 _CHOICES = frozenset({ops.IF, ops.COALESCE, *ops.OFFSETS.values()})
+
+
+class Shape(NamedTuple):
+    """What a file says of the columns of a relation.
+
+    Attributes:
+        columns: all of them; None if that depends on tables.
+        keys: those whose values tell apart what is valid at one time; None if it does not say.
+    """
+
+    columns: tuple[str, ...] | None = None
+    keys: tuple[str, ...] | None = None
 
 
 class Scope(NamedTuple):
@@ -41,7 +54,7 @@ class Scope(NamedTuple):
         lets: the names of the lets without operators of the future.
         future_lets: the names of the other lets, which expressions cannot use.
         constants: the values of the constants by name.
-        relations: the names of the relations over validity intervals.
+        relations: the relations over validity intervals by name.
         parameters: the names of the parameters of the stream that the expression belongs to.
         is_atom_body: whether the expression is the body of an atom.
     """
@@ -51,7 +64,7 @@ class Scope(NamedTuple):
     lets: Collection[str] = ()
     future_lets: Collection[str] = ()
     constants: Mapping[str, Constant] = _NO_CONSTANTS
-    relations: Collection[str] = ()
+    relations: Mapping[str, Shape] = _NO_RELATIONS
     parameters: Collection[str] = ()
     is_atom_body: bool = False
 
@@ -90,8 +103,8 @@ def resolve(
         An expression whose columns are columns; `row.NAME` has become one.
 
     Raises:
-        PolicyError: a let looks into the future, a name is that of a relation, or there is no
-            stream where one is needed.
+        PolicyError: a let looks into the future, a name is that of a relation, there is no stream
+            or relation where one is needed, or a relation has no such columns.
     """
     resolver = _Resolver(scope, text, source)
     return resolver.resolve(expression, _Place(is_condition, scope.is_atom_body))
@@ -131,7 +144,7 @@ class _Resolver:
         self, node: Expression, place: _Place, operands: tuple[Expression, ...]
     ) -> Expression:
         """Resolve a node whose operands are resolved."""
-        operator = node.operator
+        operator, scope = node.operator, self.scope
         if operator is ops.ROW_COLUMN:
             return Expression(ops.COLUMN, (), node.name, node.span)
         if operator is ops.COLUMN:
@@ -140,6 +153,9 @@ class _Resolver:
             self.require_stream(node, node.over.stream)
         elif operator is ops.INSTANCE:
             self.require_stream(node, node.name)
+        elif operator in ops.LOOK_UPS:
+            looked_up = looked_up_in(node, scope, self.error)
+            return Expression(operator, operands, looked_up, node.span)
         if all(one is other for one, other in zip(operands, node.operands, strict=True)):
             return node
         return Expression(operator, operands, node.value, node.span)
@@ -155,7 +171,7 @@ class _Resolver:
         if place.is_of_columns:
             return node
         if name in scope.relations:
-            raise self.error(node, f"{column_text(name)} is a relation", NO_LOOK_UP)
+            raise self.error(node, f"{column_text(name)} is a relation", how_to_look_up(name))
         if name in scope.lets:
             return Expression(ops.LET, (), name, node.span)
         if name in scope.future_lets:
@@ -170,7 +186,7 @@ class _Resolver:
         if name in streams:
             return
         if name in self.scope.relations:
-            raise self.error(node, f"{column_text(name)} is a relation", NO_LOOK_UP)
+            raise self.error(node, f"{column_text(name)} is a relation", how_to_look_up(name))
         guess = nearest(name, streams)
         hint = "declare it: stream NAME = EXPRESSION per EXPRESSION"
         if streams:

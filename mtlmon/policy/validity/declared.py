@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from mtlmon.policy.predicates.operators import COLUMN
 from mtlmon.policy.predicates.printer import column_text, constant_text, to_text
+from mtlmon.policy.predicates.resolving import Shape
 from mtlmon.syntax.durations import period_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.syntax.durations import Duration
@@ -33,6 +35,8 @@ __all__ = [
     "ValidUntil",
     "ValidUntilNext",
     "Where",
+    "reads_rows",
+    "shape_of",
 ]
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
@@ -254,6 +258,64 @@ class DeclaredRelation(NamedTuple):
     def text(self, unit: str | None) -> str:
         """Write what it is, as behind the sign of its declaration."""
         return " ".join(one.text(unit) for one in (self.source, *self.steps))
+
+
+def shape_of(relations: Mapping[str, DeclaredRelation], name: str) -> Shape:
+    """Return what a file says of the columns of a relation, and of its key.
+
+    The key is that of the table, or the columns of the last `group`, as far as `select` keeps them;
+    what is united with other relations, or joined, has the key of the relation that comes first.
+
+    Args:
+        relations: the relations of the file by name; those that are not valid may be missing.
+        name: the name of the relation.
+    """
+    found = Shape()
+    # from the relation to what it is made of
+    path: list[DeclaredRelation] = []
+    while name in relations and relations[name] not in path:
+        path.append(relations[name])
+        source = path[-1].source
+        if not isinstance(source, Named):
+            found = Shape(None, (source.key or None) if isinstance(source, TableOf) else None)
+            break
+        name = source.name
+    for relation in reversed(path):
+        for step in relation.steps:
+            found = _after(step, found)
+    return found
+
+
+def reads_rows(relations: Mapping[str, DeclaredRelation], name: str) -> bool:
+    """Whether a relation is made of rows of the log, itself or by way of others."""
+    seen: set[str] = set()
+    stack = [name]
+    while stack:
+        one = stack.pop()
+        if one in seen or one not in relations:
+            continue
+        seen.add(one)
+        if isinstance(relations[one].source, Rows):
+            return True
+        stack += [other for other, _ in relations[one].others]
+    return False
+
+
+def _after(step: Step, before: Shape) -> Shape:
+    """What is known of the columns behind a step."""
+    if isinstance(step, Group):
+        return Shape((*step.keys, *(one.name for one in step.aggregates)), step.keys)
+    if isinstance(step, Select):
+        names = tuple(name for name, _ in step.columns)
+        renamed = {one.name: name for name, one in reversed(step.columns) if one.operator is COLUMN}
+        keys = before.keys
+        if keys is not None:
+            is_kept = all(key in renamed for key in keys)
+            keys = tuple(renamed[key] for key in keys) if is_kept else None
+        return Shape(names, keys)
+    if isinstance(step, Combine) and step.word == "join":
+        return Shape(None, before.keys)
+    return before
 
 
 def _columns(names: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.keywords import CLAUSES
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.validity.declared import (
     AGGREGATES,
     COMBINATIONS,
@@ -49,7 +50,7 @@ STEPS = (
 _ENDS = frozenset({*CLAUSES, *STEPS})
 _NEXT_LENGTH = re.compile(r"next\s+[0-9]")
 _NOT_OF_ONE_RECORD = frozenset(
-    {ops.STREAM, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()}
+    {ops.STREAM, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values(), *ops.LOOK_UPS}
 )
 
 
@@ -228,6 +229,9 @@ class RelationReader:
                 message = f"{node} depends on other rows"
                 place = self.declaration.start if node.span is None else node.span.start
                 hint = "expressions of relations are about one record; aggregate with group"
+                if node.operator in ops.LOOK_UPS:
+                    message = f"{node} looks into another relation"
+                    hint = f"join it: join {column_text(node.looked_up.relation)} on CONDITION"
                 if node.operator is ops.STREAM:
                     message = f"{node} is a stream"
                     hint = f"expressions of relations read columns: row.{node}"

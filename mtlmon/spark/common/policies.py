@@ -13,7 +13,7 @@ from mtlmon.engine.native import Program
 from mtlmon.errors import FormulaError, MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, load_policies, parse_policies
 from mtlmon.policy.definitions import Clock
-from mtlmon.policy.needs import needs_of, refuse_first_order
+from mtlmon.policy.needs import looked_up_in, needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
 from mtlmon.syntax.bounds import LATER
@@ -247,6 +247,7 @@ def compile_policies(
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
         file = read_file(policy, unit, time_unit)
+        refuse_look_ups(file)
         if not has_lines:
             _refuse_pattern(file)
         if not leaves_out:
@@ -340,6 +341,7 @@ def relational_file(
         policy = written_with_conditions(policy) or str(policy)
     Times(time_unit, None, resolution)
     file = read_file(policy, resolution, time_unit)
+    refuse_look_ups(file)
     return file if any(one.is_first_order for one in file.policies) else None
 
 
@@ -388,6 +390,19 @@ def _refuse_pattern(file: PolicyFile) -> None:
         raise MtlmonError(
             "the policy file has a line with pattern, which only mtlmon.spark.monitor_files "
             "supports: extract columns before (pyspark.sql.functions.regexp_extract)"
+        )
+
+
+def refuse_look_ups(file: PolicyFile) -> None:
+    """Refuse look-ups in relations, whose records the executors do not have.
+
+    Raises:
+        MtlmonError: the file has some.
+    """
+    for name in looked_up_in(file):
+        raise MtlmonError(
+            f"the policy file looks values up in relation {name}, which mtlmon.spark does not: "
+            "join the data frame with the table of the relation before"
         )
 
 

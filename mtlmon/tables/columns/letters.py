@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from mtlmon.arrays.native import EventColumns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import compile_predicates
-from mtlmon.policy.predicates.environment import NOTHING, UTC, Environment
+from mtlmon.policy.predicates.environment import NOTHING, TIME_STAMPS, UTC, Environment
 from mtlmon.tables.columns.arrow_text import is_text, list_offsets, text_array, text_cells
 from mtlmon.tables.columns.plain_arrays import boolean_array
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
@@ -184,8 +184,10 @@ class LetterReader:
                 bad[name] = ~np.asarray(known)
         return bad
 
-    def read(self, batch: pa.RecordBatch) -> Letters:
+    def read(self, batch: pa.RecordBatch, time_stamps: NDArray[np.int64] | None = None) -> Letters:
         """Read the atoms of rows that `bad_booleans` has accepted; null is false.
+
+        Predicates that look values up in relations need the time-stamps of the rows.
 
         Raises:
             RowError: a predicate has no value on some rows.
@@ -202,6 +204,8 @@ class LetterReader:
                 is_true.fill_null(False) if is_true.null_count else is_true
             )
         if self._predicates:
+            if self._environment.relations and time_stamps is not None:
+                batch = batch.append_column(TIME_STAMPS, pa.array(time_stamps))
             for name, array in self._predicates_for(batch.schema)(batch).items():
                 booleans[self._number_of[name]] = array
         names = None

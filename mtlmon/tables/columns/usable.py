@@ -365,7 +365,7 @@ class RowCheck:
         """Read the atoms, and remove rows on which a predicate has no value."""
         while True:
             try:
-                rows.letters = self._letters.read(rows.batch)
+                rows.letters = self._letters.read(rows.batch, rows.time_stamps)
             except RowError as refused:
                 self.drop_refused(rows, refused)
             else:

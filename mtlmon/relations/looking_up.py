@@ -1,0 +1,72 @@
+"""Relations in which expressions look values up: of tables, which are known from the beginning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.relations.lookup import LookUp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mtlmon.policy.predicates.kinds import Kind
+
+__all__ = ["KnownRelation"]
+
+
+class KnownRelation:
+    """The records of a relation, and look-ups by any of its columns.
+
+    It is a `Relation` of environments.
+
+    Args:
+        table: its records, as `evaluate` returns them.
+
+    Attributes:
+        kinds: the kinds of its columns by name.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.kinds: Mapping[str, Kind] = {}
+        self.know(table)
+
+    def know(self, table: pa.Table) -> None:
+        """Take other records, which may have other columns, in the place of those before."""
+        self.kinds = {field.name: kind_of(field.type) for field in list(table.schema)[2:]}
+        self.replace(table)
+
+    def replace(self, table: pa.Table) -> None:
+        """Take other records with the same columns in the place of those before."""
+        self._table = table
+        self._look_ups: dict[tuple[str, ...], LookUp] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that its records take."""
+        held: int = self._table.nbytes
+        return held
+
+    def find(
+        self, keys: Sequence[str], times: NDArray[np.int64], values: Sequence[pa.Array]
+    ) -> NDArray[np.int64]:
+        """Return the number of the record that is valid at each time and has some values.
+
+        It is `NOTHING_VALID` where there is none, and `SEVERAL_VALID` where there are more.
+        """
+        return self._by(tuple(keys)).find(times, values)
+
+    def column(self, name: str, records: NDArray[np.int64]) -> pa.Array:
+        """Return the values of a column in records; null for negative ones."""
+        look_up = next(iter(self._look_ups.values()), None)
+        return (look_up or self._by(())).values(name, records)
+
+    def _by(self, keys: tuple[str, ...]) -> LookUp:
+        if keys not in self._look_ups:
+            self._look_ups[keys] = LookUp(self._table, keys)
+        return self._look_ups[keys]

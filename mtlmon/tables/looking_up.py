@@ -1,0 +1,170 @@
+"""The relations of a policy file in which its expressions look values up, for a run on tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.validity.declared import reads_rows
+from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
+from mtlmon.relations.evaluation import evaluate_all
+from mtlmon.relations.looking_up import KnownRelation
+from mtlmon.syntax.report import formula_error
+from mtlmon.tables.formats.files import TableFile, file_size
+from mtlmon.tables.formats.schemas import read_line_schema, read_schema
+from mtlmon.tables.querying import declared_records
+from mtlmon.tables.row_relations import RowRelation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mtlmon.errors import MtlmonError
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.tables.formats.dialect import Dialect
+    from mtlmon.tables.formats.files import TableObject
+
+__all__ = [
+    "LookedUpRelations",
+    "columns_of_log",
+    "looked_up_relations",
+    "relations_of_tables",
+]
+
+
+class LookedUpRelations(NamedTuple):
+    """Relations in which expressions look values up.
+
+    Attributes:
+        of_tables: those of tables alone, by name.
+        of_rows: those that read the rows of the log.
+    """
+
+    of_tables: dict[str, KnownRelation]
+    of_rows: dict[str, RowRelation]
+
+    @property
+    def by_name(self) -> dict[str, KnownRelation]:
+        """All of them by name."""
+        return {**self.of_tables, **self.of_rows}
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the log that they read."""
+        return list(dict.fromkeys(name for one in self.of_rows.values() for name in one.columns))
+
+
+def looked_up_relations(
+    file: PolicyFile,
+    wanted: Mapping[str, Sequence[str]],
+    environment: Environment,
+    options: Mapping[str, Any],
+    of_log: Callable[[], Sequence[str] | None],
+) -> LookedUpRelations:
+    """Read the tables of relations, and evaluate those that do not read the rows of the log.
+
+    Args:
+        file: the policy file, which may join several.
+        wanted: the names of the relations, with their columns that look-ups name.
+        environment: the time column, the units and the zone.
+        options: how times are written, as for `open_tables`.
+        of_log: returns the columns of the log; None if they are not known before it is read.
+
+    Raises:
+        MtlmonError: a table cannot be read, or a relation is not valid.
+    """
+    found = LookedUpRelations({}, {})
+    by_file: dict[int, tuple[PolicyFile, dict[str, str]]] = {}
+    for name in wanted:
+        owner, own_name = file.owner_of(name)
+        by_file.setdefault(id(owner), (owner, {}))[1][name] = own_name
+    for owner, own_names in by_file.values():
+        tables: dict[str, pa.Table] = {}
+        for own_name in own_names.values():
+            if not all(one.path in tables for one in declared_tables(owner, own_name)):
+                tables |= declared_records(owner, own_name, dict(options))
+        schemas = {path: pa.schema(list(table.schema)[2:]) for path, table in tables.items()}
+        own = environment._replace(zone=owner.zone or environment.zone)
+        plans = Plans(owner, schemas, own)
+        nodes = {
+            name: plans.of(own_name)
+            for name, own_name in own_names.items()
+            if not reads_rows(owner.intervals, own_name)
+        }
+        evaluated = evaluate_all(nodes, tables, own)
+        found.of_tables.update((name, KnownRelation(table)) for name, table in evaluated.items())
+        for name in own_names.keys() - nodes.keys():
+            own_name = own_names[name]
+            columns = columns_to_read(owner, own_name, wanted[name], of_log)
+            if columns is None:
+                raise _not_certain(owner, own_name)
+            used = {one.path: tables[one.path] for one in declared_tables(owner, own_name)}
+            found.of_rows[name] = RowRelation(owner, own_name, columns, used, own)
+    return found
+
+
+def relations_of_tables(
+    file: PolicyFile, wanted: Mapping[str, Sequence[str]], environment: Environment
+) -> dict[str, KnownRelation]:
+    """Evaluate relations in which conditions on events look values up.
+
+    Args:
+        file: the policy file.
+        wanted: as for `looked_up_relations`.
+        environment: likewise.
+
+    Raises:
+        MtlmonError: as for `looked_up_relations`, or a relation reads the rows of the log.
+    """
+    for name in wanted:
+        owner, own_name = file.owner_of(name)
+        if reads_rows(owner.intervals, own_name):
+            raise formula_error(
+                owner.text,
+                owner.intervals[own_name].place,
+                f"relation {own_name} reads the rows of a log, and there are none here",
+                source=owner.source,
+                hint="relations of tables can be looked up; check_tables looks up all of them",
+                kind=PolicyError,
+            )
+    options = {"resolution": environment.unit}
+    return looked_up_relations(file, wanted, environment, options, lambda: None).of_tables
+
+
+def columns_of_log(
+    source: TableFile | TableObject, pattern: str | None, dialect: Dialect
+) -> list[str] | None:
+    """Return the columns of a log by its beginning; None for a pipe, which is read only once.
+
+    Raises:
+        MtlmonError: it cannot be read.
+        OSError: likewise.
+    """
+    if not isinstance(source, TableFile):
+        schema = getattr(source.table, "schema", None)
+        if not isinstance(schema, pa.Schema):
+            schema = pa.RecordBatchReader.from_stream(source.table).schema
+        return list(schema.names)
+    if file_size(source) is None or source.path == "-":
+        return None
+    if pattern is not None:
+        return list(read_line_schema(source.path, pattern, dialect).names)
+    return list(read_schema(source.path, dialect, source.format).names)
+
+
+def _not_certain(file: PolicyFile, name: str) -> MtlmonError:
+    hint = "select the columns of rows first, as in rows select road as road, speed as speed join"
+    message = (
+        f"relation {name} joins or compares rows with all their columns, which are not known "
+        "before a pipe is read"
+    )
+    return formula_error(
+        file.text,
+        file.intervals[name].place,
+        message,
+        source=file.source,
+        hint=hint,
+        kind=PolicyError,
+    )
