@@ -104,10 +104,7 @@ def _settings(options: Options) -> list[tuple[str, object]]:
     """Return the settings that must not change, each with the words for an error message."""
     # a policy `at most 1%` lets them be counted as well, but then its plan is another one
     counts = (
-        options.slices is None
-        and options.signature is None
-        and options.verdicts != "first"
-        and asks_for_triggered(options)
+        options.signature is None and options.verdicts != "first" and asks_for_triggered(options)
     )
     return [
         ("from tables" if not options.is_table else "from a text log", options.is_table),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.policies import wants_triggered
 from mtlmon.cli.report import limit_line, plural, share_remark
@@ -25,36 +24,13 @@ __all__ = [
     "counts_left_sides",
     "matched_lines",
     "never_matched",
-    "refuse_slices",
     "require_counted",
 ]
 
 
-def refuse_slices(file: PolicyFile, options: Options) -> None:
-    """Raise Failure if left sides must be counted, but the log is monitored in slices."""
-    if options.slices is None:
-        return
-    if options.fail_on_vacuous:
-        raise Failure(
-            "--fail-on-vacuous does not work yet with --slices, which do not count how often the "
-            "left sides of policies with variables are matched: leave one of them out"
-        )
-    for policy in file.policies:
-        if policy.tolerance is None or not policy.is_first_order or policy.is_find:
-            continue
-        antecedent = antecedent_of(policy.formula)
-        if options.verdicts != "first" and antecedent is not None and antecedent.is_own:
-            name = "the policy" if policy.name is None else f"policy {visible(policy.name)}"
-            raise Failure(
-                f"--slices does not work yet with the {policy.tolerance_text} of {name}, a share "
-                "of what matches its left side, which slices do not count: leave out --slices, or "
-                "allow a number of violations, as in at most 5"
-            )
-
-
 def counts_left_sides(file: PolicyFile, options: Options) -> bool:
-    """Whether anything depends on how often left sides are matched, and one engine counts that."""
-    if options.slices is not None or options.signature is not None or options.verdicts == "first":
+    """Whether anything depends on how often left sides are matched in the whole log."""
+    if options.signature is not None or options.verdicts == "first":
         return False
     policies = [policy for policy in file.policies if policy.is_first_order]
     return wants_triggered(policies, options)

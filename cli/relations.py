@@ -15,7 +15,6 @@ from mtlmon.cli.relation_vacuity import (
     counts_left_sides,
     matched_lines,
     never_matched,
-    refuse_slices,
     require_counted,
 )
 from mtlmon.cli.report import (
@@ -127,7 +126,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
             "no equivalences between valuations"
         )
-    refuse_slices(file, options)
     has_others = not all(policy.is_first_order for policy in file.policies)
     if options.keys and not has_others and options.keys != [list(file.key or ())]:
         raise Failure(
@@ -158,9 +156,11 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine
     Raises:
         MtlmonError: a policy cannot be evaluated, or there are too many slices.
     """
-    if (options.slices or 1) == 1 and not (options.slices and options.resume):
+    counts = counts_left_sides(file, options)
+    goes_on = options.resume or (counts and options.checkpoint is not None)
+    if (options.slices or 1) == 1 and not (options.slices and goes_on):
         # slices can go on from any other number of them, one engine only from one engine
-        made = plan(file, analysis, counts_triggered=counts_left_sides(file, options))
+        made = plan(file, analysis, counts_triggered=counts)
         if options.fail_on_vacuous:
             require_counted(file, analysis, made)
         return RelationalEngine(made, made.texts)
@@ -168,12 +168,21 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine
     from mtlmon.relational.slicing.engine import SlicedEngine
 
     assert options.slices is not None
-    slicing = plan_slices(file, analysis, options.slices, seed=options.slice_seed or 0)
-    for one in slicing.policies:
+    slicing = plan_slices(
+        file,
+        analysis,
+        options.slices,
+        seed=options.slice_seed or 0,
+        counts_triggered=counts,
+    )
+    for one in slicing.policies[: slicing.policy_count]:
         if one.remark is not None:
             name = "" if one.name is None else f" {visible(one.name)}"
             note(f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}")
-    return SlicedEngine(file, analysis, slicing, options.threads)
+    engine = SlicedEngine(file, analysis, slicing, options.threads)
+    if options.fail_on_vacuous:
+        require_counted(file, analysis, engine.plan)
+    return engine
 
 
 def points_at_once(options: Options) -> int:

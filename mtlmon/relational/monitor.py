@@ -153,8 +153,6 @@ class RelationalMonitor:
             from mtlmon.relational.slicing import require_slices
 
             require_slices(slices)
-            if counts_left_sides:
-                raise ValueError("slices do not count left sides")
         self._counts_left_sides = counts_left_sides
         self._slices = slices
         self._statistics = statistics
@@ -202,8 +200,6 @@ class RelationalMonitor:
             made = plan(self._file, analysis, counts_triggered=self._counts_left_sides)
             self._engine = RelationalEngine(made, made.texts)
         else:
-            if self._counts_left_sides:
-                raise SnapshotError("the snapshot is one of slices, which do not count left sides")
             from mtlmon.relational.slicing import plan_slices
             from mtlmon.relational.slicing.engine import SlicedEngine
 
@@ -213,6 +209,7 @@ class RelationalMonitor:
                 self._slices or 1,
                 statistics=self._statistics,
                 seed=self._slice_seed,
+                counts_triggered=self._counts_left_sides,
             )
             self._engine = SlicedEngine(self._file, analysis, slicing)
         self._engine.wants_holding = self._wants_holding

@@ -143,20 +143,44 @@ def test_left_sides_that_cannot_be_counted(
         assert "triggered" not in command("--summary", rules, read).errors
 
 
-def test_slices_do_not_count(command: Command, tmp_path: Path, log: Path) -> None:
+def test_slices_count(command: Command, tmp_path: Path, log: Path) -> None:
     rules = of(tmp_path, POLICIES)
-    for slices in "1", "2":
-        done = command("--fail-on-vacuous", "--slices", slices, rules, log)
-        assert done.status == 2
-        assert "--fail-on-vacuous does not work yet with --slices" in done.errors
-        assert "triggered" not in command("--summary", "--slices", slices, rules, log).errors
-    shared = of(tmp_path, "policy x at most 50%: ship(o) IMPLIES ONCE[0,9] pay(o)\n")
-    done = command("--slices", "2", shared, log)
+    wanted = command("--summary", rules, log)
+    lines = [line for line in wanted.errors.splitlines() if "triggered" in line]
+    assert lines
+    for slices in "1", "2", "5":
+        done = command("--summary", "--slices", slices, rules, log)
+        assert (done.status, done.output) == (wanted.status, wanted.output)
+        assert [line for line in done.errors.splitlines() if "triggered" in line] == lines
+        vacuous = command("--fail-on-vacuous", "--slices", slices, rules, log)
+        assert vacuous.status == command("--fail-on-vacuous", rules, log).status
+        assert "was never triggered (--fail-on-vacuous)" in vacuous.errors
+    for share, status in (50, 0), (49, 1):
+        shared = of(tmp_path, f"policy x at most {share}%: ship(o) IMPLIES ONCE[0,9] pay(o)\n")
+        assert command(shared, log).status == status
+        assert command("--slices", "2", shared, log).status == status
+    unbound = of(tmp_path, "atom pay(o: int)\npolicy x: o > 1 IMPLIES NOT pay(o)\n")
+    done = command("--fail-on-vacuous", "--slices", "2", unbound, log)
     assert done.status == 2
-    assert "--slices does not work yet with the at most 50% of policy x" in done.errors
-    # a number is one of time-points, which slices know
-    number = of(tmp_path, "policy x at most 2: ship(o) IMPLIES ONCE[0,9] pay(o)\n")
-    assert command("--slices", "2", number, log).status == 0
+    assert "it does not bind its variables" in done.errors
+
+
+@pytest.mark.parametrize(("first", "then"), [("1", "3"), ("3", "2"), ("2", "1")])
+def test_slices_count_on_from_checkpoints(
+    command: Command, tmp_path: Path, log: Path, first: str, then: str
+) -> None:
+    rules, half = of(tmp_path, POLICIES), tmp_path / "half.log"
+    lines = log.read_text().splitlines(keepends=True)
+    half.write_text("".join(lines[: len(lines) // 2]))
+    given = ["--fail-on-vacuous", "--checkpoint", tmp_path / "state", "-o", tmp_path / "out"]
+    command(*given, "--slices", first, rules, half)
+    half.write_text("".join(lines))
+    done = command(*given, "--slices", then, "--resume", rules, half)
+    wanted = command("--fail-on-vacuous", "--summary", rules, log)
+    assert (tmp_path / "out").read_text() == wanted.output
+    assert done.status == wanted.status
+    named = [line for line in wanted.errors.splitlines() if "(--fail-on-vacuous)" in line]
+    assert [line for line in done.errors.splitlines() if "(--fail-on-vacuous)" in line] == named
 
 
 def test_report(command: Command, tmp_path: Path, log: Path) -> None:

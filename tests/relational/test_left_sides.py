@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import LimitError, MtlmonError, RowError
@@ -12,7 +14,9 @@ from mtlmon.policy.first_order.terms import free_variables
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
-from tests.reference.first_order import Log
+from mtlmon.relational.slicing import plan_slices
+from mtlmon.relational.slicing.engine import SlicedEngine
+from tests.reference.first_order import Database, Log
 from tests.reference.left_sides import left_side_counts
 from tests.relational.formulas import logs, safe_formulas
 
@@ -27,24 +31,71 @@ def engine_for(text: str, *, counts: bool = True) -> RelationalEngine:
     return RelationalEngine(planned, planned.texts)
 
 
+def sliced_engine_for(text: str, slices: int) -> SlicedEngine:
+    file = parse_policies(_DECLARED + text)
+    analysis = valid_analysis(file)
+    slicing = plan_slices(file, analysis, slices, counts_triggered=True)
+    return SlicedEngine(file, analysis, slicing, threads=1)
+
+
+def resliced(engine: SlicedEngine, text: str, slices: int) -> None:
+    """Let the engine go on with other slices."""
+    file = parse_policies(_DECLARED + text)
+    exposed = engine.slicing.exposed
+    engine.reslice(
+        plan_slices(
+            file, valid_analysis(file), slices, exposed=exposed, counts_triggered=True, seed=slices
+        )
+    )
+
+
+def fed_slices(
+    text: str, log: Log, slices: int, changes: Mapping[int, tuple[str, int]] | None = None
+) -> tuple[SlicedEngine, list[tuple[object, ...]]]:
+    """An engine that has read a log in slices, and its answers; other slices go on behind some of
+    its time-points.
+    """
+    engine = sliced_engine_for(text, slices)
+    found: list[tuple[object, ...]] = []
+    for number, point in enumerate(log.points):
+        take(engine, point)
+        found += engine.answers.take()
+        way, slices = (changes or {}).get(number, ("", 1))
+        if way == "reslice":
+            resliced(engine, text, slices)
+        elif way:
+            saved = engine.snapshot()
+            engine = sliced_engine_for(text, slices)
+            engine.restore(saved)
+    engine.end(max(log.clock, engine.clock), log.closed)
+    found += engine.answers.take()
+    return engine, found
+
+
+def take(engine: RelationalEngine | SlicedEngine, point: tuple[int, Database]) -> None:
+    """Let an engine take in a time-point."""
+    numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
+    time_stamp, database = point
+    engine.points.add(
+        time_stamp,
+        [
+            (numbers[name], [value for value in row if isinstance(value, int)])
+            for name, rows in database.items()
+            if name in numbers
+            for row in rows
+        ],
+    )
+    engine.advance()
+
+
 def fed(
     text: str, log: Log, cuts: frozenset[int] = frozenset(), *, counts: bool = True
 ) -> tuple[RelationalEngine, list[tuple[object, ...]]]:
     """An engine that has read a log, and its answers; behind each of `cuts`, a new one goes on."""
     engine = engine_for(text, counts=counts)
-    numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
     found: list[tuple[object, ...]] = []
-    for number, (time_stamp, database) in enumerate(log.points):
-        engine.points.add(
-            time_stamp,
-            [
-                (numbers[name], [int(value) for value in row])
-                for name, rows in database.items()
-                if name in numbers
-                for row in rows
-            ],
-        )
-        engine.advance()
+    for number, point in enumerate(log.points):
+        take(engine, point)
         found += engine.answers.take()
         if number in cuts:
             saved = engine.snapshot()
@@ -102,6 +153,31 @@ def test_random_left_sides(text: str, log: Log, cuts: frozenset[int]) -> None:
         assert violated <= times or not counted.is_own
 
 
+@settings(max_examples=40)
+@given(
+    st.lists(implications(), min_size=1, max_size=2),
+    logs(),
+    st.integers(1, 6),
+    st.dictionaries(
+        st.integers(0, 3), st.tuples(st.sampled_from(["reslice", "restart"]), st.integers(1, 6))
+    ),
+)
+def test_slices_count_the_same(
+    formulas: list[str], log: Log, slices: int, changes: dict[int, tuple[str, int]]
+) -> None:
+    text = "".join(f"policy f{number}: {one}\n" for number, one in enumerate(formulas))
+    try:
+        engine, found = fed(text, log)
+    except MtlmonError:
+        assume(False)
+    assume(engine.counted_valuations)
+    sliced, same = fed_slices(text, log, slices, changes)
+    assert same == found
+    assert sliced.counted_valuations == engine.counted_valuations
+    assert sliced.found_points == engine.found_points
+    assert sliced.answered_points == engine.answered_points
+
+
 def point(
     time_stamp: int, **rows: set[tuple[int, ...]]
 ) -> tuple[int, dict[str, set[tuple[int, ...]]]]:
@@ -145,6 +221,10 @@ def test_named_cases(text: str, times: int, violated: int, is_own: bool) -> None
     (counted,) = engine.plan.counted
     assert engine.counted_valuations == {0: (times, violated)}
     assert counted.is_own == is_own
+    for slices in (1, 2, 7):
+        sliced, _ = fed_slices(f"policy f: {text}\n", LOG, slices, {1: ("restart", slices + 1)})
+        assert sliced.counted_valuations == {0: (times, violated)}
+        assert [one.is_own for one in sliced.plan.counted] == [is_own]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +241,9 @@ def test_what_is_not_counted(text: str) -> None:
     engine, _ = fed(f"policy f: {text}\n", LOG)
     assert not engine.plan.counted
     assert engine.counted_valuations == {}
+    sliced, _ = fed_slices(f"policy f: {text}\n", LOG, 3)
+    assert not sliced.plan.counted
+    assert sliced.counted_valuations == {}
 
 
 def test_lets_and_several_policies() -> None:
@@ -171,6 +254,9 @@ def test_lets_and_several_policies() -> None:
     )
     engine, _ = fed(text, LOG)
     assert engine.counted_valuations == {0: (2, 2), 2: (2, 2)}
+    sliced, _ = fed_slices(text, LOG, 3)
+    assert sliced.counted_valuations == {0: (2, 2), 2: (2, 2)}
+    assert sliced.plan.policies == engine.plan.policies
 
 
 def test_snapshots_tell_whether_left_sides_are_counted() -> None:
@@ -180,6 +266,16 @@ def test_snapshots_tell_whether_left_sides_are_counted() -> None:
     plain = engine_for("policy f: p(x) IMPLIES r\n", counts=False)
     with pytest.raises(SnapshotError):
         plain.restore(engine.snapshot())
+    text = "policy f: p(x) IMPLIES r\n"
+    with pytest.raises(SnapshotError, match="without slices, which count left sides in another"):
+        sliced_engine_for(text, 2).restore(engine.snapshot())
+    file = parse_policies(_DECLARED + text)
+    analysis = valid_analysis(file)
+    uncounted = SlicedEngine(file, analysis, plan_slices(file, analysis, 2))
+    with pytest.raises(SnapshotError, match="of a run that did not count left sides"):
+        sliced_engine_for(text, 2).restore(uncounted.snapshot())
+    with pytest.raises(SnapshotError, match="of a run that counted left sides"):
+        uncounted.restore(sliced_engine_for(text, 2).snapshot())
 
 
 def test_overflows_of_left_sides_are_told_by_the_policy() -> None:
@@ -193,6 +289,12 @@ def test_overflows_of_left_sides_are_told_by_the_policy() -> None:
     engine.points.add(1, [(numbers["p"], (1,))])
     engine.advance()
     assert engine.overflows == 1
+    with pytest.raises(RowError, match="overflows"):
+        fed_slices(text, LOG, 3)
+    sliced = sliced_engine_for(text, 3)
+    sliced.skips_overflows = True
+    take(sliced, (1, {"p": {(1,)}}))
+    assert sliced.overflows == 1
 
 
 def test_limits_name_the_left_side() -> None:

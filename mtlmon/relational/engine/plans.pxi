@@ -299,12 +299,15 @@ cdef int read_query(RelationalEngine engine, Query *query, plan) except -1:
 
 
 cdef int read_counted(RelationalEngine engine, plan) except -1:
-    """Let the rows of a query be counted for a policy."""
+    """Let the rows of a query be counted for a policy.
+
+    In slices, they are answers of another policy, as only their owners count them.
+    """
     cdef Query *query
     if not 0 <= plan.query < engine.query_count or not 0 <= plan.policy < engine.policy_count:
         raise ValueError("a plan counts what does not exist")
     query = &engine.queries[plan.query]
-    if query.policy != NONE or query.consumer_count:
+    if query.policy == plan.policy or query.consumer_count:
         raise ValueError("a plan counts the rows of a query that has other uses")
     query.counted = plan.policy
     return 0

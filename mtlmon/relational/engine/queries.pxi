@@ -142,7 +142,7 @@ cdef int deliver(RelationalEngine engine, Query *query, Rows *rows) except -1 no
         with gil:
             (<object> engine.closed[query.policy]).note(query.part, rows.count > 0)
         return 0
-    if query.counted != NONE:
+    if query.counted != NONE and query.policy == NONE:
         engine.triggered[query.counted] += rows.count
         return 0
     if query.policy != NONE:

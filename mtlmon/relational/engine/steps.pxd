@@ -115,7 +115,7 @@ cdef struct Query:
     uint32_t width
     uint32_t policy             # which one it answers, or NONE
     uint32_t part               # which part of a closed policy it is, or NONE
-    uint32_t counted            # for which policy its rows are counted, and nothing else, or NONE
+    uint32_t counted            # for which policy its rows are counted, or NONE
     bint is_find
     Numbers early_states
     Numbers late_states

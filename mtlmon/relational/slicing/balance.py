@@ -40,6 +40,7 @@ class Balance:
     Args:
         file: the policies.
         analysis: what is known of them.
+        counts_triggered: whether left sides are counted.
 
     Attributes:
         window: after how many rows, in all slices, they are compared; it doubles each time that
@@ -47,7 +48,10 @@ class Balance:
         sample: how many rows are looked at then.
     """
 
-    def __init__(self, file: PolicyFile, analysis: Analysis) -> None:
+    def __init__(
+        self, file: PolicyFile, analysis: Analysis, *, counts_triggered: bool = False
+    ) -> None:
+        self._counts_triggered = counts_triggered
         self.window = WINDOW
         self.sample = SAMPLE
         self._file = file
@@ -113,6 +117,7 @@ class Balance:
             statistics=counts.statistics,
             seed=slicing.seed,
             exposed=slicing.exposed,
+            counts_triggered=self._counts_triggered,
         )
         if found.digest() == slicing.digest():
             return None

@@ -19,6 +19,7 @@ from mtlmon.relational.native import (
     exchange,
     forget_texts,
 )
+from mtlmon.relational.plan import CountedPlan
 from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing.balance import Balance
 from mtlmon.relational.slicing.moving import joined, move, parted
@@ -28,13 +29,14 @@ from mtlmon.relational.slicing.statistics import Statistics
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.slicing.slices import Slicing
+    from mtlmon.relational.slicing.slices import PolicySlices, Slicing
 
 __all__ = ["Engine", "SlicedEngine"]
 
@@ -73,8 +75,9 @@ class SlicedEngine:
     ) -> None:
         self._file = file
         self._analysis = analysis
-        self.balance = Balance(file, analysis)
-        self._own = own = plan(file, analysis, prepared=slicing.prepared)
+        self.balance = Balance(file, analysis, counts_triggered=bool(slicing.lefts))
+        self._own = own = _plan_of(file, analysis, slicing)
+        count = slicing.policy_count
         self._constants = len(own.texts)
         self.plan: Plan = own._replace(
             named_policies=[
@@ -82,7 +85,9 @@ class SlicedEngine:
                     variables=one.variables[: len(sliced.reported)],
                     kinds=one.kinds[: len(sliced.reported)],
                 )
-                for one, sliced in zip(own.named_policies, slicing.policies, strict=True)
+                for one, sliced in zip(
+                    own.named_policies[:count], slicing.policies[:count], strict=True
+                )
             ]
         )
         self.texts: KeyTable = own.texts
@@ -93,7 +98,9 @@ class SlicedEngine:
         self.pauses = self.pauses_at_found = False
         self.failure: BaseException | None = None
         self.held_bytes = 0
-        self._found = [0] * len(slicing.policies)
+        self._found = [0] * count
+        # how many valuations violate each policy, and match each left side behind these
+        self._valuations = [0] * len(slicing.policies)
         # what Python computes numbers texts, which only one thread may do
         self._threads = 1 if own.functions else threads or processor_count()
         self._pool: ThreadPoolExecutor | None = None
@@ -134,14 +141,19 @@ class SlicedEngine:
         self.router = Router(routing_of(self.slicing, self._own), self.texts)
         whole = self.slicing.whole(holding=self._wants_holding)
         self._splitter = Splitter(self.router, self._timeline, whole)
-        self._joiner = Joiner(self.router)
+        self._joiner = Joiner(self.router, self.slicing.policy_count)
         self._joiner.wants_holding = self._wants_holding
-        for policy in self.slicing.policies:
+        for policy in self._policies:
             self.engines[policy.home].wants_holding = self._wants_holding
         for engine, is_whole in zip(self.engines, whole, strict=True):
             if is_whole:
                 # time-points before these may have been left out
                 engine.take_all()
+
+    @property
+    def _policies(self) -> Sequence[PolicySlices]:
+        """The policies of the file, without the left sides that are counted."""
+        return self.slicing.policies[: self.slicing.policy_count]
 
     @property
     def wants_holding(self) -> bool:
@@ -220,7 +232,7 @@ class SlicedEngine:
         """For each policy the number of time-points that have been answered."""
         self._finish()
         counts = [engine.answered_points for engine in self.engines]
-        return [counts[one.home][number] for number, one in enumerate(self.slicing.policies)]
+        return [counts[one.home][number] for number, one in enumerate(self._policies)]
 
     @property
     def timeline(self) -> Timeline:
@@ -232,8 +244,7 @@ class SlicedEngine:
         self._finish()
         dues = [self._timeline.next_due()]
         dues += (
-            self.engines[one.home].closed_due(number)
-            for number, one in enumerate(self.slicing.policies)
+            self.engines[one.home].closed_due(number) for number, one in enumerate(self._policies)
         )
         return min((due for due in dues if due is not None), default=None)
 
@@ -331,7 +342,8 @@ class SlicedEngine:
         self._finish()
         self._require_sound()
         engines = [one.snapshot() for one in self.engines]
-        return joined(self.slicing, self._found, self._timeline.snapshot(), engines)
+        timeline = self._timeline.snapshot()
+        return joined(self.slicing, self._found, self._valuations, timeline, engines)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of an engine, in whatever slices; this one must be new.
@@ -347,7 +359,8 @@ class SlicedEngine:
             raise
 
     def _restore(self, snapshot: bytes) -> None:
-        saved = parted(snapshot, self._file, self._analysis)
+        counts = bool(self.slicing.lefts)
+        saved = parted(snapshot, self._file, self._analysis, counts_triggered=counts)
         # texts get the numbers that they had
         kept = [one if one < self._constants else _NONE for one in range(len(self.texts))]
         self.texts.keep(array("I", kept).tobytes())
@@ -365,6 +378,7 @@ class SlicedEngine:
         for engine, part in zip(engines, saved.engines, strict=True):
             engine.restore(part)
         self._found = saved.found or engines[0].found_points
+        self._valuations = saved.counts or [0] * len(wanted.policies)
         if before.digest() != wanted.digest():
             targets = self._made(wanted)
             move(self._own, before, engines, wanted, targets)
@@ -386,8 +400,9 @@ class SlicedEngine:
             statistics=now.statistics,
             seed=now.seed,
             exposed=saved.exposed,
+            counts_triggered=bool(now.lefts),
         )
-        own = plan(self._file, self._analysis, prepared=slicing.prepared)
+        own = _plan_of(self._file, self._analysis, slicing)
         # what reads the log has numbers of atoms and texts already
         if own.named_atoms != self._own.named_atoms or (
             own.texts.snapshot() != self._own.texts.snapshot()
@@ -401,8 +416,14 @@ class SlicedEngine:
 
     @property
     def counted_valuations(self) -> dict[int, tuple[int, int]]:
-        """Slices count no left sides: none of them knows which valuations others count."""
-        return {}
+        """For each policy with a left side that is counted, by its number, how many valuations have
+        matched that, and how many have violated the policy."""
+        self._finish()
+        first = self.slicing.policy_count
+        return {
+            left.policy: (self._valuations[number], self._valuations[left.policy])
+            for number, left in enumerate(self.slicing.lefts, first)
+        }
 
     def close(self) -> None:
         """End the threads."""
@@ -468,11 +489,26 @@ class SlicedEngine:
     def _join(self) -> None:
         """Join the answers that were taken; raise the error at which the first slice stopped."""
         failed = self._failed
-        counts = self._joiner.join(self.answers, None if failed is None else failed.point_count)
+        joiner = self._joiner
+        counts = joiner.join(self.answers, None if failed is None else failed.point_count)
         self._found = [one + more for one, more in zip(self._found, counts, strict=True)]
+        both = zip(self._valuations, joiner.valuations, strict=True)
+        self._valuations = [one + more for one, more in both]
         if failed is not None and failed.failure is not None:
             self.failure = failed.failure
             raise failed.failure
+
+
+def _plan_of(file: PolicyFile, analysis: Analysis, slicing: Slicing) -> Plan:
+    """Return the plan of a slice, in which a left side that is counted is another policy."""
+    made = plan(file, analysis, prepared=slicing.prepared)
+    numbers = {one.policy: number for number, one in enumerate(made.queries)}
+    return made._replace(
+        counted=[
+            CountedPlan(left.policy, numbers[number], left.is_own, bool(left.names))
+            for number, left in enumerate(slicing.lefts, slicing.policy_count)
+        ]
+    )
 
 
 def _advance(engines: list[RelationalEngine]) -> None:

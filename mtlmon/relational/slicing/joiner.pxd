@@ -16,6 +16,9 @@ cdef struct OwnedAnswer:
 cdef class Joiner:
     cdef readonly Router router
     cdef public bint wants_holding
+    cdef readonly list valuations   # of the last `join`, for each policy of the router
+    cdef uint32_t policy_count      # the others are only counted
+    cdef uint64_t *counts
     cdef list taken             # an `AnswerBlock` for each slice
     cdef RelationalEngine first
     cdef OwnedAnswer *owned
@@ -25,6 +28,6 @@ cdef class Joiner:
     cdef uint32_t *spare
     cdef size_t order_room, spare_room
 
-    cdef int collect(self, AnswerBlock answers, uint32_t slice) except -1 nogil
+    cdef int collect(self, AnswerBlock answers, uint32_t slice, uint64_t limit) except -1 nogil
     cdef int write(self, AnswerBlock target, uint64_t *found) except -1 nogil
     cdef int sort(self, uint32_t policy) except -1 nogil

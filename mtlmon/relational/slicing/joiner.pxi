@@ -3,8 +3,9 @@
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memset
 
 
 cdef int compare_owned(const void *left, const void *right) noexcept nogil:
@@ -29,17 +30,28 @@ cdef class Joiner:
     """Joins the answers of slices.
 
     router: says which slice owns an answer.
+    policy_count: how many of its policies are answered. The others are `find`s without exposed
+        variables, whose valuations are only counted; by default, there are none.
 
     Attributes:
         wants_holding: whether time-points without violations are answered. The home of each policy
             must answer them then.
+        valuations: for each policy, how many valuations `join` has moved or counted.
     """
 
-    def __cinit__(self, Router router not None):
+    def __cinit__(self, Router router not None, policy_count=None):
         self.router = router
+        self.policy_count = router.policy_count if policy_count is None else policy_count
+        if self.policy_count > router.policy_count:
+            raise ValueError("more policies than are routed")
+        self.valuations = [0] * router.policy_count
+        self.counts = <uint64_t *> calloc(router.policy_count + 1, sizeof(uint64_t))
+        if self.counts == NULL:
+            raise MemoryError("mtlmon: out of memory")
 
     def __dealloc__(self):
         free(self.owned)
+        free(self.counts)
         free(self.gathered.cells)
         free(self.order)
         free(self.spare)
@@ -76,24 +88,18 @@ cdef class Joiner:
         cdef AnswerBlock block
         cdef uint64_t *found
         cdef uint32_t slice
-        cdef size_t k, kept = 0
-        cdef uint64_t limit = 0
-        if target.policy_count != self.router.policy_count:
+        cdef size_t k
+        cdef uint64_t limit = UINT64_MAX if known is None else known
+        if target.policy_count != self.policy_count:
             raise ValueError("answers of other policies")
         if self.taken is None:
             raise ValueError("no answers have been taken")
         self.count = 0
+        memset(self.counts, 0, self.router.policy_count * sizeof(uint64_t))
         for slice in range(self.router.slices):
             block = self.taken[slice]
             with nogil:
-                self.collect(block, slice)
-        if known is not None:
-            limit = known
-            for k in range(self.count):
-                if self.owned[k].answer.known < limit:
-                    self.owned[kept] = self.owned[k]
-                    kept += 1
-            self.count = kept
+                self.collect(block, slice, limit)
         found = <uint64_t *> calloc(self.router.policy_count + 1, sizeof(uint64_t))
         if found == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -102,21 +108,27 @@ cdef class Joiner:
                 self.write(target, found)
             for block in self.taken:
                 block.clear()
-            return [found[k] for k in range(self.router.policy_count)]
+            self.valuations = [self.counts[k] for k in range(self.router.policy_count)]
+            return [found[k] for k in range(self.policy_count)]
         finally:
             free(found)
 
-    cdef int collect(self, AnswerBlock answers, uint32_t slice) except -1 nogil:
-        """Note the answers that a slice owns."""
+    cdef int collect(self, AnswerBlock answers, uint32_t slice, uint64_t limit) except -1 nogil:
+        """Note the answers that a slice owns, or count them, up to a number of time-points."""
         cdef size_t k
         cdef const Answer *answer
         cdef OwnedAnswer owned
         for k in range(answers.count):
             answer = &answers.answers[k]
+            if limit <= answer.known:
+                continue
             owned.values = answers.values + answer.start
             owned.is_row = answer.kind != HOLDS and (
                 self.router.owner(answer.policy, owned.values) == slice
             )
+            if answer.policy >= self.policy_count:
+                self.counts[answer.policy] += owned.is_row
+                continue
             if not owned.is_row and (
                 not self.wants_holding or answer.kind == MATCHES
                 or slice != self.router.policies[answer.policy].home
@@ -167,6 +179,7 @@ cdef class Joiner:
                 values = row_of(&self.gathered, self.order[k])
                 if last == NULL or not same_cells(last, values, width):
                     target.put(&answer, values)
+                    self.counts[answer.policy] += 1
                 last = values
         return 0
 

@@ -37,12 +37,15 @@ class SavedSlices(NamedTuple):
             without slices, which knows it itself.
         timeline: the snapshot of the time-points of slices; None for one engine without slices.
         engines: the snapshot of each slice.
+        counts: how many valuations match each left side that is counted, then how many violate
+            each policy; empty without slices.
     """
 
     slicing: Slicing
     found: list[int]
     timeline: bytes | None
     engines: list[bytes]
+    counts: list[int]
 
 
 def move(
@@ -78,7 +81,11 @@ def is_sliced(snapshot: bytes) -> bool:
 
 
 def joined(
-    slicing: Slicing, found: Sequence[int], timeline: bytes, engines: Sequence[bytes]
+    slicing: Slicing,
+    found: Sequence[int],
+    counts: Sequence[int],
+    timeline: bytes,
+    engines: Sequence[bytes],
 ) -> bytes:
     """Return the snapshots of slices as one."""
     heavy = [
@@ -93,26 +100,35 @@ def joined(
         "heavy": heavy,
         "digest": slicing.digest().hex(),
         "found": list(found),
+        **({"counts": list(counts)} if slicing.lefts else {}),
     }
     parts = [json.dumps(known).encode(), timeline, *engines]
     return _MARK + joined_parts(parts)
 
 
-def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices:
+def parted(
+    snapshot: bytes, file: PolicyFile, analysis: Analysis, *, counts_triggered: bool = False
+) -> SavedSlices:
     """Return what is in the snapshot of an engine, with slices or without.
 
     Args:
         snapshot: the bytes.
         file: the policies.
         analysis: what is known of them.
+        counts_triggered: whether left sides are counted.
 
     Raises:
         SnapshotError: they are not the snapshot of such an engine.
     """
     if not is_sliced(snapshot):
+        if counts_triggered:
+            raise SnapshotError(
+                "the snapshot is one without slices, which count left sides in another way: go on "
+                "without slices"
+            )
         no_names = [()] * len(analysis.policies)
         slicing = plan_slices(file, analysis, 1, exposed=no_names)
-        return SavedSlices(slicing, [], None, [snapshot])
+        return SavedSlices(slicing, [], None, [snapshot], [])
     parts = split_parts(snapshot[len(_MARK) :])
     try:
         known = json.loads(parts[0])
@@ -128,21 +144,35 @@ def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices
             for atom, place, values in known["heavy"]
         }
         found = [int(one) for one in known["found"]]
+        counts = [int(one) for one in known.get("counts", ())]
         if any(not isinstance(one, _VALUES) for values in heavy.values() for one in values):
             raise TypeError
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise SnapshotError("the snapshot is damaged: it does not say how it was sliced") from None
     if (
         not 1 <= count <= MOST_SLICES
-        or len(exposed) != len(analysis.policies)
-        or (len(parts) != count + 2 or len(found) != len(exposed))
+        or len(exposed) < len(analysis.policies)
+        or (len(parts) != count + 2 or len(found) != len(analysis.policies))
     ):
         raise SnapshotError("the snapshot is damaged, or of other policies")
     statistics = Statistics(rates, heavy)
-    slicing = plan_slices(file, analysis, count, statistics=statistics, seed=seed, exposed=exposed)
+    slicing = plan_slices(
+        file,
+        analysis,
+        count,
+        statistics=statistics,
+        seed=seed,
+        exposed=exposed,
+        counts_triggered=counts_triggered,
+    )
+    if bool(counts) != bool(slicing.lefts):
+        what = "counted" if counts else "did not count"
+        raise SnapshotError(f"the snapshot is of a run that {what} left sides")
+    if counts and len(counts) != len(slicing.policies):
+        raise SnapshotError("the snapshot is damaged, or of other policies")
     if slicing.digest() != digest:
         raise SnapshotError(
             "the snapshot is of other policies, or of a version of mtlmon that slices logs in "
             "another way"
         )
-    return SavedSlices(slicing, found, parts[1], parts[2:])
+    return SavedSlices(slicing, found, parts[1], parts[2:], counts)

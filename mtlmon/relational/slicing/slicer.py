@@ -7,12 +7,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import LimitError
+from mtlmon.policy.definitions import Policy
 from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.atoms import is_built_in
 from mtlmon.relational.binding import BindingAnalysis, Unbound
 from mtlmon.relational.closed import looks_ahead_without_bound
 from mtlmon.relational.preparation import (
+    Prepared,
+    left_sides,
     opened_policy,
     prepared_policies,
     readable,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.cells import Value
-    from mtlmon.relational.preparation import Prepared
+    from mtlmon.relational.preparation import LeftSide
 
 from mtlmon.relational.slicing.slices import (
     MOST_SLICES,
@@ -66,6 +69,7 @@ def plan_slices(
     statistics: Statistics | None = None,
     seed: int = 0,
     exposed: Sequence[Sequence[str]] | None = None,
+    counts_triggered: bool = False,
 ) -> Slicing:
     """Plan how the first-order policies of a file are sliced.
 
@@ -77,14 +81,19 @@ def plan_slices(
         seed: other seeds make other hash functions, of the same text.
         exposed: those of another plan, to which what slices remember can be moved then; by
             default, the variables of EXISTS that are split.
+        counts_triggered: whether to count how many valuations match the left sides of implications,
+            as far as these can be evaluated by themselves.
 
     Raises:
         LimitError: there are more than `MOST_SLICES` slices, or a formula nests too deeply.
     """
     require_slices(count)
     prepared = prepared_policies(file, analysis)
+    lefts = left_sides(file, analysis) if counts_triggered else []
     kinds = kinds_of_variables(
-        [one.formula for one in prepared], analysis.relations, file.environment
+        [*(one.formula for one in prepared), *(one.formula for one in lefts)],
+        analysis.relations,
+        file.environment,
     )
     for one in prepared:
         kinds |= dict(
@@ -96,8 +105,11 @@ def plan_slices(
         slicer.policy(number, one, None if exposed is None else exposed[number])
         for number, one in enumerate(prepared)
     ]
+    counted = tuple(left for left in lefts if slicer.is_countable(left))
+    for number, left in enumerate(counted, len(prepared)):
+        found.append(slicer.policy(number, slicer.as_find(left), ()))
     policies, formulas = zip(*found, strict=True) if found else ((), ())
-    return Slicing(count, policies, formulas, statistics, seed)
+    return Slicing(count, policies, formulas, statistics, seed, counted)
 
 
 class _Slicer:
@@ -110,6 +122,7 @@ class _Slicer:
         statistics: Statistics,
         seed: int,
     ) -> None:
+        self.analysis = analysis
         self.relations = analysis.relations
         self.kinds = kinds
         self.environment = file.environment
@@ -117,6 +130,21 @@ class _Slicer:
         self.statistics = statistics
         self.key = f"{seed}\0{file.text}".encode()
         self.built_in = {name for name in ("point", "time") if is_built_in(file, name)}
+
+    def is_countable(self, left: LeftSide) -> bool:
+        """Whether the valuations of a left side can be found by itself."""
+        return not looks_ahead_without_bound(left.formula) and self.is_alone(left.formula)
+
+    def as_find(self, left: LeftSide) -> Prepared:
+        """A `find` of the valuations of a left side."""
+        analysis = self.analysis.policies[left.policy]
+        own = analysis.policy
+        found = analysis._replace(
+            policy=Policy(own.name, left.formula, left.formula, is_find=True),
+            reported=left.names,
+            kinds={name: self.kinds[name] for name in left.names},
+        )
+        return Prepared(found, left.formula, left.names)
 
     def policy(
         self, number: int, prepared: Prepared, given: Sequence[str] | None

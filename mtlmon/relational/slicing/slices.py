@@ -34,7 +34,7 @@ from mtlmon.relational.slicing.statistics import Statistics
 if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.cells import Value
-    from mtlmon.relational.preparation import Prepared
+    from mtlmon.relational.preparation import LeftSide, Prepared
 
 __all__ = [
     "MOST_SLICES",
@@ -174,6 +174,8 @@ class Slicing(NamedTuple):
         prepared: their formulas, with the exposed variables, for the plan of a slice.
         statistics: what was known of the log.
         seed: tells hash functions of the same text apart.
+        lefts: the left sides that are counted. Each is sliced as a `find` of its valuations; these
+            stand behind the policies of the file.
     """
 
     slices: int
@@ -181,6 +183,12 @@ class Slicing(NamedTuple):
     prepared: tuple[Prepared, ...]
     statistics: Statistics
     seed: int
+    lefts: tuple[LeftSide, ...] = ()
+
+    @property
+    def policy_count(self) -> int:
+        """How many of the policies are those of the file."""
+        return len(self.policies) - len(self.lefts)
 
     @property
     def exposed(self) -> tuple[tuple[str, ...], ...]:
@@ -204,8 +212,8 @@ class Slicing(NamedTuple):
                 does that.
         """
         found = [False] * self.slices
-        for policy, prepared in zip(self.policies, self.prepared, strict=True):
-            if holding:
+        for number, (policy, prepared) in enumerate(zip(self.policies, self.prepared, strict=True)):
+            if holding and number < self.policy_count:
                 found[policy.home] = True
             # an ordinary monitor takes in all time-points
             if policy.marks or (not prepared.names and looks_ahead_without_bound(prepared.formula)):
