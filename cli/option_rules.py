@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
@@ -57,7 +59,10 @@ def check_follow_options(parser: Parser, options: Options) -> None:
 def check_table_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options of tables contradict each other."""
     if options.idle is not None and options.sort:
-        parser.error("--idle does not work with --sort: no row is checked before all are read")
+        parser.error(
+            "--idle does not work with --sort: no row is checked before all are read; --wait 5s "
+            "puts late rows of a pipe in order"
+        )
     if options.pattern is not None and options.format is not None:
         parser.error("--pattern reads lines of text: leave out --format")
     if (
@@ -203,6 +208,9 @@ def check_text_options(options: Options) -> None:
             "--unit s, for instance, or a line 'unit s' to the policy file"
         )
     if len(options.logs) > 1:
+        for log in options.logs:
+            if not os.path.exists(log):
+                raise Failure(f"cannot read {log}: {os.strerror(errno.ENOENT)}")
         logs = ", ".join(options.logs)
         raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from mtlmon.cli.failure import Failure
@@ -45,7 +46,11 @@ def recognise_input(options: Options) -> None:
 
 
 def format_advice(options: Options) -> str:
-    """What to add to the options so that the log is a table, by its first line."""
+    """What to add to the options so that the log is a table, by its first line.
+
+    Raises:
+        Failure: there is no such file.
+    """
     from mtlmon.text.formats import guess_format
 
     try:
@@ -53,6 +58,8 @@ def format_advice(options: Options) -> str:
             begin = look_at_input(is_enough, LINE_BYTES)
         else:
             begin = first_bytes(options.log)
+    except FileNotFoundError as error:
+        raise Failure(f"cannot read {options.log}: {error.strerror}") from None
     except OSError:
         begin = b""
     guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None
@@ -60,12 +67,14 @@ def format_advice(options: Options) -> str:
         return f"add --format {guess.format} ({guess.words})"
     if guess is not None and guess.pattern is not None:
         return f"add --pattern {guess.pattern}, which its first line fits"
+    if guess is not None and guess.advice is not None:
+        return f"{guess.words}: {guess.advice}"
     return "add its format, for instance --format csv"
 
 
 def first_bytes(path: str) -> bytes:
     """Return the beginning of a file; nothing of a pipe, which is read only once."""
-    if not os.path.isfile(path):
+    if not stat.S_ISREG(os.stat(path).st_mode):
         return b""
     with open(path, "rb") as file:
         return file.read(LINE_BYTES)

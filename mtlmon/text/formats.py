@@ -36,6 +36,11 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": Guess(
         "this is compressed by zstd", None, "decompress it first, as in zstd -dc LOG | mtlmon ..."
     ),
+    b"PK\x03\x04": Guess(
+        "this looks like a spreadsheet or an archive",
+        None,
+        "save the sheet as CSV, or take the log out of the archive",
+    ),
     b"BZh": Guess(
         "this is compressed by bzip2", None, "decompress it first, as in bzip2 -dc LOG | mtlmon ..."
     ),

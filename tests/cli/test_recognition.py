@@ -192,6 +192,12 @@ def test_what_has_been_looked_at_is_given_back_in_pieces(monkeypatch: pytest.Mon
         ("@1 p\n", "its format, for instance --format csv"),
         ("", "its format, for instance --format csv"),
         ("hello\n", "its format, for instance --format csv"),
+        (
+            '[{"size": 1}]\n',
+            "this looks like an array of JSON, and lines of JSON hold one object "
+            "each: jq -c '.[]' makes such lines",
+        ),
+        ("PK\x03\x04", "this looks like a spreadsheet or an archive: save the sheet as CSV, or "),
     ],
 )
 @pytest.mark.parametrize("arguments", [["-e", "size > 4"], ["--key", "size", "-e", "p"]])
@@ -202,6 +208,15 @@ def test_errors_say_how_to_read_a_log(
     path.write_text(log)
     done = mtlmon(*arguments, str(path))
     assert (done.status, done.output) == (2, "")
-    assert f" is read as {'a text log' if '--key' in arguments else 'text'}: add {advice}" in (
+    add = "" if advice.startswith("this") else "add "
+    assert f" is read as {'a text log' if '--key' in arguments else 'text'}: {add}{advice}" in (
         done.errors
     )
+
+
+@pytest.mark.parametrize("arguments", [["-e", "size > 4"], ["-e", "p", "other.log"]])
+def test_logs_that_are_not_there(arguments: list[str], tmp_path: Path) -> None:
+    done = mtlmon(*arguments, str(tmp_path / "none.log"))
+    assert (done.status, done.output) == (2, "")
+    assert done.errors.startswith("mtlmon: cannot read ")
+    assert ".log: No such file or directory" in done.errors

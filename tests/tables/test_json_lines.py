@@ -314,6 +314,22 @@ def test_objects_and_what_is_in_them(tmp_path: Path) -> None:
         check.to_arrow()
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ('[{"ts": 1}, {"ts": 2}]', "jq -c '.[]' makes such lines of an array"),
+        ('[\n{"ts": 1}\n]\n', "jq -c '.[]' makes such lines of an array"),
+        ('{\n "ts": 1\n}\n', "jq -c . makes such lines"),
+    ],
+)
+def test_json_that_is_not_in_lines(text: str, advice: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(text)
+    with pytest.raises(TableError) as caught:
+        read(path, "p")
+    assert str(caught.value).endswith(f"each line is one object; {advice}")
+
+
 def test_atoms_that_no_row_has(tmp_path: Path) -> None:
     """Rows may name only the atoms that hold: then one that never holds is in no row. Where some
     are false, rows say of each atom whether it holds.

@@ -27,6 +27,7 @@ from mtlmon.text.native import Scanner
         (gzip.compress(b"@1 p", mtime=0), "gzip", None),
         (b"\x28\xb5\x2f\xfd\x04", "zstd", None),
         (b"BZh91AY", "bzip2", None),
+        (b"PK\x03\x04\x14\0", "a spreadsheet or an archive", None),
         (b"Nov 22 10:00:01 host sshd[1]: x", "the log of another program", None),
         (b"<34>1 2024-05-01T12:00:00Z host", "the log of another program", None),
         (b"2024-05-01T12:00:00Z INFO x", "the log of another program", None),

@@ -152,7 +152,8 @@ class JsonLinesReader:
         absent = self._absent_columns(block)
 
         def bad_row(place: int, error: BaseException) -> BadRow:
-            return _bad_row(error, file, row + place, block.line_of(place))
+            text = block.text[block.starts[place] : block.starts[place + 1]].tobytes()
+            return _bad_row(error, file, row + place, block.line_of(place), text)
 
         for first, parsed in parts:
             if isinstance(parsed, BaseException):
@@ -332,13 +333,17 @@ _CONVERTED = re.compile(r"Failed to convert JSON to (.+), couldn't parse: ?(.*)"
 _IN_ROW = re.compile(r"(?:JSON parse error: )?(.*?)\.?(?: in row \d+)?$")
 
 
-def _bad_row(error: BaseException, file: TableFile, row: int, line: int) -> BadRow:
-    """Create the error of one row, from the reader's message."""
+def _bad_row(error: BaseException, file: TableFile, row: int, line: int, text: bytes) -> BadRow:
+    """Create the error of one row, from the reader's message and the text of the row."""
     reason, column = _reason(error)
     is_first = row == 1 and column is None
     if is_first:
         # Most probably, the whole file has another format.
         reason = f"{reason}: in JSON lines each line is one object"
+        if (text := text.strip()) == b"{":
+            reason += "; jq -c . makes such lines"
+        elif text.startswith(b"["):
+            reason += "; jq -c '.[]' makes such lines of an array"
     return BadRow(TableError(reason, path=file.name, row=row, line=line, column=column), is_first)
 
 
