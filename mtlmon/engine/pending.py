@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PendingTimePoint", "decision_delay"]
+__all__ = ["PendingTimePoint", "decision_delay", "looks_ahead"]
 
 
 class PendingTimePoint(tuple[int, int]):
@@ -81,6 +81,11 @@ def decision_delay(
             delay = past if name == "PREVIOUS" else _maximum(delays[left >> 1], past)
         delays.append(delay)
     return delays[root >> 1]
+
+
+def looks_ahead(rows: Sequence[tuple[int, int, int, int, int | None, int]]) -> bool:
+    """Whether a verdict may wait for later events, or for time to pass."""
+    return any(OPERATIONS[operation] in ("NEXT", "UNTIL", "OUTER_UNTIL") for operation, *_ in rows)
 
 
 def _maximum(first: int | None, second: int | None) -> int | None:

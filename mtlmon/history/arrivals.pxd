@@ -2,7 +2,11 @@
 """Declarations for events that have come and wait to be put in order."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+
+cdef enum:
+    NO_HANDLE = 0xFFFFFFFF
 
 
 cdef struct Arrivals:
@@ -10,7 +14,23 @@ cdef struct Arrivals:
     uint64_t *time_stamps
     uint64_t *letters
     uint32_t *traces
-    uint32_t count, time_room, letter_room, trace_room
+    uint8_t *flags
+    uint32_t *handles       # of events with ids; NO_HANDLE for others
+    uint32_t count, time_room, letter_room, trace_room, flag_room, handle_room
+
+
+cdef struct Handle:
+    # Where the event of an id is.
+    uint64_t time_stamp
+    uint64_t offset         # unless it waits
+    uint32_t trace
+    uint32_t place          # among the arrivals if it waits
+    bint waits
+
+
+cdef struct Name:
+    uint64_t time_stamp, offset
+    uint32_t trace
 
 
 cdef struct Place:
@@ -24,4 +44,5 @@ cdef void free_arrivals(Arrivals *arrivals) noexcept nogil
 cdef void move_arrival(
     Arrivals *arrivals, uint32_t source, uint32_t target, size_t words
 ) noexcept nogil
+cdef void sort_names(Name *names, size_t count) noexcept nogil
 cdef void sort_places(Place *places, size_t count) noexcept nogil

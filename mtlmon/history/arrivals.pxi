@@ -2,7 +2,7 @@
 """Events in the order in which they came, and how to sort them."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
@@ -14,6 +14,8 @@ cdef int make_arrival_room(Arrivals *arrivals, size_t more, size_t words) except
     cdef size_t needed = <size_t> arrivals.count + more
     reserve(<void **> &arrivals.time_stamps, &arrivals.time_room, needed, sizeof(uint64_t))
     reserve(<void **> &arrivals.traces, &arrivals.trace_room, needed, sizeof(uint32_t))
+    reserve(<void **> &arrivals.flags, &arrivals.flag_room, needed, sizeof(uint8_t))
+    reserve(<void **> &arrivals.handles, &arrivals.handle_room, needed, sizeof(uint32_t))
     reserve(<void **> &arrivals.letters, &arrivals.letter_room, needed, words * sizeof(uint64_t))
     return 0
 
@@ -22,6 +24,8 @@ cdef void free_arrivals(Arrivals *arrivals) noexcept nogil:
     free(arrivals.time_stamps)
     free(arrivals.letters)
     free(arrivals.traces)
+    free(arrivals.flags)
+    free(arrivals.handles)
 
 
 cdef void move_arrival(
@@ -32,6 +36,8 @@ cdef void move_arrival(
         return
     arrivals.time_stamps[target] = arrivals.time_stamps[source]
     arrivals.traces[target] = arrivals.traces[source]
+    arrivals.flags[target] = arrivals.flags[source]
+    arrivals.handles[target] = arrivals.handles[source]
     memcpy(
         arrivals.letters + target * words, arrivals.letters + source * words,
         words * sizeof(uint64_t)
@@ -56,3 +62,19 @@ cdef void sort_places(Place *places, size_t count) noexcept nogil:
         if compare_places(&places[k - 1], &places[k]) > 0:
             qsort(places, count, sizeof(Place), compare_places)
             return
+
+
+cdef int compare_names(const void *left, const void *right) noexcept nogil:
+    cdef const Name *a = <const Name *> left
+    cdef const Name *b = <const Name *> right
+    if a.trace != b.trace:
+        return -1 if a.trace < b.trace else 1
+    if a.time_stamp != b.time_stamp:
+        return -1 if a.time_stamp < b.time_stamp else 1
+    return -1 if a.offset < b.offset else 1
+
+
+cdef void sort_names(Name *names, size_t count) noexcept nogil:
+    """Sort by trace, time-stamp and offset."""
+    if count > 1:
+        qsort(names, count, sizeof(Name), compare_names)

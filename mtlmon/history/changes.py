@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DELETED", "INSERTED", "UPDATED", "Changes", "change_type"]
+__all__ = ["DELETED", "INSERTED", "UPDATED", "WITHDRAWN", "Changes", "change_type"]
 
-INSERTED, UPDATED, DELETED = range(3)
+INSERTED, UPDATED, DELETED, WITHDRAWN = range(4)
 """What has happened to the verdict of a time-point."""
+
+_MARKS = ("", "!", "!", "!x")
 
 
 @cache
@@ -25,8 +27,8 @@ def change_type() -> np.dtype[np.void]:
     """The type of the records of changes.
 
     Fields: those of `verdict_type()`, where `kind` is 3 if there is no verdict any more;
-    `operation`, one of INSERTED, UPDATED and DELETED; `former`, the kind before the batch; and
-    `trace`, the number of the key.
+    `operation`, one of INSERTED, UPDATED, DELETED and WITHDRAWN; `former`, the kind
+    before the batch; and `trace`, the number of the key.
     """
     return np.dtype(
         {
@@ -51,14 +53,15 @@ class Changes:
     """What a batch has changed, at 40 bytes for each time-point.
 
     Iteration gives lines: `5:0 false` for the first verdict of a time-point, `!5:0 true` for
-    another one, `!5:0` if the time-point is undecided again, and `!@17` if all verdicts below time
-    17 are final since this batch. With keys, the key and a tab come first.
+    another one, `!5:0` if the time-point is undecided again, `!x5:0` if its event was retracted,
+    and `!@17` if all verdicts below time 17 are final since this batch. With keys, the key and a
+    tab come first.
 
     Attributes:
         records: an array of `change_type()`, trace by trace.
         final_below: all verdicts of time-points below this time-stamp are final; None if that is
             no more than before the batch, and in histories with a clock for each key.
-        refused: the indices of the events of the batch that came too late, which change nothing.
+        refused: the indices of the rows of the batch that came too late, which change nothing.
     """
 
     __slots__ = ("_keys", "final_below", "records", "refused")
@@ -81,7 +84,7 @@ class Changes:
 
     @property
     def operation(self) -> NDArray[np.uint8]:
-        """INSERTED, UPDATED or DELETED, for each record."""
+        """INSERTED, UPDATED, DELETED or WITHDRAWN, for each record."""
         return self.records["operation"]
 
     @property
@@ -104,7 +107,18 @@ class Changes:
     @property
     def deleted(self) -> list[tuple[int, int]]:
         """The time-points that had a verdict and have none now: (time_stamp, offset)."""
-        chosen = self.records[self.operation == DELETED]
+        return self._names(DELETED)
+
+    @property
+    def withdrawn(self) -> list[tuple[int, int]]:
+        """The time-points whose events were retracted: (time_stamp, offset).
+
+        Only those that have had a verdict. Their names are never used again.
+        """
+        return self._names(WITHDRAWN)
+
+    def _names(self, operation: int) -> list[tuple[int, int]]:
+        chosen = self.records[self.operation == operation]
         return list(zip(chosen["time_stamp"].tolist(), chosen["offset"].tolist(), strict=True))
 
     def _verdicts(self, operation: int) -> VerdictArray:
@@ -123,18 +137,17 @@ class Changes:
             yield f"!@{self.final_below}"
 
     def __repr__(self) -> str:
-        counts = np.bincount(self.operation, minlength=3).tolist()
+        counts = np.bincount(self.operation, minlength=4).tolist()
         return (
             f"<Changes: {counts[INSERTED]} inserted, {counts[UPDATED]} updated, "
-            f"{counts[DELETED]} deleted>"
+            f"{counts[DELETED]} deleted, {counts[WITHDRAWN]} withdrawn>"
         )
 
 
 def _line(record: tuple[Any, ...]) -> str:
     time_stamp, offset, reference_time_stamp, reference_offset, kind, operation, *_ = record
-    mark = "" if operation == INSERTED else "!"
-    name = f"{mark}{time_stamp}:{offset}"
-    if operation == DELETED:
+    name = f"{_MARKS[operation]}{time_stamp}:{offset}"
+    if operation in (DELETED, WITHDRAWN):
         return name
     if kind == 2:
         return f"{name} = {reference_time_stamp}:{reference_offset}"

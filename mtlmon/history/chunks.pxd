@@ -12,6 +12,21 @@ cdef enum:
     NO_CHUNK = 0xFFFFFFFF
 
 
+cdef enum RowFlag:
+    HAS_ID = 1      # so it can be retracted
+    IS_GONE = 2     # was retracted: it has a name, which no other row ever gets, and is not judged
+    IS_DROPPED = 4  # was retracted while it waited: it never gets a name
+
+
+cdef struct Rows:
+    # Rows of one trace, in order of time. `offsets` is for what is found.
+    const uint64_t *time_stamps
+    const uint64_t *letters
+    const uint8_t *flags
+    uint64_t *offsets
+    size_t count
+
+
 cdef struct Point:
     # A time-point of the history; its time-stamp stands in an array of its own.
     uint64_t offset
@@ -19,6 +34,7 @@ cdef struct Point:
     uint32_t mark       # one more than its number in the journal, if that entry is about it
     uint8_t kind
     uint8_t is_told     # whether it has had a verdict at the end of a batch
+    uint8_t flags       # of its row
 
 
 cdef struct Chunk:
@@ -28,6 +44,8 @@ cdef struct Chunk:
     uint32_t count, capacity
     bint advances           # time passes to `advance` before the first event
     uint64_t advance
+    bint has_gone           # whether there are rows that were retracted
+    bint is_dirty           # whether one was retracted since the chunk was judged
     bint is_saved           # else the state at the start is not known yet
     Saved saved             # the state at the start, before time passes
 
@@ -43,25 +61,44 @@ cdef struct Trace:
     bint has_now
     bint has_pending        # whether a time-point is undecided, and when the earliest one is
     uint64_t pending_from
+    bint has_retractable    # whether there have been rows that can be retracted
+    uint64_t advanced       # how far time has passed without an event, 0 if it has not
+    uint64_t settled        # everything below was found to be final
 
 
 cdef int copy_saved(Saved *target, const Saved *source) except -1 nogil
 cdef Chunk *new_chunk() except NULL nogil
 cdef void free_chunk(Chunk *chunk) noexcept nogil
 cdef void free_trace(Trace *trace) noexcept nogil
-cdef int add_events(
-    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count,
-    uint64_t offset
-) except -1 nogil
-cdef int insert_events(
-    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count
-) except -1 nogil
+cdef int add_events(Chunk *chunk, const Rows *rows, size_t words, uint64_t offset) except -1 nogil
+cdef int insert_events(Chunk *chunk, const Rows *rows, size_t words) except -1 nogil
 cdef int insert_chunk(Trace *trace, uint32_t place, Chunk *chunk) except -1 nogil
 cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) except -1 nogil
 cdef uint32_t chunk_at(const Trace *trace, uint64_t time_stamp) noexcept nogil
 cdef uint64_t next_offset(const Trace *trace, uint64_t time_stamp) noexcept nogil
 cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil
+cdef Point *find_equal(
+    Trace *trace, uint64_t time_stamp, const uint64_t *letter, size_t words
+) noexcept nogil
+cdef const uint64_t *letter_of(
+    const Trace *trace, const Point *point, size_t words
+) noexcept nogil
+cdef bint last_below(const Trace *trace, uint64_t bound, uint64_t *time_stamp) noexcept nogil
+cdef size_t count_between(const Trace *trace, uint64_t start, uint64_t end) noexcept nogil
 cdef void forget_chunks(Trace *trace, uint64_t bound) noexcept nogil
+
+
+cdef inline Rows rows_between(
+    const Rows *rows, size_t first, size_t last, size_t words
+) noexcept nogil:
+    """The rows from number `first` to below `last`."""
+    cdef Rows part
+    part.time_stamps = rows.time_stamps + first
+    part.letters = rows.letters + first * words
+    part.flags = rows.flags + first
+    part.offsets = rows.offsets + first
+    part.count = last - first
+    return part
 
 
 cdef inline uint64_t start_of(const Chunk *chunk) noexcept nogil:

@@ -9,7 +9,7 @@ events of its time-stamp, so no other event gets another name.
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 from mtlmon.engine.native cimport Words, reserve
 
@@ -90,49 +90,52 @@ cdef int make_room(Chunk *chunk, size_t more, size_t words) except -1 nogil:
 # ---- events ------------------------------------------------------------------------------------
 
 
-cdef inline void set_open(Point *point, uint64_t offset) noexcept nogil:
+cdef inline void set_open(
+    Chunk *chunk, size_t place, uint64_t offset, uint8_t flags
+) noexcept nogil:
+    cdef Point *point = &chunk.points[place]
     memset(point, 0, sizeof(Point))
     point.offset = offset
     point.kind = STILL_OPEN
+    point.flags = flags
+    if flags & IS_GONE:
+        chunk.has_gone = True
 
 
-cdef int add_events(
-    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count,
-    uint64_t offset
-) except -1 nogil:
+cdef int add_events(Chunk *chunk, const Rows *rows, size_t words, uint64_t offset) except -1 nogil:
     """Put events at the end of a chunk; the first one gets this offset, and the others follow."""
     cdef size_t k
     cdef uint32_t place = chunk.count
-    if count == 0:
+    if rows.count == 0:
         return 0
-    make_room(chunk, count, words)
-    memcpy(chunk.time_stamps + place, time_stamps, count * sizeof(uint64_t))
-    memcpy(chunk.letters + place * words, letters, count * words * sizeof(uint64_t))
-    for k in range(count):
+    make_room(chunk, rows.count, words)
+    memcpy(chunk.time_stamps + place, rows.time_stamps, rows.count * sizeof(uint64_t))
+    memcpy(chunk.letters + place * words, rows.letters, rows.count * words * sizeof(uint64_t))
+    for k in range(rows.count):
         if k:
-            offset = offset + 1 if time_stamps[k] == time_stamps[k - 1] else 0
-        set_open(&chunk.points[place + k], offset)
-    chunk.count += <uint32_t> count
+            offset = offset + 1 if rows.time_stamps[k] == rows.time_stamps[k - 1] else 0
+        set_open(chunk, place + k, offset, rows.flags[k])
+        rows.offsets[k] = offset
+    chunk.count += <uint32_t> rows.count
     return 0
 
 
-cdef int insert_events(
-    Chunk *chunk, const uint64_t *time_stamps, const uint64_t *letters, size_t words, size_t count
-) except -1 nogil:
+cdef int insert_events(Chunk *chunk, const Rows *rows, size_t words) except -1 nogil:
     """Put late events, in order of time, each behind all events of its time-stamp.
 
     Events that come before the first event of the chunk are the first of their time-stamps.
     """
     cdef size_t left, late, place, run
-    if count == 0:
+    cdef uint64_t offset
+    if rows.count == 0:
         return 0
-    make_room(chunk, count, words)
+    make_room(chunk, rows.count, words)
     left = chunk.count
-    late = count
+    late = rows.count
     # From the end on: runs of the chunk's events move behind the late events that precede them.
     while late:
         run = left
-        while run and chunk.time_stamps[run - 1] > time_stamps[late - 1]:
+        while run and chunk.time_stamps[run - 1] > rows.time_stamps[late - 1]:
             run -= 1
         if run < left:
             memmove(
@@ -149,20 +152,22 @@ cdef int insert_events(
         left = run
         late -= 1
         place = left + late
-        chunk.time_stamps[place] = time_stamps[late]
+        chunk.time_stamps[place] = rows.time_stamps[late]
         memcpy(
-            chunk.letters + place * words, letters + late * words, words * sizeof(uint64_t)
+            chunk.letters + place * words, rows.letters + late * words, words * sizeof(uint64_t)
         )
         # a kind that no time-point has: its offset is not known yet
         chunk.points[place].kind = STILL_OPEN + 1
-    chunk.count += <uint32_t> count
+    chunk.count += <uint32_t> rows.count
     for place in range(chunk.count):
         if chunk.points[place].kind != STILL_OPEN + 1:
             continue
+        offset = 0
         if place and chunk.time_stamps[place - 1] == chunk.time_stamps[place]:
-            set_open(&chunk.points[place], chunk.points[place - 1].offset + 1)
-        else:
-            set_open(&chunk.points[place], 0)
+            offset = chunk.points[place - 1].offset + 1
+        set_open(chunk, place, offset, rows.flags[late])
+        rows.offsets[late] = offset
+        late += 1
     return 0
 
 
@@ -197,6 +202,7 @@ cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) 
         memcpy(other.letters, chunk.letters + most * words, count * words * sizeof(uint64_t))
         memcpy(other.points, chunk.points + most, count * sizeof(Point))
         other.count = count
+        other.has_gone = chunk.has_gone
         insert_chunk(trace, place + 1, other)
         is_done = True
     finally:
@@ -297,6 +303,78 @@ cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexc
         return NULL
     trace.recent = low - 1
     return find_in_chunk(trace.chunks[low - 1], time_stamp, offset)
+
+
+cdef Point *find_equal(
+    Trace *trace, uint64_t time_stamp, const uint64_t *letter, size_t words
+) noexcept nogil:
+    """The last event without an id that has this time-stamp and letter; NULL if there is none."""
+    cdef uint32_t k = chunk_at(trace, time_stamp)
+    cdef uint32_t i
+    cdef Chunk *chunk
+    if k == NO_CHUNK:
+        return NULL
+    while True:
+        chunk = trace.chunks[k]
+        i = chunk.count
+        while i and chunk.time_stamps[i - 1] >= time_stamp:
+            i -= 1
+            if (
+                chunk.time_stamps[i] == time_stamp
+                and not chunk.points[i].flags & (HAS_ID | IS_GONE)
+                and memcmp(chunk.letters + i * words, letter, words * sizeof(uint64_t)) == 0
+            ):
+                trace.recent = k
+                return &chunk.points[i]
+        # the chunk before may end with events of this time-stamp
+        if k == trace.first or i:
+            return NULL
+        k -= 1
+
+
+cdef const uint64_t *letter_of(
+    const Trace *trace, const Point *point, size_t words
+) noexcept nogil:
+    """The letter of a time-point that has just been found."""
+    cdef const Chunk *chunk = trace.chunks[trace.recent]
+    return chunk.letters + <size_t> (point - chunk.points) * words
+
+
+cdef bint last_below(const Trace *trace, uint64_t bound, uint64_t *time_stamp) noexcept nogil:
+    """Find the last event below a bound, or the time that has passed there without one."""
+    cdef uint32_t k = NO_CHUNK if bound == 0 else chunk_at(trace, bound - 1)
+    cdef uint32_t i
+    cdef const Chunk *chunk
+    if k == NO_CHUNK:
+        return False
+    while True:
+        chunk = trace.chunks[k]
+        i = chunk.count
+        while i:
+            i -= 1
+            if chunk.time_stamps[i] < bound and not chunk.points[i].flags & IS_GONE:
+                time_stamp[0] = chunk.time_stamps[i]
+                return True
+        if chunk.advances:
+            time_stamp[0] = chunk.advance
+            return True
+        if k == trace.first:
+            return False
+        k -= 1
+
+
+cdef size_t count_between(const Trace *trace, uint64_t start, uint64_t end) noexcept nogil:
+    """How many events from `start` on are below `end`."""
+    cdef size_t count = 0
+    cdef uint32_t k, i
+    cdef const Chunk *chunk
+    for k in range(trace.first, trace.count):
+        chunk = trace.chunks[k]
+        for i in range(chunk.count):
+            count += (
+                start <= chunk.time_stamps[i] < end and not chunk.points[i].flags & IS_GONE
+            )
+    return count
 
 
 cdef void forget_chunks(Trace *trace, uint64_t bound) noexcept nogil:

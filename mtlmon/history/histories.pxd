@@ -2,20 +2,25 @@
 """Declarations for batches of events of many traces."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from mtlmon.arrays.native cimport EventColumns
 
 
-cdef class Histories(Replayer):
-    cdef Arrivals arrivals
+cdef class Histories(Admission):
     cdef Place *places
     cdef uint32_t place_room
     cdef uint64_t *time_stamps      # the events of a batch, trace by trace, in order
     cdef uint64_t *letters
-    cdef uint32_t time_room, letter_room
-    cdef uint32_t *refused
-    cdef uint32_t refused_room
+    cdef uint8_t *flags
+    cdef uint64_t *offsets
+    cdef uint32_t time_room, letter_room, flag_room, offset_room
     cdef bint is_finished
 
-    cdef size_t admit(self, size_t first, size_t count) except? 0 nogil
+    cdef int read_batch(self, EventColumns columns, numbers) except -1
     cdef int release(self, bint takes_all) except -1 nogil
+    cdef int take_trace(
+        self, uint32_t number, size_t first, size_t last, size_t gone, size_t last_gone
+    ) except -1 nogil
+    cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1
     cdef int note_advance(self, uint64_t time_stamp) except -1

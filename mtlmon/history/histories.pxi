@@ -4,7 +4,7 @@
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
@@ -18,11 +18,11 @@ from mtlmon.engine.native cimport (
     set_boolean,
 )
 
-from mtlmon.errors import MtlmonError, TimeStampError
+from mtlmon.errors import EventError, MtlmonError, TimeStampError
 
 
 @final
-cdef class Histories(Replayer):
+cdef class Histories(Admission):
     """The histories of the traces of one formula, by number.
 
     Args:
@@ -37,38 +37,93 @@ cdef class Histories(Replayer):
     """
 
     def __dealloc__(self):
-        free_arrivals(&self.arrivals)
         free(self.places)
         free(self.time_stamps)
         free(self.letters)
-        free(self.refused)
+        free(self.flags)
+        free(self.offsets)
 
     # ---- batches ---------------------------------------------------------------------------
 
-    def push(self, EventColumns columns not None, numbers=None):
-        """Take a batch of events, in the order in which they come.
+    def push(
+        self, EventColumns columns not None, numbers=None, operations=None, list ids=None
+    ):
+        """Take a batch of rows, in the order in which they come.
 
         Args:
             columns: the events, whose time-stamps need not be in order.
             numbers: the number of each event's trace, a buffer of uint32; None if all are of trace
                 0.
+            operations: what each row does, a buffer of uint8: 0 inserts the event, 1 retracts it,
+                2 lets time pass. None if all insert.
+            ids: the id of each event, None for those without; None if none has one. A retraction
+                with an id is of the event that has it, whatever the other columns say.
 
         Returns:
-            The indices of the events that come too late, as bytes of uint32.
+            The indices of the rows that come too late, as bytes of uint32.
 
         Raises:
             TimeStampError: a time-stamp is negative; nothing has changed.
+            EventError: there are more events in an interval than was said; the rows before have
+                been taken, and `index` tells where.
         """
         cdef size_t count = columns.count
-        cdef size_t refused, k
-        cdef uint32_t most = 0
-        cdef uint32_t start
-        cdef const uint32_t *number_of = NULL
+        cdef size_t done = 0
+        cdef uint32_t start = self.arrivals.count
+        cdef const uint8_t *operation_of = NULL
         cdef Memory memory
+        cdef object excess = None
         cdef bint is_done = False
         self.require_ready()
         if self.is_finished:
             raise MtlmonError("the history is finished: no event can follow")
+        if ids is not None and <size_t> len(ids) != count:
+            raise ValueError(f"{len(ids)} ids for {count} rows")
+        if operations is not None:
+            memory = Memory(operations, sizeof(uint8_t), count)
+            operation_of = <const uint8_t *> memory.buffer.buf
+        self.read_batch(columns, numbers)
+        self.refused_in_batch = 0
+        self.session.enter()
+        try:
+            if operations is None and ids is None and self.is_plain():
+                with nogil:
+                    self.admit_plain(start, count)
+                    self.release(False)
+            else:
+                while True:
+                    try:
+                        done = self.admit_rows(start, done, count, operation_of, ids)
+                    except EventError as error:
+                        excess = error
+                    with nogil:
+                        self.release(False)
+                    if excess is not None or done == count:
+                        break
+                    self.let_time_pass(
+                        self.arrivals.time_stamps[start + done], self.arrivals.traces[start + done]
+                    )
+                    done += 1
+                self.forget_ids()
+            is_done = True
+        finally:
+            self.is_broken = not is_done
+            if not self.session.is_broken():
+                self.session.leave()
+        if excess is not None:
+            raise excess
+        return PyBytes_FromStringAndSize(
+            <char *> self.refused, self.refused_in_batch * sizeof(uint32_t)
+        )
+
+    cdef int read_batch(self, EventColumns columns, numbers) except -1:
+        """Put rows behind the arrivals, without counting them."""
+        cdef size_t count = columns.count
+        cdef size_t k
+        cdef uint32_t most = 0
+        cdef uint32_t start = self.arrivals.count
+        cdef const uint32_t *number_of = NULL
+        cdef Memory memory
         if numbers is not None:
             memory = Memory(numbers, sizeof(uint32_t), count)
             number_of = <const uint32_t *> memory.buffer.buf
@@ -84,7 +139,6 @@ cdef class Histories(Replayer):
             self.make_traces(<size_t> most + 1)
         make_arrival_room(&self.arrivals, count, self.words)
         reserve(<void **> &self.refused, &self.refused_room, count, sizeof(uint32_t))
-        start = self.arrivals.count
         if count:
             columns.read(
                 0, count, self.arrivals.time_stamps + start,
@@ -92,63 +146,31 @@ cdef class Histories(Replayer):
             )
         for k in range(count):
             self.arrivals.traces[start + k] = 0 if number_of == NULL else number_of[k]
-        self.session.enter()
-        try:
-            with nogil:
-                refused = self.admit(start, count)
-                self.release(False)
-            is_done = True
-        finally:
-            self.is_broken = not is_done
-            if not self.session.is_broken():
-                self.session.leave()
-        return PyBytes_FromStringAndSize(<char *> self.refused, refused * sizeof(uint32_t))
-
-    cdef size_t admit(self, size_t first, size_t count) except? 0 nogil:
-        """Leave out the arrivals from number `first` on that come too late; return their number."""
-        cdef size_t k
-        cdef size_t refused = 0
-        cdef uint64_t time_stamp
-        cdef uint64_t *now
-        cdef bint *has_now
-        for k in range(count):
-            time_stamp = self.arrivals.time_stamps[first + k]
-            now = &self.now_of_all
-            has_now = &self.has_now
-            if self.is_by_key:
-                now = &self.traces[self.arrivals.traces[first + k]].now
-                has_now = &self.traces[self.arrivals.traces[first + k]].has_now
-            if not has_now[0] or time_stamp > now[0]:
-                now[0] = time_stamp
-                has_now[0] = True
-            elif self.has_lateness and now[0] - time_stamp > self.lateness:
-                self.refused[refused] = <uint32_t> k
-                refused += 1
-                continue
-            move_arrival(
-                &self.arrivals, <uint32_t> (first + k), self.arrivals.count, self.words
-            )
-            self.arrivals.count += 1
-        self.refused_count += refused
-        return refused
+        return 0
 
     cdef int release(self, bint takes_all) except -1 nogil:
-        """Judge the arrivals that have waited long enough, trace by trace, in order of time."""
-        cdef uint32_t k
+        """Judge the arrivals that have waited long enough, trace by trace, in order of time.
+
+        Also judge what has changed by retractions.
+        """
+        cdef uint32_t k, number
         cdef uint32_t kept = 0
         cdef size_t count = 0
         cdef size_t first = 0
-        cdef size_t last
+        cdef size_t gone = 0
+        cdef size_t last, last_gone
         cdef Arrivals *arrivals = &self.arrivals
         reserve(<void **> &self.places, &self.place_room, arrivals.count, sizeof(Place))
         reserve(<void **> &self.time_stamps, &self.time_room, arrivals.count, sizeof(uint64_t))
+        reserve(<void **> &self.flags, &self.flag_room, arrivals.count, sizeof(uint8_t))
+        reserve(<void **> &self.offsets, &self.offset_room, arrivals.count, sizeof(uint64_t))
         reserve(
             <void **> &self.letters, &self.letter_room, arrivals.count,
             self.words * sizeof(uint64_t)
         )
         for k in range(arrivals.count):
-            if takes_all or (
-                self.now_of(arrivals.traces[k]) - arrivals.time_stamps[k] >= self.wait
+            if not arrivals.flags[k] & IS_DROPPED and (
+                takes_all or self.has_waited(arrivals.traces[k], arrivals.time_stamps[k])
             ):
                 self.places[count].time_stamp = arrivals.time_stamps[k]
                 self.places[count].trace = arrivals.traces[k]
@@ -157,63 +179,154 @@ cdef class Histories(Replayer):
         sort_places(self.places, count)
         for k in range(count):
             self.time_stamps[k] = self.places[k].time_stamp
+            self.flags[k] = arrivals.flags[self.places[k].number]
             memcpy(
                 self.letters + k * self.words,
                 arrivals.letters + self.places[k].number * self.words,
                 self.words * sizeof(uint64_t)
             )
-        while first < count:
-            last = first + 1
-            while last < count and self.places[last].trace == self.places[first].trace:
+        sort_names(self.retracted, self.retracted_in_batch)
+        while first < count or gone < self.retracted_in_batch:
+            number = NO_TRACE
+            if first < count:
+                number = self.places[first].trace
+            if gone < self.retracted_in_batch:
+                number = min(number, self.retracted[gone].trace)
+            last = first
+            while last < count and self.places[last].trace == number:
                 last += 1
-            self.take(
-                self.places[first].trace, self.time_stamps + first,
-                self.letters + first * self.words, last - first
-            )
+            last_gone = gone
+            while last_gone < self.retracted_in_batch and (
+                self.retracted[last_gone].trace == number
+            ):
+                last_gone += 1
+            self.take_trace(number, first, last, gone, last_gone)
             first = last
+            gone = last_gone
+        self.retracted_in_batch = 0
         for k in range(arrivals.count):
-            if not takes_all and (
-                self.now_of(arrivals.traces[k]) - arrivals.time_stamps[k] < self.wait
+            if not arrivals.flags[k] & IS_DROPPED and not (
+                takes_all or self.has_waited(arrivals.traces[k], arrivals.time_stamps[k])
             ):
                 move_arrival(arrivals, k, kept, self.words)
+                if arrivals.handles[kept] != NO_HANDLE:
+                    self.handles[arrivals.handles[kept]].place = kept
                 kept += 1
         arrivals.count = kept
         return 0
 
+    cdef int take_trace(
+        self, uint32_t number, size_t first, size_t last, size_t gone, size_t last_gone
+    ) except -1 nogil:
+        """Judge the events of a trace, which are sorted, and around those that were retracted."""
+        cdef Rows rows
+        cdef Handle *handle
+        cdef uint32_t place
+        cdef size_t k
+        rows.time_stamps = self.time_stamps + first
+        rows.letters = self.letters + first * self.words
+        rows.flags = self.flags + first
+        rows.offsets = self.offsets + first
+        rows.count = last - first
+        self.take(number, &rows, self.retracted + gone, last_gone - gone)
+        for k in range(first, last):
+            place = self.places[k].number
+            if self.flags[k]:
+                self.traces[number].has_retractable = True
+            if self.arrivals.handles[place] != NO_HANDLE:
+                handle = &self.handles[self.arrivals.handles[place]]
+                handle.offset = self.offsets[k]
+                handle.waits = False
+        return 0
+
     def advance(self, uint64_t time_stamp, number=None):
         """Let time pass in all traces that have events, or in one; it counts as an arrival."""
-        cdef uint32_t k = 0
-        cdef bint is_of_one = number is not None
         cdef bint is_done = False
         self.require_ready()
         if self.is_finished:
             raise MtlmonError("the history is finished: time cannot pass")
         if number is not None:
-            k = number
-            self.make_traces(<size_t> k + 1)
-            if self.traces[k].has_now and self.traces[k].now >= time_stamp:
-                return
-            self.traces[k].now = time_stamp
-            self.traces[k].has_now = True
-        else:
-            if self.has_now and self.now_of_all >= time_stamp:
-                return
-            self.now_of_all = time_stamp
-            self.has_now = True
+            self.make_traces(<size_t> number + 1)
+        self.session.enter()
+        try:
+            self.let_time_pass(time_stamp, 0 if number is None else number)
+            is_done = True
+        finally:
+            self.is_broken = not is_done
+            if not self.session.is_broken():
+                self.session.leave()
+
+    cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1:
+        """Do the same between `enter` and `leave`; the number is of a trace with its own time."""
+        cdef uint32_t k
+        if self.is_by_key:
+            if self.traces[number].has_now and self.traces[number].now >= time_stamp:
+                return 0
+        elif self.has_now and self.now_of_all >= time_stamp:
+            return 0
+        self.see(number, time_stamp)
+        self.give_up_waiting()
+        if self.interval_count:
+            self.close_intervals()
+        with nogil:
+            self.release(False)
+        if time_stamp < self.wait:
+            return 0
+        if self.is_by_key:
+            with nogil:
+                self.pass_time(number, time_stamp - self.wait)
+            return 0
+        self.note_advance(time_stamp - self.wait)
+        with nogil:
+            for k in range(self.trace_count):
+                if self.traces[k].has_begun:
+                    self.pass_time(k, time_stamp - self.wait)
+        return 0
+
+    def complete(self, uint64_t start, uint64_t end, uint64_t count):
+        """Let it be known that exactly so many events lie in an interval of time.
+
+        Raises:
+            EventError: there are more already, or some may be forgotten; nothing has changed.
+        """
+        cdef uint64_t found = 0
+        cdef uint64_t bound
+        cdef uint32_t k
+        cdef Interval *interval
+        cdef bint is_done = False
+        self.require_ready()
+        if self.is_finished:
+            raise MtlmonError("the history is finished: all events are known")
+        if end <= self.admits_from(0):
+            return
+        for k in range(self.trace_count):
+            if self.bound_of(k, &bound) and start < bound:
+                raise EventError(
+                    f"events from {start} on may be forgotten already, as verdicts below {bound} "
+                    "are final: say earlier how many there are"
+                )
+            found += count_between(&self.traces[k], start, end)
+        for k in range(self.arrivals.count):
+            found += start <= self.arrivals.time_stamps[k] < end
+        if found > count:
+            raise EventError(
+                f"there are {found} events in [{start}, {end}) already, which are more than {count}"
+            )
+        reserve(
+            <void **> &self.intervals, &self.interval_room, <size_t> self.interval_count + 1,
+            sizeof(Interval)
+        )
+        interval = &self.intervals[self.interval_count]
+        interval.start = start
+        interval.end = end
+        interval.expected = count
+        interval.found = found
+        self.interval_count += 1
         self.session.enter()
         try:
             with nogil:
+                self.close_intervals()
                 self.release(False)
-            if time_stamp >= self.wait:
-                if number is None:
-                    self.note_advance(time_stamp - self.wait)
-                with nogil:
-                    if is_of_one:
-                        self.pass_time(k, time_stamp - self.wait)
-                    else:
-                        for k in range(self.trace_count):
-                            if self.traces[k].has_begun:
-                                self.pass_time(k, time_stamp - self.wait)
             is_done = True
         finally:
             self.is_broken = not is_done
@@ -241,6 +354,11 @@ cdef class Histories(Replayer):
         self.require_ready()
         if self.is_finished:
             return
+        self.unmatched_count += <size_t> len(self.awaited)
+        for times in self.awaited_rows.values():
+            self.unmatched_count += <size_t> len(times)
+        self.awaited.clear()
+        self.awaited_rows.clear()
         self.session.enter()
         try:
             with nogil:
@@ -308,7 +426,8 @@ cdef class Histories(Replayer):
         cdef uint64_t bound
         cdef uint64_t least = MAX_TIME_STAMP()
         cdef uint32_t k
-        if self.trace_count == 0 or not self.has_lateness or not self.has_delay:
+        cdef bint has_events = self.arrivals.count > 0
+        if not self.has_delay:
             return None
         if number is not None:
             if number >= self.trace_count:
@@ -318,7 +437,8 @@ cdef class Histories(Replayer):
             if not self.bound_of(k, &bound):
                 return None
             least = min(least, bound)
-        return least
+            has_events = has_events or self.traces[k].has_begun
+        return least if has_events else None
 
     def now(self, uint32_t number=0):
         """The largest time-stamp so far; None if there is none."""

@@ -8,11 +8,12 @@ import numpy as np
 
 from mtlmon.drive.feeding import event_columns
 from mtlmon.engine.native import Session, read_atoms
-from mtlmon.engine.pending import decision_delay
+from mtlmon.engine.pending import decision_delay, looks_ahead
 from mtlmon.errors import EventError, EventTypeError, MtlmonError, TimeStampError
 from mtlmon.history import snapshots
 from mtlmon.history.changes import Changes, change_type
 from mtlmon.history.native import Histories
+from mtlmon.history.operations import ADVANCE, RETRACT, operation_codes
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class History:
     gets another name. Events are judged again from shortly before a late event on, up to where the
     monitor's state is what it was.
 
+    Events can be retracted: the verdicts are then those of a history in which they have never
+    been, but no other event gets their names. An event that has an id can be retracted by it, and
+    an event with an id that is known takes the place of the one before. An id is known until its
+    event is later than twice the lateness.
+
     Args:
         formula: a `Formula`, a text that `parse` can read, or a compiled `Program`.
         mode: which undecided time-points are reported as equivalent, as for `Monitor`.
@@ -48,6 +54,10 @@ class History:
         wait: so much time must pass an event before it is judged. Events that come in the meantime
             are put in order and need no corrections. At most `lateness`.
         clock: "all": there is one largest time-stamp so far; "key": one for each key.
+        equality: whether events without ids can be retracted, by their key, time-stamp and atoms.
+            Then a verdict is final only when those events are too old for that which show that time
+            has passed.
+        unmatched: "count" or "error": what to do with a retraction whose event does not come.
         unit: the unit of the time-stamps, as for `Monitor`.
         bdd: the back end of the library dd, as for `Monitor`.
 
@@ -76,6 +86,8 @@ class History:
         lateness: int | None,
         wait: int = 0,
         clock: Literal["all", "key"] = "all",
+        equality: bool = False,
+        unmatched: Literal["count", "error"] = "count",
         unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         _spacing: int = 0,
@@ -92,7 +104,12 @@ class History:
                 f"events wait {self._wait}, but those more than {self._lateness} late are refused: "
                 "wait is at most lateness"
             )
+        if unmatched not in ("count", "error"):
+            raise MtlmonError(f"unmatched is 'count' or 'error', not {unmatched!r}")
         self._clock = clock
+        self._equality = bool(equality)
+        self._unmatched = unmatched
+        self._told_unmatched = 0
         self._spacing = _spacing
         self._session = Session(formula, mode, unit=unit, bdd=bdd)
         self._bdd: Literal["auto", "cudd", "autoref"] = bdd
@@ -111,6 +128,8 @@ class History:
             delay=decision_delay(self.program.rows, self.program.root),
             is_by_key=self._clock == "key",
             spacing=self._spacing,
+            can_reopen=looks_ahead(self.program.rows),
+            takes_equal=self._equality,
         )
 
     # ---- events ----------------------------------------------------------------------------
@@ -121,6 +140,8 @@ class History:
         letters: object,
         *,
         keys: Sequence[Hashable] | NDArray[Any] | None = None,
+        ids: Sequence[Hashable] | NDArray[Any] | None = None,
+        operations: Sequence[str] | NDArray[Any] | None = None,
         atoms: Sequence[str] | None = None,
         unknown: Literal["ignore", "error"] = "ignore",
     ) -> Changes:
@@ -131,6 +152,12 @@ class History:
             letters: the atoms that hold at these events, as for `Monitor.feed`.
             keys: the key of each event, which says to what trace it belongs: an array of integers
                 or texts, or a sequence of hashable objects. Either all batches have keys or none.
+            ids: the id of each event, among those of all keys; None for events without one.
+            operations: what each row does; without them, all insert. `"+"`, `"I"` and `"insert"`
+                insert the event; `"-"`, `"D"` and `"retract"` retract the event that has the id of
+                the row or, for rows without an id, the last one that equals it; `"advance"` only
+                lets time pass. A retraction whose event has not come waits for it, until time has
+                gone on by more than `lateness`.
             atoms: the names of the columns or bits, as for `Monitor.feed`.
             unknown: what to do with columns and bits that the formula does not name, as for
                 `Monitor.feed`.
@@ -138,30 +165,87 @@ class History:
         Raises:
             EventTypeError, EventError, TimeStampError: as for `Monitor.feed`, except that
                 time-stamps may decrease; the history is unchanged.
+            EventError: an event is one too many in an interval given to `complete`, and `index`
+                tells which one; or retractions have waited in vain, and `unmatched` is "error".
+                What the rows before have changed is told by the next call.
             MonitorBrokenError: an earlier batch was interrupted.
         """
         if unknown not in ("ignore", "error"):
             raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
         columns = event_columns(self.atoms, time_stamps, letters, atoms, unknown == "error")
-        return self.push_columns(columns, keys)
+        return self.push_columns(columns, keys, ids=ids, operations=operations)
 
     def push_columns(
-        self, columns: EventColumns, keys: Sequence[Hashable] | NDArray[Any] | None = None
+        self,
+        columns: EventColumns,
+        keys: Sequence[Hashable] | NDArray[Any] | None = None,
+        *,
+        ids: Sequence[Hashable] | NDArray[Any] | None = None,
+        operations: Sequence[str] | NDArray[Any] | None = None,
     ) -> Changes:
         """Do the same as `push` with columns of events."""
-        if columns.count:
+        count = columns.count
+        if count:
             self._require_keys(keys is not None)
-        numbers = None if keys is None else self._numbers_of(keys, columns.count)
-        refused = self._histories.push(columns, numbers)
+        names = None if ids is None else _listed(ids, count, "ids")
+        codes = None if operations is None else operation_codes(operations, count)
+        if codes is not None:
+            self._require_equality(codes, names)
+        numbers = None if keys is None else self._numbers_of_rows(keys, count, codes, names)
+        refused = self._histories.push(columns, numbers, codes, names)
         return self._changes(np.frombuffer(refused, np.uint32))
 
-    def insert(self, time_stamp: int, atoms: Any = (), *, key: Hashable = None) -> Changes:
+    def insert(
+        self, time_stamp: int, atoms: Any = (), *, key: Hashable = None, id: Hashable = None
+    ) -> Changes:
         """Take one event, given as for `Monitor.step`.
+
+        Args:
+            time_stamp: when it happened.
+            atoms: the atoms that hold at the event.
+            key: its key, in histories with keys.
+            id: its id, if it can be retracted or corrected by that.
 
         Raises:
             EventTypeError, EventError, TimeStampError: as for `Monitor.step`, except that
                 time-stamps may decrease.
         """
+        return self._push_one(time_stamp, atoms, key, id, "insert")
+
+    def retract(
+        self,
+        time_stamp: int | None = None,
+        atoms: Any = (),
+        *,
+        key: Hashable = None,
+        id: Hashable = None,
+    ) -> Changes:
+        """Take one event back: it has never happened.
+
+        Args:
+            time_stamp, atoms, key: those of the event, to retract the last one that equals them;
+                the history must have been made with `equality=True`.
+            id: the id of the event; nothing else is needed then.
+
+        Raises:
+            EventError: neither an id nor a time-stamp is given, or the history does not allow
+                retractions by equality.
+        """
+        if id is None and time_stamp is None:
+            raise EventError("give the id of the event to retract, or its time-stamp and atoms")
+        if id is not None:
+            # the id alone says which event is meant
+            names, codes = [id], np.array([RETRACT], np.uint8)
+            columns = event_columns(
+                self.atoms, [0], np.zeros((1, len(self.atoms)), np.bool_), None, False
+            )
+            refused = self._histories.push(columns, None, codes, names)
+            return self._changes(np.frombuffer(refused, np.uint32))
+        return self._push_one(_time_stamp(time_stamp), atoms, key, None, "retract")
+
+    def _push_one(
+        self, time_stamp: int, atoms: Any, key: Hashable, name: Hashable, operation: str
+    ) -> Changes:
         if isinstance(atoms, int):
             if atoms < 0:
                 raise EventError(f"an integer of bits cannot be negative, as {atoms} is")
@@ -169,9 +253,13 @@ class History:
         else:
             names = read_atoms(atoms)
             letter = [[name in names for name in self.atoms]]
-        matrix = np.array(letter, np.bool_).reshape(1, len(self.atoms))
-        keys = None if key is None else [key]
-        return self.push([_time_stamp(time_stamp)], matrix, keys=keys)
+        return self.push(
+            [_time_stamp(time_stamp)],
+            np.array(letter, np.bool_).reshape(1, len(self.atoms)),
+            keys=None if key is None else [key],
+            ids=None if name is None else [name],
+            operations=[operation],
+        )
 
     def advance(self, time_stamp: int, *, key: Hashable = None) -> Changes:
         """Let time pass without an event, in all traces that have events.
@@ -198,6 +286,31 @@ class History:
         self._histories.advance(checked, number)
         return self._changes()
 
+    def complete(self, start: int, end: int, count: int) -> Changes:
+        """Say how many events there are in an interval of time, whenever they come.
+
+        There are exactly `count` events, of all keys together, with time-stamps from `start` on
+        that are below `end`; retracted ones do not count. When they are there, and all events
+        before `start` are known as well, no event below `end` waits any longer, none can be
+        retracted, and what depends on these events alone is final. All events below the largest
+        time-stamp so far less the lateness are known, and those of intervals that are complete. No
+        time passes by this: `advance` does that.
+
+        An interval whose events have not come when they would be refused is dropped and counted as
+        `incomplete`.
+
+        Raises:
+            EventError: there are more events than that already; or some of the interval may have
+                been forgotten, as they are final; or each key has its own time.
+        """
+        if self._clock == "key":
+            raise EventError("each key has its own time: events of an interval cannot be counted")
+        start, end = _time_stamp(start), _time_stamp(end)
+        if start >= end:
+            raise EventError(f"the interval from {start} to below {end} is empty")
+        self._histories.complete(start, end, _length(count, "count"))
+        return self._changes()
+
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> Changes:
         """End all traces: judge what waits, and then what the end decides. No event can follow.
 
@@ -211,6 +324,11 @@ class History:
         return self._changes()
 
     def _changes(self, refused: NDArray[np.uint32] | None = None) -> Changes:
+        in_vain = self._histories.unmatched_count - self._told_unmatched
+        if in_vain and self._unmatched == "error":
+            self._told_unmatched += in_vain
+            what = "retraction has" if in_vain == 1 else "retractions have"
+            raise EventError(f"{in_vain} {what} waited for an event in vain")
         records = np.frombuffer(self._histories.changes(), change_type())
         final = None
         if self._clock == "all":
@@ -219,6 +337,43 @@ class History:
                 self._told_final = final = bound
         keys = self._keys if self._is_keyed else None
         return Changes(records, keys, final_below=final, refused=refused)
+
+    # ---- corrections ----------------------------------------------------------------------
+
+    def _require_equality(self, codes: NDArray[np.uint8], names: list[Hashable] | None) -> None:
+        """Refuse retractions without ids unless they are allowed."""
+        if self._equality:
+            return
+        for place in np.flatnonzero(codes == RETRACT).tolist():
+            if names is None or names[place] is None:
+                raise EventError(
+                    f"the retraction at index {place} has no id: make the history with "
+                    "equality=True to retract events by their key, time-stamp and atoms",
+                    index=place,
+                )
+
+    def _numbers_of_rows(
+        self,
+        keys: Sequence[Hashable] | NDArray[Any],
+        count: int,
+        codes: NDArray[np.uint8] | None,
+        names: list[Hashable] | None,
+    ) -> NDArray[np.uint32]:
+        """The numbers of the keys of rows, 0 where no key is needed."""
+        if codes is None or len(keys) != count:
+            return self._numbers_of(keys, count)
+        needs_none = np.zeros(count, np.bool_)
+        if names is not None:
+            needs_none |= (codes == RETRACT) & [name is not None for name in names]
+        if self._clock == "all":
+            needs_none |= codes == ADVANCE
+        places = np.flatnonzero(~needs_none)
+        numbers = np.zeros(count, np.uint32)
+        chosen = (
+            keys[places] if isinstance(keys, np.ndarray) else [keys[k] for k in places.tolist()]
+        )
+        numbers[places] = self._numbers_of(chosen, len(places))
+        return numbers
 
     # ---- keys ------------------------------------------------------------------------------
 
@@ -308,7 +463,9 @@ class History:
     def counters(self) -> dict[str, int]:
         """Counters of what has been done so far: for diagnosis, not for decisions.
 
-        events (judged), late (those that needed corrections), refused, waiting; replays,
+        events (judged), late (those that needed corrections), refused, waiting; retracted,
+        duplicates (known ids of equal events), unmatched (retractions without an event), awaited
+        (those that may still find one), ids (that are known), incomplete (intervals); replays,
         replayed_chunks, replayed_events and early_stops (replays that ended because the state was
         what it had been); held_bytes (the memory for all events that are remembered).
         """
@@ -318,6 +475,12 @@ class History:
             "late": histories.late_count,
             "refused": histories.refused_count,
             "waiting": histories.waiting,
+            "retracted": histories.retracted_count,
+            "duplicates": histories.duplicate_count,
+            "unmatched": histories.unmatched_count,
+            "awaited": len(histories.awaited) + sum(map(len, histories.awaited_rows.values())),
+            "ids": len(histories.ids),
+            "incomplete": histories.incomplete_count,
             "replays": histories.replays,
             "replayed_chunks": histories.replayed_chunks,
             "replayed_events": histories.replayed_events,
@@ -333,7 +496,8 @@ class History:
         The snapshot does not include the formula.
 
         Raises:
-            SnapshotError: the history is finished, or a key is neither an integer nor a text.
+            SnapshotError: the history is finished, or a key or an id is neither an integer nor a
+                text.
         """
         return snapshots.encode(self._histories, self._settings(), self._keys, self._facts())
 
@@ -353,6 +517,7 @@ class History:
         self._numbers = {key: number for number, key in enumerate(keys)}
         self._is_keyed = facts["is_keyed"]
         self._told_final = facts["told_final"]
+        self._told_unmatched = histories.unmatched_count
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -361,6 +526,7 @@ class History:
             "lateness": self._lateness,
             "wait": self._wait,
             "clock": self._clock,
+            "equality": self._equality,
         }
 
     def _facts(self) -> dict[str, Any]:
@@ -380,6 +546,12 @@ def _length(value: object, name: str) -> int:
     if not 0 <= value <= _MOST:
         raise MtlmonError(f"{name} is from 0 to 2^63-1, not {value}")
     return int(value)
+
+
+def _listed(values: Sequence[Hashable] | NDArray[Any], count: int, what: str) -> list[Hashable]:
+    if len(values) != count:
+        raise EventError(f"{len(values)} {what} for {count} time-stamps")
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
 def _time_stamp(value: object) -> int:

@@ -10,6 +10,7 @@ cdef enum Operation:
     INSERTED    # the first verdict of a time-point
     UPDATED     # another verdict, or one after none
     DELETED     # no verdict any more
+    WITHDRAWN   # no time-point any more: its event was retracted
 
 
 cdef struct Former:
@@ -21,7 +22,7 @@ cdef struct Former:
 
 
 cdef struct ChangeRecord:
-    # The first fields are those of a verdict record. `kind` is STILL_OPEN in what is deleted.
+    # The first fields are those of a verdict record. `kind` is STILL_OPEN without a verdict.
     uint64_t time_stamp, offset
     uint64_t reference_time_stamp, reference_offset
     uint8_t kind
@@ -38,6 +39,9 @@ cdef struct Journal:
 cdef int set_verdict(
     Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point,
     const VerdictRecord *verdict
+) except -1 nogil
+cdef int withdraw(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
 ) except -1 nogil
 cdef size_t count_changes(
     Journal *journal, Trace *traces, ChangeRecord *records

@@ -16,7 +16,6 @@ cdef int set_verdict(
     cdef uint8_t kind = STILL_OPEN if verdict == NULL else verdict.kind
     cdef uint64_t reference_time_stamp = 0
     cdef uint64_t reference_offset = 0
-    cdef Former *former
     if kind == VERDICT_EQUIVALENT:
         reference_time_stamp = verdict.reference_time_stamp
         reference_offset = verdict.reference_offset
@@ -25,24 +24,46 @@ cdef int set_verdict(
         and point.reference_offset == reference_offset
     ):
         return 0
-    if not is_noted(journal, trace, time_stamp, point):
-        reserve(
-            <void **> &journal.entries, &journal.capacity, <size_t> journal.count + 1,
-            sizeof(Former)
-        )
-        former = &journal.entries[journal.count]
-        memset(former, 0, sizeof(Former))
-        former.trace = trace
-        former.time_stamp = time_stamp
-        former.offset = point.offset
-        former.kind = point.kind
-        former.reference_time_stamp = point.reference_time_stamp
-        former.reference_offset = point.reference_offset
-        journal.count += 1
-        point.mark = journal.count
+    note_former(journal, trace, time_stamp, point)
     point.kind = kind
     point.reference_time_stamp = reference_time_stamp
     point.reference_offset = reference_offset
+    return 0
+
+
+cdef int withdraw(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
+) except -1 nogil:
+    """Note that the event of a time-point was retracted, which has no verdict any more."""
+    note_former(journal, trace, time_stamp, point)
+    point.flags |= IS_GONE
+    point.kind = STILL_OPEN
+    point.reference_time_stamp = 0
+    point.reference_offset = 0
+    return 0
+
+
+cdef int note_former(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
+) except -1 nogil:
+    """Note the verdict of a time-point before the batch, unless that is done."""
+    cdef Former *former
+    if is_noted(journal, trace, time_stamp, point):
+        return 0
+    reserve(
+        <void **> &journal.entries, &journal.capacity, <size_t> journal.count + 1,
+        sizeof(Former)
+    )
+    former = &journal.entries[journal.count]
+    memset(former, 0, sizeof(Former))
+    former.trace = trace
+    former.time_stamp = time_stamp
+    former.offset = point.offset
+    former.kind = point.kind
+    former.reference_time_stamp = point.reference_time_stamp
+    former.reference_offset = point.reference_offset
+    journal.count += 1
+    point.mark = journal.count
     return 0
 
 
@@ -79,7 +100,13 @@ cdef size_t count_changes(
     for k in range(journal.count):
         former = &journal.entries[k]
         point = find_point(&traces[former.trace], former.time_stamp, former.offset)
-        if point == NULL or (
+        if point == NULL:
+            continue
+        if point.flags & IS_GONE:
+            # nothing is withdrawn of a time-point that has had no verdict
+            if not point.is_told:
+                continue
+        elif (
             point.kind == former.kind
             and point.reference_time_stamp == former.reference_time_stamp
             and point.reference_offset == former.reference_offset
@@ -94,7 +121,9 @@ cdef size_t count_changes(
         record.former = former.kind
         record.reference_time_stamp = point.reference_time_stamp
         record.reference_offset = point.reference_offset
-        if point.kind == STILL_OPEN:
+        if point.flags & IS_GONE:
+            record.operation = WITHDRAWN
+        elif point.kind == STILL_OPEN:
             record.operation = DELETED
         elif point.is_told:
             record.operation = UPDATED

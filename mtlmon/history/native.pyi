@@ -1,5 +1,6 @@
 """Histories: late events are judged again in their places."""
 
+from collections.abc import Hashable
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -9,7 +10,18 @@ from mtlmon.arrays.native import EventColumns
 from mtlmon.engine.native import Session
 
 _TraceParts: TypeAlias = tuple[
-    bytes, bytes, bytes, bytes, int, list[tuple[int, int]], bool, int, int | None
+    bytes,
+    bytes,
+    bytes,
+    bytes,
+    int,
+    list[tuple[int, int]],
+    bool,
+    int,
+    int | None,
+    int,
+    int,
+    bool,
 ]
 
 @final
@@ -23,6 +35,8 @@ class Histories:
         delay: int | None = None,
         is_by_key: bool = False,
         spacing: int = 0,
+        can_reopen: bool = True,
+        takes_equal: bool = False,
     ) -> None: ...
     @property
     def session(self) -> Session: ...
@@ -34,6 +48,20 @@ class Histories:
     def late_count(self) -> int: ...
     @property
     def refused_count(self) -> int: ...
+    @property
+    def retracted_count(self) -> int: ...
+    @property
+    def duplicate_count(self) -> int: ...
+    @property
+    def unmatched_count(self) -> int: ...
+    @property
+    def incomplete_count(self) -> int: ...
+    @property
+    def ids(self) -> dict[Hashable, int]: ...
+    @property
+    def awaited(self) -> dict[Hashable, int]: ...
+    @property
+    def awaited_rows(self) -> dict[tuple[int, int, bytes], list[int]]: ...
     @property
     def replays(self) -> int: ...
     @property
@@ -49,8 +77,13 @@ class Histories:
     @property
     def finished(self) -> bool: ...
     def push(
-        self, columns: EventColumns, numbers: Buffer | np.ndarray[Any, Any] | None = None
+        self,
+        columns: EventColumns,
+        numbers: Buffer | np.ndarray[Any, Any] | None = None,
+        operations: Buffer | np.ndarray[Any, Any] | None = None,
+        ids: list[Any] | None = None,
     ) -> bytes: ...
+    def complete(self, start: int, end: int, count: int) -> None: ...
     def advance(self, time_stamp: int, number: int | None = None) -> None: ...
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> None: ...
     def changes(self) -> bytes: ...
@@ -71,12 +104,33 @@ def add_trace(
     has_begun: bool,
     last: int,
     now: int | None,
+    advanced: int,
+    settled: int,
+    has_retractable: bool,
 ) -> None: ...
-def waiting_parts(histories: Histories) -> tuple[bytes, bytes, bytes]: ...
+def waiting_parts(histories: Histories) -> tuple[bytes, bytes, bytes, bytes]: ...
+def known_ids(histories: Histories) -> list[tuple[Hashable, int, int, int]]: ...
+def add_ids(
+    histories: Histories, ids: list[tuple[Hashable, int, int, int]], waiting: bytes
+) -> None: ...
+def retraction_parts(
+    histories: Histories,
+) -> tuple[list[tuple[Hashable, int]], list[tuple[int, int, str, int]]]: ...
+def add_retractions(
+    histories: Histories,
+    ids: list[tuple[Hashable, int]],
+    rows: list[tuple[int, int, str, int]],
+) -> None: ...
+def interval_parts(histories: Histories) -> tuple[list[tuple[int, int, int, int]], int]: ...
+def add_intervals(
+    histories: Histories, intervals: list[tuple[int, int, int, int]], closed_below: int
+) -> None: ...
 def add_waiting(
     histories: Histories, time_stamps: bytes, letters: bytes, traces: bytes
 ) -> None: ...
 def remembered_advances(histories: Histories) -> list[int]: ...
 def set_facts(
-    histories: Histories, now: int | None, advances: list[int], events: int, late: int, refused: int
+    histories: Histories, now: int | None, advances: list[int], counts: list[int]
 ) -> None: ...
+def counts_of(histories: Histories) -> list[int]: ...
+def now_of_all(histories: Histories) -> int | None: ...

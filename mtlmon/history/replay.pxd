@@ -29,6 +29,9 @@ cdef class Replayer:
     cdef bint has_lateness, is_by_key, has_now, has_delay
     cdef uint64_t lateness, wait, delay
     cdef uint64_t now_of_all
+    cdef uint64_t closed_below      # all events below are known, whatever the lateness is
+    cdef bint can_reopen            # whether a verdict may rest on later events, or on time
+    cdef bint takes_equal           # whether events without ids can be retracted
     cdef uint32_t spacing           # events of a chunk; 0 if it follows the size of states
     cdef bint is_broken
     cdef int64_t deadline
@@ -39,21 +42,24 @@ cdef class Replayer:
     cdef int make_traces(self, size_t count) except -1
     cdef uint64_t now_of(self, uint32_t number) noexcept nogil
     cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil
+    cdef uint64_t admits_from(self, uint32_t number) noexcept nogil
+    cdef uint64_t certain_of(self, uint32_t number, uint64_t admits_from) noexcept nogil
     cdef int take(
-        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+        self, uint32_t number, const Rows *rows, const Name *retracted, size_t retracted_count
     ) except -1 nogil
-    cdef int append(
-        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
-        uint64_t offset
-    ) except -1 nogil
+    cdef int append(self, uint32_t number, const Rows *rows, uint64_t offset) except -1 nogil
     cdef int pass_time(self, uint32_t number, uint64_t time_stamp) except -1 nogil
     cdef size_t replay(
-        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
-    ) except? 0 nogil
+        self, uint32_t number, uint32_t place, const Rows *rows
+    ) except? 0xFFFFFFFFFFFFFFFF nogil
+    cdef uint32_t place_for(self, Trace *trace, uint64_t time_stamp) except? 0 nogil
     cdef int begin_earlier(self, Trace *trace) except -1 nogil
     cdef int keep_short(self, Trace *trace, uint32_t place) except -1 nogil
     cdef uint32_t spacing_of(self, const Chunk *chunk) noexcept nogil
     cdef int run_chunk(self, uint32_t number, Chunk *chunk, uint32_t first) except -1 nogil
+    cdef int run_events(
+        self, uint32_t number, Chunk *chunk, size_t first, size_t last
+    ) except -1 nogil
     cdef int apply(self, uint32_t number) except -1 nogil
     cdef int reopen(self, uint32_t number) except -1 nogil
     cdef void note_pending(self, uint32_t number) noexcept nogil

@@ -8,7 +8,7 @@ is. So no operator needs an algorithm of its own for late events.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -19,6 +19,7 @@ from mtlmon.engine.native cimport (
     give_state,
     nanoseconds,
     reserve,
+    set_next_offset,
     state_equals,
     take_state,
 )
@@ -35,7 +36,7 @@ cdef class Replayer:
 
     def __cinit__(
         self, Session session not None, *, lateness=None, uint64_t wait=0, delay=None,
-        bint is_by_key=False, uint32_t spacing=0
+        bint is_by_key=False, uint32_t spacing=0, bint can_reopen=True, bint takes_equal=False
     ):
         self.session = session
         self.words = session.letter_words
@@ -47,6 +48,8 @@ cdef class Replayer:
         self.delay = 0 if delay is None else delay
         self.is_by_key = is_by_key
         self.spacing = spacing
+        self.can_reopen = can_reopen
+        self.takes_equal = takes_equal
         take_state(session.table, &session.state, &self.taken)
         copy_saved(&self.blank, &self.taken)
 
@@ -86,15 +89,40 @@ cdef class Replayer:
     cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil:
         """Whether there is a time-stamp below which everything is final, and which."""
         cdef uint64_t now = self.now_of(number)
-        if not self.has_lateness or not self.has_delay:
+        cdef uint64_t admits_from = self.admits_from(number)
+        if not self.has_delay or admits_from < self.delay:
             return False
-        if now < self.lateness or now - self.lateness < self.delay:
+        if self.closed_below == 0 and (not self.has_lateness or now < self.lateness):
             return False
-        bound[0] = now - self.lateness - self.delay
+        bound[0] = admits_from - self.delay
         # Time may not have passed as far in this trace as in others, or for what waits.
         if self.traces[number].has_pending:
             bound[0] = min(bound[0], self.traces[number].pending_from)
+        if self.can_reopen and (self.takes_equal or self.traces[number].has_retractable):
+            bound[0] = min(bound[0], self.certain_of(number, admits_from))
+        # There may have been no event that could be retracted then.
+        self.traces[number].settled = bound[0] = max(bound[0], self.traces[number].settled)
         return True
+
+    cdef uint64_t admits_from(self, uint32_t number) noexcept nogil:
+        """Below this time-stamp, no event can come or be retracted any more."""
+        cdef uint64_t now = self.now_of(number)
+        if self.has_lateness and now >= self.lateness:
+            return max(self.closed_below, now - self.lateness)
+        return self.closed_below
+
+    cdef uint64_t certain_of(self, uint32_t number, uint64_t admits_from) noexcept nogil:
+        """Verdicts below this time-stamp stay, even if all that can be retracted is retracted.
+
+        The events after the last one that stays may be all that shows that time has passed.
+        """
+        cdef uint64_t certain
+        if self.traces[number].advanced >= admits_from:
+            return UINT64_MAX
+        if not last_below(&self.traces[number], admits_from, &certain):
+            # no time-point is left below
+            return UINT64_MAX
+        return certain - min(certain, self.delay)
 
     cdef void note_pending(self, uint32_t number) noexcept nogil:
         """Note the earliest undecided time-point of the trace whose end the session is at."""
@@ -106,64 +134,84 @@ cdef class Replayer:
     # ---- one trace -------------------------------------------------------------------------
 
     cdef int take(
-        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+        self, uint32_t number, const Rows *rows, const Name *retracted, size_t retracted_count
     ) except -1 nogil:
-        """Judge events in order of time, which may be late."""
+        """Judge events in order of time, which may be late, and those around retracted ones.
+
+        The chunks of retracted events are dirty; the names are in order of time.
+        """
         cdef Trace *trace = &self.traces[number]
+        cdef Rows part
         cdef size_t late = 0
         cdef size_t done = 0
-        self.event_count += count
-        if not trace.has_begun and not self.is_by_key:
+        cdef size_t gone = 0
+        cdef const Point *point
+        cdef uint32_t place
+        self.event_count += rows.count
+        if rows.count and not trace.has_begun and not self.is_by_key:
             for done in range(self.advances.count):
                 self.pass_time(number, self.advances.items[done])
             done = 0
         if trace.has_begun:
-            while late < count and time_stamps[late] < trace.last:
+            while late < rows.count and rows.time_stamps[late] < trace.last:
                 late += 1
         self.late_count += late
-        while done < late:
-            done += self.replay(
-                number, time_stamps + done, letters + done * self.words, late - done
-            )
-        if late < count:
-            self.append(
-                number, time_stamps + late, letters + late * self.words, count - late,
-                next_offset(trace, time_stamps[late])
-            )
+        while done < late or gone < retracted_count:
+            place = NO_CHUNK
+            if done < late:
+                place = self.place_for(trace, rows.time_stamps[done])
+            if gone < retracted_count:
+                point = find_point(trace, retracted[gone].time_stamp, retracted[gone].offset)
+                if point == NULL or not trace.chunks[trace.recent].is_dirty:
+                    gone += 1
+                    continue
+                place = min(place, trace.recent)
+            part = rows_between(rows, done, late, self.words)
+            done += self.replay(number, place, &part)
+        if late < rows.count:
+            part = rows_between(rows, late, rows.count, self.words)
+            self.append(number, &part, next_offset(trace, rows.time_stamps[late]))
         return 0
 
-    cdef int append(
-        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
-        uint64_t offset
-    ) except -1 nogil:
+    cdef uint32_t place_for(self, Trace *trace, uint64_t time_stamp) except? 0 nogil:
+        """The chunk that a late event belongs to."""
+        cdef uint32_t place = chunk_at(trace, time_stamp)
+        if place == NO_CHUNK:
+            place = trace.first
+            if trace.chunks[place].advances:
+                self.begin_earlier(trace)
+                place = trace.first
+        return place
+
+    cdef int append(self, uint32_t number, const Rows *rows, uint64_t offset) except -1 nogil:
         """Judge events at the end of the history; the first one gets this offset."""
         cdef Trace *trace = &self.traces[number]
         cdef Chunk *chunk
+        cdef Rows part
         cdef size_t done = 0
         cdef size_t now
         cdef uint32_t place
         cdef uint64_t latest_offset = 0
         self.make_live(number)
-        while done < count:
+        while done < rows.count:
             if trace.first == trace.count:
                 self.new_last_chunk(trace)
             chunk = trace.chunks[trace.count - 1]
             if chunk.count >= self.spacing_of(chunk):
                 self.new_last_chunk(trace)
                 chunk = trace.chunks[trace.count - 1]
-            now = min(count - done, <size_t> (self.spacing_of(chunk) - chunk.count))
+            now = min(rows.count - done, <size_t> (self.spacing_of(chunk) - chunk.count))
             if done:
-                offset = (
-                    latest_offset + 1 if time_stamps[done] == time_stamps[done - 1] else 0
-                )
+                offset = 0
+                if rows.time_stamps[done] == rows.time_stamps[done - 1]:
+                    offset = latest_offset + 1
             place = chunk.count
-            add_events(
-                chunk, time_stamps + done, letters + done * self.words, self.words, now, offset
-            )
+            part = rows_between(rows, done, done + now, self.words)
+            add_events(chunk, &part, self.words, offset)
             latest_offset = chunk.points[chunk.count - 1].offset
             self.run_chunk(number, chunk, place)
             done += now
-            trace.last = time_stamps[done - 1]
+            trace.last = rows.time_stamps[done - 1]
             trace.has_begun = True
             self.look_around()
         self.note_pending(number)
@@ -181,15 +229,16 @@ cdef class Replayer:
         chunk.advances = True
         chunk.advance = time_stamp
         trace.last = time_stamp
+        trace.advanced = time_stamp
         trace.has_begun = True
         self.run_chunk(number, chunk, 0)
         self.note_pending(number)
         return self.look_around()
 
     cdef size_t replay(
-        self, uint32_t number, const uint64_t *time_stamps, const uint64_t *letters, size_t count
-    ) except? 0 nogil:
-        """Insert late events, as far as one replay goes; return how many it has taken.
+        self, uint32_t number, uint32_t place, const Rows *rows
+    ) except? 0xFFFFFFFFFFFFFFFF nogil:
+        """Judge again from a chunk on, and insert late events as far as that goes; return how many.
 
         PERF: one session judges the events at the end and those that are judged again. A second one
         would save the loading of states at the end, but would learn the same transitions again.
@@ -197,32 +246,29 @@ cdef class Replayer:
         cdef Trace *trace = &self.traces[number]
         cdef Chunk *chunk
         cdef Chunk *following
-        cdef uint32_t place = chunk_at(trace, time_stamps[0])
+        cdef Rows part
         cdef size_t done = 0
         cdef size_t last
         self.park()
-        if place == NO_CHUNK:
-            place = trace.first
-            if trace.chunks[place].advances:
-                self.begin_earlier(trace)
-                place = trace.first
         give_state(
             self.session.table, &self.session.state, &trace.chunks[place].saved
         )
         self.replays += 1
         while True:
             chunk = trace.chunks[place]
-            last = count
+            last = rows.count
             if place + 1 < trace.count:
                 last = done
-                while last < count and time_stamps[last] < start_of(trace.chunks[place + 1]):
+                while last < rows.count and (
+                    rows.time_stamps[last] < start_of(trace.chunks[place + 1])
+                ):
                     last += 1
-            insert_events(
-                chunk, time_stamps + done, letters + done * self.words, self.words, last - done
-            )
+            part = rows_between(rows, done, last, self.words)
+            insert_events(chunk, &part, self.words)
             done = last
             self.keep_short(trace, place)
             self.run_chunk(number, chunk, 0)
+            chunk.is_dirty = False
             self.replayed_chunks += 1
             self.replayed_events += chunk.count
             self.look_around()
@@ -276,14 +322,46 @@ cdef class Replayer:
     cdef int run_chunk(self, uint32_t number, Chunk *chunk, uint32_t first) except -1 nogil:
         """Judge the events of a chunk from number `first` on, and let time pass before event 0."""
         cdef size_t done = first
+        cdef size_t last
         if first == 0 and chunk.advances:
             self.session.pass_time(chunk.advance)
             self.apply(number)
+        if not chunk.has_gone:
+            return self.run_events(number, chunk, first, chunk.count)
         while done < chunk.count:
+            last = done
+            while last < chunk.count and not chunk.points[last].flags & IS_GONE:
+                last += 1
+            self.run_events(number, chunk, done, last)
+            done = last + 1
+        return 0
+
+    cdef int run_events(
+        self, uint32_t number, Chunk *chunk, size_t first, size_t last
+    ) except -1 nogil:
+        """Judge events of a chunk, of which none was retracted."""
+        cdef State *state = &self.session.state
+        cdef size_t done = first
+        cdef size_t end = last
+        cdef uint64_t offset = 0
+        if first == last:
+            return 0
+        if state.event_count and state.time_stamp == chunk.time_stamps[first]:
+            offset = state.offset + 1
+        if offset != chunk.points[first].offset:
+            # Events of this time-stamp were retracted: the others keep their names.
+            end = first + 1
+            while end < last and chunk.time_stamps[end] == chunk.time_stamps[first]:
+                end += 1
+            set_next_offset(state, chunk.time_stamps[first], chunk.points[first].offset)
+        while done < last:
             done += self.session.run(
-                chunk.time_stamps + done, chunk.letters + done * self.words, chunk.count - done
+                chunk.time_stamps + done, chunk.letters + done * self.words, end - done
             )
             self.apply(number)
+            if done == end:
+                state.first_offset = 0
+                end = last
         return 0
 
     cdef int apply(self, uint32_t number) except -1 nogil:

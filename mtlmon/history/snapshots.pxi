@@ -2,10 +2,10 @@
 """Histories in parts, from which `mtlmon.history.snapshots` makes bytes."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from mtlmon.engine.native cimport MAX_TIME_STAMP, give_state, put_word
+from mtlmon.engine.native cimport MAX_TIME_STAMP, give_state, put_word, reserve
 
 from mtlmon.errors import SnapshotError
 
@@ -25,9 +25,11 @@ def trace_parts(Histories histories not None, uint32_t number):
 
     Returns:
         The engine's snapshot at the start of what is remembered; time-stamps, letters, and
-        whether each time-point has had a verdict, as bytes; the offset of the first event; the
-        places of events before which time passes and the time-stamps it passes to; and whether
-        the trace has events, where it ends, and the largest time-stamp so far or None.
+        whether each time-point has had a verdict, with twice the flags of its row, as bytes; the
+        offset of the first event; the places of events before which time passes and the
+        time-stamps it passes to; and whether the trace has events, where it ends, the largest
+        time-stamp so far or None, how far time has passed, what is final, and whether there have
+        been rows that can be retracted.
     """
     cdef Trace *trace
     cdef const Chunk *chunk
@@ -60,16 +62,18 @@ def trace_parts(Histories histories not None, uint32_t number):
             (<char *> chunk.letters)[:chunk.count * histories.words * sizeof(uint64_t)]
         )
         for i in range(chunk.count):
-            told.append(chunk.points[i].is_told)
+            told.append(chunk.points[i].is_told | chunk.points[i].flags << 1)
     return (
         state, b"".join(time_stamps), b"".join(letters), bytes(told), offset or 0, advances,
-        trace.has_begun, trace.last, trace.now if trace.has_now else None
+        trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
+        trace.settled, bool(trace.has_retractable)
     )
 
 
 def add_trace(
     Histories histories not None, state, bytes time_stamps not None, bytes letters not None,
-    bytes told not None, uint64_t offset, list advances not None, bint has_begun, uint64_t last, now
+    bytes told not None, uint64_t offset, list advances not None, bint has_begun, uint64_t last,
+    now, uint64_t advanced, uint64_t settled, bint has_retractable
 ):
     """Add a trace from its parts: its events are judged again.
 
@@ -83,7 +87,9 @@ def add_trace(
     cdef uint64_t clock = 0
     cdef const uint64_t *times = <const uint64_t *> <const char *> time_stamps
     cdef const uint64_t *bits = <const uint64_t *> <const char *> letters
-    cdef const char *flags = told
+    cdef bytes flags = bytes([flag >> 1 for flag in told])
+    cdef bytearray offsets = bytearray(8 * count)
+    cdef Rows rows, part
     cdef size_t words = histories.words
     cdef size_t atoms = len(histories.session.program.atoms)
     cdef Trace *trace
@@ -91,6 +97,13 @@ def add_trace(
     cdef uint32_t c, i
     if len(time_stamps) != 8 * count or len(letters) != 8 * count * histories.words:
         raise SnapshotError(_DAMAGED)
+    if told and max(told) > 2 * (HAS_ID | IS_GONE) + 1:
+        raise SnapshotError(_DAMAGED)
+    rows.time_stamps = times
+    rows.letters = bits
+    rows.flags = <const uint8_t *> <const char *> flags
+    rows.offsets = <uint64_t *> <char *> offsets
+    rows.count = count
     histories.park()
     histories.session.restore(state)
     clock = histories.session.state.clock
@@ -119,9 +132,8 @@ def add_trace(
             if done < place:
                 if done:
                     offset = next_offset(trace, times[done])
-                histories.append(
-                    number, times + done, bits + done * histories.words, place - done, offset
-                )
+                part = rows_between(&rows, done, place, words)
+                histories.append(number, &part, offset)
                 done = place
             if time_stamp is not None:
                 # time has passed further already if later advances are forgotten
@@ -132,6 +144,9 @@ def add_trace(
             histories.session.leave()
     trace.has_begun = has_begun
     trace.last = last
+    trace.advanced = advanced
+    trace.settled = settled
+    trace.has_retractable = has_retractable
     if now is not None:
         trace.has_now = True
         trace.now = now
@@ -139,21 +154,138 @@ def add_trace(
     for c in range(trace.first, trace.count):
         chunk = trace.chunks[c]
         for i in range(chunk.count):
-            chunk.points[i].is_told = flags[done] != 0
+            chunk.points[i].is_told = told[done] & 1
             done += 1
     histories.journal.count = 0
 
 
 def waiting_parts(Histories histories not None):
-    """The events that wait, as bytes: time-stamps, letters and numbers of traces."""
+    """The events that wait, as bytes: time-stamps, letters, and numbers of traces and of ids."""
     cdef size_t count = histories.arrivals.count
+    cdef size_t k
+    cdef dict numbers = {}
+    cdef list found = []
     if count == 0:
-        return b"", b"", b""
+        return b"", b"", b"", b""
+    for number, handle in enumerate(histories.ids.values()):
+        numbers[handle] = number
+    for k in range(count):
+        found.append(numbers.get(histories.arrivals.handles[k], <uint32_t> NO_HANDLE))
     return (
         (<char *> histories.arrivals.time_stamps)[:count * sizeof(uint64_t)],
         (<char *> histories.arrivals.letters)[:count * histories.words * sizeof(uint64_t)],
         (<char *> histories.arrivals.traces)[:count * sizeof(uint32_t)],
+        b"".join([number.to_bytes(4, "little") for number in found]),
     )
+
+
+def known_ids(Histories histories not None):
+    """Each id with the trace, the time-stamp and the offset of its event; -1 if it waits."""
+    cdef list found = []
+    cdef const Handle *handle
+    for name, number in histories.ids.items():
+        handle = &histories.handles[<uint32_t> number]
+        found.append(
+            (name, handle.trace, handle.time_stamp, -1 if handle.waits else handle.offset)
+        )
+    return found
+
+
+def add_ids(Histories histories not None, list ids not None, bytes waiting not None):
+    """Remember ids, after all events have been added.
+
+    Args:
+        ids: as `known_ids` returns them.
+        waiting: for each event that waits the number of its id, as `waiting_parts` returns them.
+    """
+    cdef uint32_t number, k
+    cdef Handle *handle
+    cdef const uint32_t *numbers = <const uint32_t *> <const char *> waiting
+    if <size_t> len(ids) >= <size_t> NO_HANDLE or (
+        len(waiting) != 4 * <size_t> histories.arrivals.count
+    ):
+        raise SnapshotError(_DAMAGED)
+    reserve(<void **> &histories.handles, &histories.handle_room, len(ids), sizeof(Handle))
+    for number, (name, trace, time_stamp, offset) in enumerate(ids):
+        if trace >= histories.trace_count:
+            raise SnapshotError(_DAMAGED)
+        handle = &histories.handles[number]
+        handle.trace = trace
+        handle.time_stamp = time_stamp
+        handle.waits = offset < 0
+        handle.offset = 0 if offset < 0 else offset
+        handle.place = NO_HANDLE
+        histories.ids[name] = number
+    histories.handle_count = <uint32_t> len(ids)
+    if len(histories.ids) != histories.handle_count:
+        raise SnapshotError(_DAMAGED)
+    for k in range(histories.arrivals.count):
+        number = numbers[k]
+        histories.arrivals.handles[k] = number
+        histories.arrivals.flags[k] = 0
+        if number == NO_HANDLE:
+            continue
+        if number >= histories.handle_count or not histories.handles[number].waits:
+            raise SnapshotError(_DAMAGED)
+        histories.arrivals.flags[k] = HAS_ID
+        histories.handles[number].place = k
+    for number in range(histories.handle_count):
+        if histories.handles[number].waits and histories.handles[number].place == NO_HANDLE:
+            raise SnapshotError(_DAMAGED)
+
+
+def retraction_parts(Histories histories not None):
+    """What waits for events: pairs of ids and times, and traces, time-stamps, letters and times."""
+    return (
+        list(histories.awaited.items()),
+        [
+            (trace, time_stamp, letter.hex(), since)
+            for since, (trace, time_stamp, letter) in histories.awaited_since
+            if since in histories.awaited_rows.get((trace, time_stamp, letter), ())
+        ],
+    )
+
+
+def add_retractions(Histories histories not None, list ids not None, list rows not None):
+    """Let retractions wait, as `retraction_parts` returns them."""
+    cdef tuple key
+    for name, since in ids:
+        histories.awaited[name] = since
+    for trace, time_stamp, letter, since in rows:
+        key = (trace, time_stamp, bytes.fromhex(letter))
+        histories.awaited_rows.setdefault(key, []).append(since)
+        histories.awaited_since.append((since, key))
+
+
+def interval_parts(Histories histories not None):
+    """The intervals whose events are counted, and up to when all events are known."""
+    cdef uint32_t k
+    return (
+        [
+            (
+                histories.intervals[k].start, histories.intervals[k].end,
+                histories.intervals[k].expected, histories.intervals[k].found,
+            )
+            for k in range(histories.interval_count)
+        ],
+        histories.closed_below,
+    )
+
+
+def add_intervals(Histories histories not None, list intervals not None, uint64_t closed_below):
+    """Count the events of intervals, as `interval_parts` returns them."""
+    cdef Interval *interval
+    reserve(
+        <void **> &histories.intervals, &histories.interval_room, len(intervals), sizeof(Interval)
+    )
+    for start, end, expected, found in intervals:
+        interval = &histories.intervals[histories.interval_count]
+        interval.start = start
+        interval.end = end
+        interval.expected = expected
+        interval.found = found
+        histories.interval_count += 1
+    histories.closed_below = closed_below
 
 
 cdef bint is_letter(const uint64_t *letter, size_t words, size_t atoms) noexcept nogil:
@@ -172,7 +304,7 @@ def add_waiting(
     Histories histories not None, bytes time_stamps not None, bytes letters not None,
     bytes traces not None
 ):
-    """Let events wait, after all traces have been added."""
+    """Let events wait, after all traces have been added; then call `add_ids`."""
     cdef size_t count = len(traces) // sizeof(uint32_t)
     cdef size_t k
     if (
@@ -205,14 +337,29 @@ def remembered_advances(Histories histories not None):
 
 
 def set_facts(
-    Histories histories not None, now, list advances not None, uint64_t events, uint64_t late,
-    uint64_t refused
+    Histories histories not None, now, list advances not None, list counts not None
 ):
     """Go on from a snapshot: the largest time-stamp so far or None, advances, and counts."""
     histories.has_now = now is not None
     histories.now_of_all = 0 if now is None else now
     for time_stamp in advances:
         put_word(&histories.advances, time_stamp)
-    histories.event_count = events
-    histories.late_count = late
-    histories.refused_count = refused
+    (
+        histories.event_count, histories.late_count, histories.refused_count,
+        histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
+        histories.incomplete_count,
+    ) = counts
+
+
+def counts_of(Histories histories not None):
+    """The counts that `set_facts` takes."""
+    return [
+        histories.event_count, histories.late_count, histories.refused_count,
+        histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
+        histories.incomplete_count,
+    ]
+
+
+def now_of_all(Histories histories not None):
+    """The largest time-stamp of any row so far, or None."""
+    return histories.now_of_all if histories.has_now else None

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import SnapshotError
 from mtlmon.history.native import (
+    add_ids,
+    add_intervals,
+    add_retractions,
     add_trace,
     add_waiting,
+    counts_of,
     first_state,
+    interval_parts,
+    known_ids,
+    now_of_all,
     remembered_advances,
+    retraction_parts,
     set_facts,
     trace_parts,
     waiting_parts,
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"mtlmon history 1\n"
+_MAGIC = b"mtlmon history 2\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _DAMAGED = "the snapshot of a history is damaged"
@@ -43,11 +51,11 @@ def encode(
     """Return the snapshot of a history."""
     if histories.finished:
         raise SnapshotError("the history is finished: take the snapshot before that")
-    for key in keys:
-        if type(key) not in (int, str):
-            raise SnapshotError(
-                f"the key {key!r} is neither an integer nor a text: no snapshot can hold it"
-            )
+    _require_plain(keys, "key")
+    ids = known_ids(histories)
+    awaited, awaited_rows = retraction_parts(histories)
+    _require_plain([name for name, *_ in ids + awaited], "id")
+    intervals, closed_below = interval_parts(histories)
     # The state without events shows what formula the snapshot is of.
     blobs = [first_state(histories)]
     traces = []
@@ -61,9 +69,14 @@ def encode(
         "facts": facts,
         "keys": keys,
         "traces": traces,
-        "now": histories.now() if settings["clock"] == "all" else None,
+        "now": now_of_all(histories),
+        "ids": ids,
+        "awaited": awaited,
+        "awaited_rows": awaited_rows,
+        "intervals": intervals,
+        "closed_below": closed_below,
         "advances": remembered_advances(histories),
-        "counts": [histories.event_count, histories.late_count, histories.refused_count],
+        "counts": counts_of(histories),
         "lengths": [len(blob) for blob in blobs],
     }
     text = json.dumps(head).encode()
@@ -97,16 +110,27 @@ def decode(
         blobs = _blobs(data[start + length : -_CHECK.size], head["lengths"])
         histories.session.restore(blobs[0])
         histories.session.reset()
-        for number, (offset, advances, has_begun, last, now) in enumerate(head["traces"]):
+        for number, (offset, advances, *rest) in enumerate(head["traces"]):
             state, stamps, letters, told = blobs[1 + 4 * number : 5 + 4 * number]
             places = [(place, time_stamp) for place, time_stamp in advances]
-            add_trace(histories, state, stamps, letters, told, offset, places, has_begun, last, now)
-        stamps, letters, numbers = blobs[-3:]
+            add_trace(histories, state, stamps, letters, told, offset, places, *rest)
+        stamps, letters, numbers, waiting_ids = blobs[-4:]
         add_waiting(histories, stamps, letters, numbers)
-        set_facts(histories, head["now"], head["advances"], *head["counts"])
+        add_ids(histories, head["ids"], waiting_ids)
+        add_retractions(histories, head["awaited"], head["awaited_rows"])
+        add_intervals(histories, head["intervals"], head["closed_below"])
+        set_facts(histories, head["now"], head["advances"], head["counts"])
         return head["keys"], head["facts"]
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise SnapshotError(_DAMAGED) from error
+
+
+def _require_plain(values: list[Hashable], what: str) -> None:
+    for value in values:
+        if type(value) not in (int, str):
+            raise SnapshotError(
+                f"the {what} {value!r} is neither an integer nor a text: no snapshot can hold it"
+            )
 
 
 def _require_settings(found: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ name, rationale, formula
 lateness    how late an event may be; without a limit if missing
 clock       optional: "key" if each key has a clock of its own
 batches     one string for each batch, with its arrivals separated by "; ": `@TS atom atom ...` is
-            an event, `retract ID`, `advance TS`. An event can have `key=KEY` and `id=ID` before it
+            an event, `retract ID` or `retract @TS atom atom ...`, `advance TS`. An event can have
+            `key=KEY` and `id=ID` before it
 end         optional: a time-stamp, "last" or "inf"
 lines       the changelog with the fewest lines: one string for each batch, with lines separated
             by ", ", and one more for the end of the log if `end` is given
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
-from tests.reference.history import Arrival, Clock, Insert, Retraction
+from tests.reference.history import Arrival, Clock, EqualRetraction, Insert, Retraction
 from tests.traces import Advance, EndTime, Event, parse_step
 
 FILE = Path(__file__).parent / "late.toml"
@@ -48,12 +49,21 @@ class Case(NamedTuple):
     unmatched: int
     duplicates: int
 
+    @property
+    def equality(self) -> bool:
+        """Whether events are retracted by equality."""
+        return any(isinstance(a, EqualRetraction) for batch in self.batches for a in batch)
+
 
 def parse_arrival(text: str) -> Arrival:
-    """Reads `key=KEY id=ID @TS atom atom ...`, `retract ID` or `advance TS`."""
+    """Reads `key=KEY id=ID @TS atom atom ...`, the same after `retract`, and `advance TS`."""
     words = text.split()
     if words[0] == "retract":
-        return Retraction(words[1])
+        if len(words) == 2 and words[1][0] != "@":
+            return Retraction(words[1])
+        event = parse_arrival(text.removeprefix("retract "))
+        assert isinstance(event, Insert)
+        return EqualRetraction(event.time_stamp, event.letter, event.key)
     options = dict(word.split("=") for word in words if "=" in word)
     step = parse_step(" ".join(word for word in words if "=" not in word))
     if isinstance(step, Advance):

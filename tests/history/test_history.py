@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,112 +20,27 @@ from mtlmon import (
     SnapshotError,
     TimeStampError,
 )
-from mtlmon.history.changes import DELETED, INSERTED, UPDATED, Changes
+from mtlmon.history.changes import DELETED, INSERTED, UPDATED
 from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
-from tests import strategies
 from tests.history.cases import Case, load_cases
-from tests.reference.changelog import holds
-from tests.reference.history import Arrival, Clock, Insert, Retraction, monitored, states_of
+from tests.history.comparing import (
+    FORMULAS,
+    LATENESS,
+    SPACING,
+    Batches,
+    arrivals,
+    compare,
+    push,
+)
+from tests.reference.history import Insert, monitored, states_of
 from tests.traces import MODES, Advance, EndTime, Mode
-
-Batches = Sequence[Sequence[Arrival]]
-
-
-def push(history: History, inserts: Sequence[Insert], is_keyed: bool) -> Changes:
-    letters = np.array(
-        [[name in event.letter for name in history.atoms] for event in inserts], np.bool_
-    ).reshape(len(inserts), len(history.atoms))
-    stamps = np.array([event.time_stamp for event in inserts], np.int64)
-    return history.push(
-        stamps, letters, keys=[event.key for event in inserts] if is_keyed else None
-    )
-
-
-def take(history: History, batch: Sequence[Arrival], is_keyed: bool) -> tuple[list[str], list[int]]:
-    """Gives a batch to a history; advances cut it into parts, whose lines come one after another.
-
-    Returns:
-        The lines, and the places of the refused events in the batch.
-    """
-    lines: list[str] = []
-    refused: list[int] = []
-    place = 0
-    for is_event, group in itertools.groupby(batch, lambda arrival: isinstance(arrival, Insert)):
-        part: list[Any] = list(group)
-        if is_event:
-            changes = push(history, part, is_keyed)
-            refused += [place + number for number in changes.refused.tolist()]
-            lines += changes
-        else:
-            for advance in part:
-                lines += history.advance(advance.time_stamp)
-        place += len(part)
-    return lines, refused
-
-
-def compare(
-    formula: Formula,
-    batches: Batches,
-    lateness: int | None,
-    mode: Mode = "local",
-    *,
-    end_time: EndTime = None,
-    is_keyed: bool = False,
-    clock: Clock = "all",
-    spacing: int = 0,
-    interrupt: int | None = None,
-) -> History:
-    """Checks a history after every batch, equivalences included.
-
-    Args:
-        interrupt: the number of the batch after which another history goes on from a snapshot.
-    """
-
-    def make() -> History:
-        return History(formula, mode, lateness=lateness, clock=clock, _spacing=spacing)
-
-    history = make()
-    changelog: list[list[str]] = []
-    refused: list[int] = []
-    place = 0
-    states = states_of(batches, lateness, monitored(formula, mode), clock, end_time)
-    for number, batch in enumerate(batches):
-        lines, late = take(history, batch, is_keyed)
-        changelog.append(lines)
-        refused += [place + k for k in late]
-        place += len(batch)
-        if number == interrupt:
-            snapshot = history.snapshot()
-            history = make()
-            history.restore(snapshot)
-            assert history.snapshot() == snapshot
-        keys = history.keys if is_keyed else [None]
-        for key in keys:
-            bound = history.final_below(key)
-            known = {(v.time_stamp, v.offset): str(v) for v in history.latest(key)}
-            for (name, point), verdict in states[number].verdicts.items():
-                if name == (key or "") and point[0] >= (bound or 0):
-                    assert known.get(point) == (None if verdict is None else str(verdict))
-    if end_time is not None:
-        changelog.append(list(history.finish(end_time)))
-    holds(changelog, states, exactly=True)
-    assert tuple(refused) == states[-1].refused
-    assert history.counters["refused"] == len(refused)
-    return history
-
 
 # ---- named cases and random ones ---------------------------------------------------------------
 
 CASES = [
     case
     for case in load_cases()
-    if not any(
-        isinstance(arrival, Retraction) or (isinstance(arrival, Insert) and arrival.id is not None)
-        for batch in case.batches
-        for arrival in batch
-    )
-    and not (case.clock == "key" and any(isinstance(a, Advance) for b in case.batches for a in b))
+    if not (case.clock == "key" and any(isinstance(a, Advance) for b in case.batches for a in b))
 ]
 
 
@@ -143,34 +57,6 @@ def test_cases(case: Case, spacing: int) -> None:
         clock=case.clock,
         spacing=spacing,
     )
-
-
-@st.composite
-def arrivals(
-    draw: st.DrawFn, *, keys: Sequence[str] = ("",), advances: bool = False
-) -> list[list[Arrival]]:
-    """Batches of events, some of which come later than their time."""
-    clock = draw(st.integers(0, 3))
-    increments = st.sampled_from([0, 0, 1, 1, 2, 3, 5, 12])
-    batches: list[list[Arrival]] = [[]]
-    for _ in range(draw(st.integers(1, 14))):
-        clock += draw(increments)
-        late = draw(st.sampled_from([0, 0, 0, 1, 2, 3, 5, 8, 20]))
-        letter = draw(st.frozensets(st.sampled_from(strategies.ATOMS)))
-        if advances and draw(st.integers(0, 5)) == 5:
-            batches[-1].append(Advance(clock))
-        else:
-            batches[-1].append(Insert(max(0, clock - late), letter, draw(st.sampled_from(keys))))
-        if draw(st.booleans()):
-            batches.append([])
-    return batches
-
-
-FORMULAS = st.one_of(
-    strategies.formulas(), strategies.compounds(), strategies.sandwiches(), st.just(parse("p"))
-)
-LATENESS = st.sampled_from([None, 0, 1, 4, 9, 30])
-SPACING = st.sampled_from([0, 1, 2, 3, 8, 32])
 
 
 @settings(max_examples=300)
@@ -323,7 +209,7 @@ def test_waiting(formula: Formula, batches: Batches, wait: int, more: int, spaci
             now = max(now, arrival.time_stamp)
             if now - arrival.time_stamp <= lateness:
                 admitted.append(arrival)
-        lines, _ = take(history, batch, False)
+        lines = list(push(history, batch, False))
         assert more or not any(line.startswith("!") for line in lines if line[1] != "@")
         released = [event for event in admitted if now - event.time_stamp >= wait]
         assert history.counters["waiting"] == len(admitted) - len(released)
@@ -354,7 +240,7 @@ def test_changes() -> None:
     assert list(map(str, second.updated)) == ["1:0 true"]
     assert list(map(str, second.inserted)) == ["4:0 true", "7:0 true"]
     assert (second.deleted, second.keys, len(second)) == ([], None, 3)
-    assert repr(second) == "<Changes: 2 inserted, 1 updated, 0 deleted>"
+    assert repr(second) == "<Changes: 2 inserted, 1 updated, 0 deleted, 0 withdrawn>"
     assert list(map(str, history.latest())) == ["1:0 true", "1:1 = 1:0", "4:0 true", "7:0 true"]
 
 

@@ -21,7 +21,9 @@ CASES = load_cases()
 
 def states_of_case(case: Case) -> list[State]:
     judge = evaluated(case.formula)
-    return states_of(case.batches, case.lateness, judge, case.clock, case.end_time)
+    return states_of(
+        case.batches, case.lateness, judge, case.clock, case.end_time, equality=case.equality
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -39,8 +41,9 @@ def test_cases(case: Case) -> None:
 def test_the_latest_state_does_not_depend_on_batches(case: Case) -> None:
     arrivals = [arrival for batch in case.batches for arrival in batch]
     judge = evaluated(case.formula)
-    one = states_of([arrivals], case.lateness, judge, case.clock, case.end_time)
-    many = states_of([[a] for a in arrivals], case.lateness, judge, case.clock, case.end_time)
+    known = (case.lateness, judge, case.clock, case.end_time)
+    one = states_of([arrivals], *known, equality=case.equality)
+    many = states_of([[a] for a in arrivals], *known, equality=case.equality)
     assert one[-1] == many[-1] == states_of_case(case)[-1]
 
 
@@ -48,7 +51,9 @@ def test_the_latest_state_does_not_depend_on_batches(case: Case) -> None:
 def test_a_monitor_judges_like_the_evaluator(case: Case) -> None:
     states = states_of_case(case)
     judge = monitored(case.formula)
-    found = states_of(case.batches, case.lateness, judge, case.clock, case.end_time)
+    found = states_of(
+        case.batches, case.lateness, judge, case.clock, case.end_time, equality=case.equality
+    )
     for state, other in zip(states, found, strict=True):
         assert {name: state.value(name) for name in state.verdicts} == {
             name: other.value(name) for name in other.verdicts

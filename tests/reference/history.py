@@ -11,10 +11,11 @@ Written for obviousness, not for speed. The rules:
    largest.
 2. An admitted event is named `ts:offset`, the offset being the number of events of its key and
    time-stamp that were admitted before it. So no name ever changes or is given twice.
-3. A retraction takes back the event with its id. It is refused if an event of that time-stamp would
-   be. If the event has not come yet, the retraction waits until time has gone on by more than M. An
-   event that it then meets has its name, which is withdrawn at once: the order in which the two
-   come makes no difference. Afterwards, the id is free again.
+3. A retraction takes back the event with its id, or the last one without an id that equals it. It
+   is refused if an event of that time-stamp would be. If the event has not come yet, the retraction
+   waits until time has gone on by more than M. An event that it then meets has its name, which is
+   withdrawn at once: the order in which the two come makes no difference. Afterwards, the id is
+   free again, and so is that of an event that is more than twice M late.
 4. An insert of an id that is there is passed over if time-stamp, letter and key are equal; else it
    first retracts what is there, and both are refused if that is too late.
 5. The *history* of a key is the stable sort of its admitted events by time-stamp, without those
@@ -59,7 +60,15 @@ class Retraction(NamedTuple):
     id: str
 
 
-Arrival = Insert | Retraction | Advance
+class EqualRetraction(NamedTuple):
+    """The last of these events has not happened."""
+
+    time_stamp: int
+    letter: frozenset[str]
+    key: str = ""
+
+
+Arrival = Insert | Retraction | EqualRetraction | Advance
 
 Clock = Literal["all", "key"]
 
@@ -114,6 +123,8 @@ def state_after(
     judge: Judge,
     clock: Clock = "all",
     end_time: EndTime = None,
+    *,
+    equality: bool = False,
 ) -> State:
     """The state once these have arrived, and the log has ended if `end_time` is given.
 
@@ -123,26 +134,44 @@ def state_after(
         judge: what an ordered run says.
         clock: whether lateness is measured in all arrivals or in those of the event's key.
         end_time: up to when the log is complete; "last" is the largest time-stamp of any arrival.
+        equality: whether events without ids can be retracted.
     """
     admitted: list[_Admitted] = []
     present: dict[str, _Admitted] = {}
     waiting: dict[str, tuple[int, int]] = {}
+    waiting_rows: list[tuple[Insert, int]] = []
     gone: set[int] = set()
     refused: list[int] = []
     unmatched = duplicates = 0
     for place, arrival in enumerate(arrivals):
         so_far = arrivals[: place + 1]
+        for name, event in list(present.items()):
+            if lateness is not None and _is_late(event.insert, so_far, 2 * lateness, clock):
+                del present[name]
         if isinstance(arrival, Retraction):
-            event = present.get(arrival.id)
-            if event is None:
+            meant = present.get(arrival.id)
+            if meant is None:
                 waiting[arrival.id] = (place, _now(so_far, None))
-            elif _is_late(event.insert, so_far, lateness, clock):
+            elif _is_late(meant.insert, so_far, lateness, clock):
                 refused.append(place)
             else:
                 gone.add(present.pop(arrival.id).place)
+        if isinstance(arrival, EqualRetraction):
+            wanted = Insert(*arrival)
+            equal = [e.place for e in admitted if e.insert == wanted and e.place not in gone]
+            if _is_late(wanted, so_far, lateness, clock):
+                refused.append(place)
+            elif equal:
+                gone.add(equal[-1])
+            else:
+                waiting_rows.append((wanted, _now(so_far, None)))
         for name, (_, since) in list(waiting.items()):
             if lateness is not None and _now(so_far, None) - since > lateness:
                 del waiting[name]
+                unmatched += 1
+        for row in list(waiting_rows):
+            if lateness is not None and _now(so_far, None) - row[1] > lateness:
+                waiting_rows.remove(row)
                 unmatched += 1
         if not isinstance(arrival, Insert):
             continue
@@ -169,6 +198,12 @@ def state_after(
                 gone.add(place)
             else:
                 present[arrival.id] = event
+        else:
+            for row in waiting_rows:
+                if row[0] == arrival:
+                    waiting_rows.remove(row)
+                    gone.add(place)
+                    break
     keys = sorted({event.insert.key for event in admitted})
     verdicts: dict[Name, Verdict | None] = {}
     end = _now(arrivals, None) if end_time == "last" and arrivals else end_time
@@ -176,14 +211,14 @@ def state_after(
         mine = [e for e in admitted if e.insert.key == key and e.place not in gone]
         verdicts |= _judged(key, mine, _advances(arrivals), judge, end)
     if end_time is not None:
-        unmatched += len(waiting)
+        unmatched += len(waiting) + len(waiting_rows)
     return State(
         verdicts,
         frozenset((e.insert.key, e.point) for e in admitted if e.place in gone),
         tuple(refused),
         unmatched,
         duplicates,
-        _final_below(arrivals, admitted, gone, lateness, judge, clock, end_time),
+        _final_below(arrivals, admitted, gone, lateness, judge, clock, end_time, equality),
     )
 
 
@@ -193,15 +228,17 @@ def states_of(
     judge: Judge,
     clock: Clock = "all",
     end_time: EndTime = None,
+    *,
+    equality: bool = False,
 ) -> list[State]:
     """The state after every batch, and one more after the end of the log if `end_time` is given."""
     states = []
     for k in range(len(batches)):
         arrivals = [arrival for batch in batches[: k + 1] for arrival in batch]
-        states.append(state_after(arrivals, lateness, judge, clock))
+        states.append(state_after(arrivals, lateness, judge, clock, equality=equality))
     if end_time is not None:
         arrivals = [arrival for batch in batches for arrival in batch]
-        states.append(state_after(arrivals, lateness, judge, clock, end_time))
+        states.append(state_after(arrivals, lateness, judge, clock, end_time, equality=equality))
     return states
 
 
@@ -240,12 +277,13 @@ def _final_below(
     judge: Judge,
     clock: Clock,
     end_time: EndTime,
+    equality: bool,
 ) -> dict[str, int]:
     """The bounds below which nothing changes any more.
 
     What is certain of a key are the events that are too old to be retracted, or to have another one
     come before them, and that time has come as far as the events that stay: those without an id
-    cannot be retracted. A time-point is final if that decides it.
+    cannot be retracted, unless equality does. A time-point is final if that decides it.
     """
     keys = sorted({event.insert.key for event in admitted})
     if end_time is not None:
@@ -256,7 +294,7 @@ def _final_below(
         admits_from = 0 if lateness is None else max(0, now - lateness)
         mine = [e for e in admitted if e.insert.key == key and e.place not in gone]
         old = [e for e in mine if e.insert.time_stamp < admits_from]
-        staying = [e.insert for e in mine if e in old or e.insert.id is None]
+        staying = [e.insert for e in mine if e in old or not (e.insert.id or equality)]
         times = [event.time_stamp for event in staying]
         times += [advance.time_stamp for _, advance in _advances(arrivals)]
         time = max(times, default=0)
