@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,16 @@ from mtlmon.policy.predicates.kinds import joined, kind_of
 from mtlmon.relations.multiplicity import timeline
 from mtlmon.relations.native import CountAggregate, Groups, LeastAggregate, Numbering
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import canonical_column, records_of
+from mtlmon.relations.records import NO_END, canonical_column, records_of
 from mtlmon.relations.rowwise import converted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+# With fewer rows of each key, each row is searched for by itself.
+_LEAST_ROWS_OF_A_KEY = 8
 
 __all__ = ["NOTHING_VALID", "SEVERAL_VALID", "LookUp"]
 
@@ -64,11 +68,14 @@ class LookUp:
         self._times = np.unique(self._starts)
         self._values = [pc.unique(column) for column in self._keys]
         codes = self._codes([column.take(pa.array(firsts)) for column in self._keys], len(firsts))
-        places = codes * (len(self._times) + 1) + np.searchsorted(self._times, self._starts)
+        self._width = len(self._times) + 1
+        places = codes * self._width + np.searchsorted(self._times, self._starts)
         order = np.argsort(places, kind="stable")
         # keys with null are never found
         order = order[codes[order] >= 0]
         self._places = places[order]
+        self._codes_of_places = codes[order]
+        self._starts_of_places = self._starts[order]
         self._ends = np.frombuffer(found.ends, np.int64)[order]
         self._rows = np.where(is_one, firsts, SEVERAL_VALID)[order]
 
@@ -89,17 +96,40 @@ class LookUp:
         if not len(self._places):
             return np.full(len(times), NOTHING_VALID)
         codes = self._codes([canonical_column(column) for column in keys], len(times))
-        width = len(self._times) + 1
-        wanted = codes * width + np.searchsorted(self._times, times, side="right") - 1
-        # -1 stands for a time before all others, which must not be the last one of another key
-        found = np.maximum(np.searchsorted(self._places, wanted, side="right") - 1, 0)
+        count = prod(map(len, self._values))
+        if count > len(times) // _LEAST_ROWS_OF_A_KEY:
+            return self._found(self._last_before(codes, times), codes, times)
+        # PERF: of 1,000 keys with 20 records each, 64k rows in order of time see one or two each;
+        # looking that up by key takes 0.13 s for 2 M rows, and searching for each row 0.38 s
+        first, last = int(times.min()), int(times.max())
+        all_codes = np.arange(count)
+        firsts = self._last_before(all_codes, np.full(count, first))
+        found = firsts[codes]
+        steps = self._last_before(all_codes, np.full(count, last)) - firsts
+        if steps.any():
+            # most often, one segment follows another
+            following = np.minimum(firsts + 1, len(self._places) - 1)
+            begins = np.where(steps == 1, self._starts_of_places[following], NO_END)
+            found += times >= begins[codes]
+            rows = np.flatnonzero(steps[codes] > 1)
+            found[rows] = self._last_before(codes[rows], times[rows])
+        return self._found(found, codes, times)
+
+    def _last_before(self, codes: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The last place of a segment of a key that starts up to a time; any place if none does."""
+        wanted = codes * self._width + np.searchsorted(self._times, times, side="right") - 1
+        return np.maximum(np.searchsorted(self._places, wanted, side="right") - 1, 0)
+
+    def _found(
+        self, places: NDArray[np.int64], codes: NDArray[np.int64], times: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The rows of segments, as far as they are of the key and valid at the time."""
         is_found = (
-            (codes >= 0)
-            & (self._places[found] <= wanted)
-            & (self._places[found] // width == codes)
-            & (times < self._ends[found])
+            (self._codes_of_places[places] == codes)
+            & (self._starts_of_places[places] <= times)
+            & (times < self._ends[places])
         )
-        return np.where(is_found, self._rows[found], NOTHING_VALID)
+        return np.where(is_found, self._rows[places], NOTHING_VALID)
 
     def values(self, name: str, rows: NDArray[np.int64]) -> pa.Array:
         """Return the values of a column in rows of the table, null where there is none."""

@@ -21,8 +21,9 @@ _KEYS = {"k": st.sampled_from([0, 1, 2, 7, None]), "t": st.sampled_from(["a", "b
     RECORDS,
     st.sampled_from([(), ("k",), ("t",), ("t", "k")]),
     st.lists(st.tuples(st.integers(-5, 20), *_KEYS.values()), max_size=6),
+    st.sampled_from([1, 100]),
 )
-def test_what_is_found(records: Any, keys: tuple[str, ...], wanted: Any) -> None:
+def test_what_is_found(records: Any, keys: tuple[str, ...], wanted: Any, repeated: int) -> None:
     # a record with other columns is another row
     table = table_of(records)
     times = np.array([time for time, *_ in wanted], np.int64)
@@ -31,7 +32,12 @@ def test_what_is_found(records: Any, keys: tuple[str, ...], wanted: Any) -> None
         for place, name in enumerate(_KEYS)
     }
     look_up = LookUp(table, keys)
-    rows = look_up.find(times, [columns[name] for name in keys])
+    # many rows of a key are looked up together
+    many = np.tile(times, repeated)
+    of_keys = [pa.concat_arrays([columns[name]] * repeated) for name in keys]
+    all_rows = look_up.find(many, of_keys)
+    rows = all_rows[: len(wanted)]
+    assert all_rows.tolist() == rows.tolist() * repeated
     for row, (time, *values) in zip(rows.tolist(), wanted, strict=True):
         given_values = dict(zip(_KEYS, values, strict=True))
         valid = [
