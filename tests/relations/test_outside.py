@@ -8,6 +8,7 @@ import pytest
 
 from mtlmon.relations import algebra as a
 from mtlmon.relations.evaluation import evaluate
+from mtlmon.relations.lookup import LookUp
 from tests.relations.programs import predicate
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb (the extra test) is not installed")
@@ -76,3 +77,33 @@ def test_groups_at_every_instant() -> None:
         group by t, k order by all
     """
     assert sorted(found) == answer(query)
+
+
+def test_look_ups() -> None:
+    random = np.random.default_rng(3)
+    cuts = [np.unique(random.integers(0, 1000, 12)) for _ in range(20)]
+    # one record after the other for each key, some without an end, with gaps between them
+    records = [
+        (int(start), None if end is None else int(end) - key % 3, key)
+        for key, times in enumerate(cuts)
+        for start, end in zip(times, [*times[1:], None], strict=True)
+    ]
+    starts, ends, keys = zip(*records, strict=True)
+    limits = pa.table({"from": starts, "to": ends, "k": keys, "max": np.arange(len(records))})
+    times, wanted = np.sort(random.integers(0, 1100, 4000)), random.integers(0, 22, 4000)
+    look_up = LookUp(limits, ["k"])
+    found = [
+        look_up.values("max", look_up.find(times[start:end], [pa.array(wanted[start:end])]))
+        for start, end in ((0, 5), (5, 3000), (3000, 4000))
+    ]
+    log = pa.table({"row": np.arange(4000), "t": times, "k": wanted})
+    with duckdb.connect() as connection:
+        connection.register("limits", limits)
+        connection.register("log", log)
+        query = """
+            select case when l."to" is null or log.t < l."to" then l.max end
+            from log asof left join limits l on log.k = l.k and log.t >= l."from" order by log.row
+        """
+        answer = [value for (value,) in connection.execute(query).fetchall()]
+    assert len(set(answer)) > 100
+    assert pa.concat_arrays(found).to_pylist() == answer
