@@ -17,6 +17,7 @@ from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files
+from mtlmon.policy.needs import looked_up_in
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.types import with_times
 from mtlmon.syntax.report import visible
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.bounds import Bound, FileBounds
     from mtlmon.policy import PolicyFile
+    from mtlmon.tables.looking_up import LookedUpRelations
 
 __all__ = ["analyze"]
 
@@ -102,11 +104,24 @@ def analyze(arguments: Sequence[str]) -> int:
         schema = with_times(file, file.environment, schema)
     else:
         schema = guessed(file, source)
-    bounds = bounds_of(file, schema)
+    bounds = bounds_of(file, schema, looked_up_by(file, schema))
     total = bounds.total
     is_fine = total is not None and (options.limit is None or total <= options.limit)
     show(as_json(bounds) if options.format == "json" else as_text(bounds, file, options.limit))
     return 0 if is_fine else VIOLATION
+
+
+def looked_up_by(file: PolicyFile, schema: pa.Schema) -> LookedUpRelations | None:
+    """Return the relations in which a file looks values up; None if there are none.
+
+    Raises:
+        MtlmonError: a table of one cannot be read, or a relation does not fit the columns.
+    """
+    if not looked_up_in(file):
+        return None
+    from mtlmon.tables.looking_up import relations_with_columns
+
+    return relations_with_columns(file, schema)
 
 
 def guessed(file: PolicyFile, source: str) -> pa.Schema:
@@ -151,6 +166,8 @@ def title(bound: Bound) -> str:
     if bound.kind == "keys":
         return f"keys: {key}"
     name = "" if bound.name is None else f" {visible(bound.name)}"
+    if bound.kind == "relation":
+        return f"relation{name}"
     clock = f"{bound.clock} of each {key}" if key else f"{bound.clock} of the log"
     return f"{bound.kind}{name}: {clock}"
 

@@ -20,7 +20,7 @@ from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import positive
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.engine.choice import engine_of
-from mtlmon.errors import FormulaError
+from mtlmon.errors import FormulaError, TableError
 from mtlmon.policy import check_files
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.kinds import OPEN
@@ -263,11 +263,12 @@ def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
     ):
         return []
     from mtlmon.checking.bounds import bounds_of, guessed_schema
-    from mtlmon.cli.analyze import bound_texts
+    from mtlmon.cli.analyze import bound_texts, looked_up_by
 
     try:
-        bounds = bounds_of(file, guessed_schema(file) if schema is None else schema)
-    except FormulaError:
+        columns = guessed_schema(file) if schema is None else schema
+        bounds = bounds_of(file, columns, looked_up_by(file, columns))
+    except (FormulaError, TableError):
         return []
     lines = [*"".join(bound_texts(bounds)).splitlines(), *map(visible, bounds.restless)]
     return ["\n".join(["Memory, at most (see mtlmon analyze)", *(f"  {one}" for one in lines)])]

@@ -13,8 +13,7 @@ from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
-from mtlmon.errors import PolicyError
-from mtlmon.policy.needs import looked_up_in, needs_of
+from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, when_in_units
 from mtlmon.policy.types import errors_with_columns
@@ -24,16 +23,17 @@ from mtlmon.streams.bounds import (
     Load,
     kept_by,
     kept_instances,
+    kept_records_bytes,
     kept_ticks,
     kept_waiting,
     key_bytes,
 )
 from mtlmon.syntax import operators as formula_ops
-from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
 
     import pyarrow as pa
 
@@ -41,10 +41,36 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Assumption, Clock
+    from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relations.bounds import KeptRecords
+    from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.streams.delays import Obstacle
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
+
+    class OfRows(Protocol):
+        """A relation of the rows of a log."""
+
+        @property
+        def kept(self) -> Sequence[KeptRecords]:
+            """What is kept between batches."""
+
+    class LookedUp(Protocol):
+        """Relations in which values are looked up, by name."""
+
+        @property
+        def by_name(self) -> Mapping[str, Relation]:
+            """All of them."""
+
+        @property
+        def of_tables(self) -> Mapping[str, KnownRelation]:
+            """Those of tables alone."""
+
+        @property
+        def of_rows(self) -> Mapping[str, OfRows]:
+            """The others."""
+
 
 __all__ = ["Bound", "FileBounds", "bounds_of", "guessed_schema", "monitors_kept"]
 
@@ -80,7 +106,7 @@ class Bound(NamedTuple):
     """How much a stream or policy needs at most.
 
     Attributes:
-        kind: "stream", "policy", "trigger" or "keys".
+        kind: "relation", "stream", "policy", "trigger" or "keys".
         name: its name; for keys the columns, and None for a policy without a name.
         key: the columns that divide the log into its traces.
         clock: its time-points, in words.
@@ -108,7 +134,7 @@ class FileBounds(NamedTuple):
     """The bounds of a policy file.
 
     Attributes:
-        bounds: those of streams, policies and keys, in this order.
+        bounds: those of relations, streams, policies and keys, in this order.
         assumptions: what the file assumes.
         restless: why the values of keys are computed at every tick, a line for each reason.
     """
@@ -132,7 +158,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return total
 
 
-def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
+def bounds_of(file: PolicyFile, schema: pa.Schema, looked_up: LookedUp | None = None) -> FileBounds:
     """Find the bounds of a policy file.
 
     The bounds are those of mode `local`, for a run with verdicts that are not resolved.
@@ -140,20 +166,16 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     Args:
         file: the policy file.
         schema: the columns of the log.
+        looked_up: the relations in which values are looked up, if there are any.
 
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
     """
-    environment = file.environment._replace(streams={}, is_open=True)
+    relations = {} if looked_up is None else looked_up.by_name
+    environment = file.environment._replace(streams={}, relations=relations)
     errors = errors_with_columns(file, environment, schema)
     if errors:
         raise errors[0]
-    if looked_up_in(file):
-        name = looked_up_in(file)[0]
-        owner, own_name = file.owner_of(name)
-        message = f"the memory of relation {own_name}, where values are looked up, is not counted"
-        place = owner.intervals[own_name].place
-        raise formula_error(owner.text, place, message, source=owner.source, kind=PolicyError)
     partitions = partitions_of((policy.key for policy in file.policies), file.key or ())
     streams: list[Bound] = []
     of_policies: dict[int, list[Kept]] = {}
@@ -163,7 +185,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
         atoms = _atoms_of(file, [file.policies[number] for number in own])
         needs = needs_of(file, [name for some in atoms.values() for name in some])
         names = [name for name in file.streams if name in needs.streams]
-        kept, obstacles = _kept(file, atoms, (), columns, schema)
+        kept, obstacles = _kept(file, atoms, (), columns, schema, relations)
         restless |= dict.fromkeys(obstacles)
         streams += (_of_stream(file, name, columns, kept) for name in names)
         for number in own:
@@ -180,7 +202,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     # which key they would have is not known if files have several, and no run computes them
     unused = [name for name in file.streams if name not in used and file.has_one_key]
     if unused:
-        kept, _ = _kept(file, {}, unused, columns, schema)
+        kept, _ = _kept(file, {}, unused, columns, schema, relations)
         streams += (_of_stream(file, name, columns, kept) for name in unused)
     policies = [
         _of_policy(file, policy, partitions.columns[partition], of_policies.get(number, []))
@@ -195,7 +217,24 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     ]
     order = list(file.streams)
     streams.sort(key=lambda bound: order.index(bound.name or ""))
-    return FileBounds((*streams, *policies, *keys), file.assumptions, tuple(restless))
+    of_relations = [] if looked_up is None else _of_relations(file, looked_up)
+    return FileBounds(
+        (*of_relations, *streams, *policies, *keys), file.assumptions, tuple(restless)
+    )
+
+
+def _of_relations(file: PolicyFile, looked_up: LookedUp) -> list[Bound]:
+    """The bounds of the relations in which values are looked up."""
+    found = []
+    for name, relation in looked_up.of_tables.items():
+        words = f"{relation.count:,} record{'' if relation.count == 1 else 's'}"
+        held = relation.held_bytes
+        found.append(Bound("relation", name, (), "", (Kept("tables", words, held, held),)))
+    load = _load(file, ())
+    for name, of_rows in looked_up.of_rows.items():
+        kept = [kept_records_bytes(one, load) for one in of_rows.kept]
+        found.append(Bound("relation", name, (), "", tuple(kept)))
+    return found
 
 
 def _atoms_of(file: PolicyFile, policies: Iterable[Policy]) -> dict[When, list[str]]:
@@ -224,6 +263,7 @@ def _kept(
     streams: Sequence[str],
     columns: tuple[str, ...],
     schema: pa.Schema,
+    relations: Mapping[str, Relation],
 ) -> tuple[dict[tuple[str, str], list[Kept]], list[str]]:
     """Return what the program for some atoms and streams keeps, by what it is for.
 
@@ -234,7 +274,8 @@ def _kept(
         period: [name for name in some if period != ROWS or name in needs.remembering]
         for period, some in atoms.items()
     }
-    stream_atoms = StreamAtoms(file, [wanted], needs.log_atoms, file.environment, streams)
+    environment = file.environment._replace(relations=relations)
+    stream_atoms = StreamAtoms(file, [wanted], needs.log_atoms, environment, streams)
     stream_atoms.only_due = True
     programs = stream_atoms.programs(schema)
     owners: dict[int, tuple[str, str]] = {}

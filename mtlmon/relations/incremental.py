@@ -171,6 +171,15 @@ class Query:
         return found
 
     @property
+    def kept(self) -> list[tuple[str, Node, pa.Schema]]:
+        """What is kept between batches: its kind, the operator, and the columns of its records."""
+        return [
+            (name.partition(" ")[0], node, self._types.of(node))
+            for name, node in self._stateful().items()
+            if " " in name
+        ]
+
+    @property
     def held_bytes(self) -> int:
         """The number of bytes that the records take that are kept."""
         return sum(

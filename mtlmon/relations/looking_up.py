@@ -47,6 +47,12 @@ class KnownRelation:
         self._look_ups: dict[tuple[str, ...], LookUp] = {}
 
     @property
+    def count(self) -> int:
+        """The number of its records."""
+        found: int = self._table.num_rows
+        return found
+
+    @property
     def held_bytes(self) -> int:
         """The number of bytes that its records take."""
         held: int = self._table.nbytes

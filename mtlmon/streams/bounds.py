@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.definitions import Assumption
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.relations.bounds import KeptRecords
     from mtlmon.streams.due_ticks import DueTicks
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.waiting import Holding
@@ -25,6 +26,7 @@ __all__ = [
     "Load",
     "kept_by",
     "kept_instances",
+    "kept_records_bytes",
     "kept_ticks",
     "kept_waiting",
     "key_bytes",
@@ -49,6 +51,8 @@ _MANY_KEYS = 1_000
 _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
 _RATE = "add assume rate <= N/s"
 _NO_INSTANCES = "nothing limits the instances of a stream with per"
+_RATE_OF_ROWS = "nothing limits the rows that are valid at one time: add assume rate <= N/s"
+_NO_END = "records of `valid until` may never end, so nothing limits them"
 _CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
 
 
@@ -132,6 +136,22 @@ class Kept(NamedTuple):
     per_key: int | None
     total: int | None
     reason: str = ""
+
+
+def kept_records_bytes(records: KeptRecords, load: Load) -> Kept:
+    """Return what records of a relation take at most, with room for the rows of a batch."""
+    size = records.number_bytes + TEXT_BYTES * records.texts
+    count: int | None = records.of_tables
+    reason = ""
+    for span in records.spans:
+        rows = None if span is None else load.rows(span)
+        if rows is None:
+            reason = _RATE_OF_ROWS if span is not None else _NO_END
+        count = None if count is None or rows is None else count + rows
+    words = records.words if count is None else f"{count:,} {records.words}"
+    # arrays are copied when records come and go
+    total = None if count is None else 2 * (count + LARGEST_BATCH * len(records.spans)) * size
+    return Kept(records.operator, words, total, total, reason)
 
 
 def kept_by(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from mtlmon.errors import PolicyError
+from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.validity.declared import reads_rows
 from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
 from mtlmon.relations.evaluation import evaluate_all
@@ -31,6 +33,7 @@ __all__ = [
     "columns_of_log",
     "looked_up_relations",
     "relations_of_tables",
+    "relations_with_columns",
 ]
 
 
@@ -102,6 +105,34 @@ def looked_up_relations(
                 raise _not_certain(owner, own_name)
             used = {one.path: tables[one.path] for one in declared_tables(owner, own_name)}
             found.of_rows[name] = RowRelation(owner, own_name, columns, used, own)
+    return found
+
+
+def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelations:
+    """Return the relations in which a file looks values up, for a log with some columns.
+
+    Raises:
+        MtlmonError: as for `looked_up_relations`, or a relation does not fit the columns.
+    """
+    needs = needs_of(file, file.atoms, [*file.streams, *file.shown])
+    environment = file.environment._replace(streams={})
+    options = {"resolution": environment.unit}
+    found = looked_up_relations(
+        file, needs.relations, environment, options, lambda: list(schema.names)
+    )
+    for name, relation in found.of_rows.items():
+        missing = [one for one in relation.columns if one not in schema.names]
+        if missing:
+            owner, own_name = file.owner_of(name)
+            raise formula_error(
+                owner.text,
+                owner.intervals[own_name].place,
+                f"relation {own_name} reads column {missing[0]}, whose type is not known",
+                source=owner.source,
+                hint=f"the columns are {some(schema.names)}" if schema.names else "name a table",
+                kind=PolicyError,
+            )
+        relation.read(pa.RecordBatch.from_pylist([], schema))
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
+from mtlmon.relations.bounds import KeptRecords, kept_records
 from mtlmon.relations.declared import ROWS, Plans
 from mtlmon.relations.incremental import Query
 from mtlmon.relations.looking_up import KnownRelation
@@ -65,6 +66,14 @@ class RowRelation(KnownRelation):
     def held_bytes(self) -> int:
         """The number of bytes that records and rows take."""
         return super().held_bytes + (0 if self._query is None else self._query.held_bytes)
+
+    @property
+    def kept(self) -> list[KeptRecords]:
+        """What is kept between batches, once columns are known."""
+        assert self._query is not None
+        tables = {} if self._tables is None else self._tables
+        sizes = {path: table.num_rows for path, table in tables.items()}
+        return kept_records(self._query.kept, sizes)
 
     def read(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Return the columns of rows that it reads, and find its own columns by the first ones.

@@ -1,0 +1,97 @@
+"""How many records a relation keeps between batches, which depends on windows and rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from mtlmon.relations.algebra import (
+    Source,
+    Union,
+    ValidFor,
+    ValidUntil,
+    ValidUntilNext,
+    operands,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mtlmon.relations.algebra import Node
+
+__all__ = ["KeptRecords", "kept_records"]
+
+_TIMES_BYTES = 16
+_NUMBER_BYTES = 8
+
+
+class KeptRecords(NamedTuple):
+    """Records that an operator keeps.
+
+    Attributes:
+        operator: the word of the operator; "rows" and "table" for what it begins with.
+        words: what is kept, in words.
+        of_tables: how many records of tables.
+        spans: for each part of the others, how far apart the time-stamps of their rows are at most;
+            None if there is no limit.
+        texts: the number of columns with texts.
+        number_bytes: the bytes of the times and the other columns of a record.
+    """
+
+    operator: str
+    words: str
+    of_tables: int
+    spans: tuple[int | None, ...]
+    texts: int
+    number_bytes: int
+
+
+def kept_records(
+    states: Iterable[tuple[str, Node, pa.Schema]], tables: Mapping[str, int]
+) -> list[KeptRecords]:
+    """Find what the states of a query hold.
+
+    Args:
+        states: "early", "open" or "valid", the operator, and the columns of its records, for each.
+        tables: the number of records of each table; what is missing are the rows of the log.
+    """
+    found: list[KeptRecords] = []
+    for kind, node, schema in states:
+        count, spans = _extent(node, tables)
+        if isinstance(node, Source) and kind == "valid" and not count:
+            # rows are valid at their time alone, which has passed
+            continue
+        if kind == "open":
+            spans = tuple(None for _ in spans)
+        elif kind == "early" and not count:
+            # rows of the latest time-stamp, which wait
+            spans = (0,)
+        words = "records to come" if count else "rows of one time"
+        if kind != "early":
+            words = "records without an end so far" if kind == "open" else "records at one time"
+        texts = sum(pa.types.is_large_string(one) for one in schema.types)
+        number_bytes = _TIMES_BYTES + _NUMBER_BYTES * (len(schema) - texts)
+        found.append(KeptRecords(_operator(node, tables), words, count, spans, texts, number_bytes))
+    return found
+
+
+def _operator(node: Node, tables: Mapping[str, int]) -> str:
+    if isinstance(node, Source):
+        return "table" if node.name in tables else "rows"
+    if isinstance(node, ValidFor | ValidUntilNext):
+        return "valid"
+    return "valid until" if isinstance(node, ValidUntil) else type(node).__name__.lower()
+
+
+def _extent(node: Node, tables: Mapping[str, int]) -> tuple[int, tuple[int | None, ...]]:
+    """How many records of tables an operator on records has, and over what spans rows."""
+    if isinstance(node, Source):
+        return (tables[node.name], ()) if node.name in tables else (0, (0,))
+    counts, spans = zip(*(_extent(one, tables) for one in operands(node)), strict=True)
+    of_rows = tuple(span for some in spans for span in some)
+    if isinstance(node, ValidFor | ValidUntilNext):
+        of_rows = tuple(node.length for _ in of_rows)
+    elif isinstance(node, ValidUntil):
+        of_rows = tuple(None for _ in of_rows)
+    return (sum(counts) if isinstance(node, Union) else counts[0]), of_rows
