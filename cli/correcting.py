@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from mtlmon.checking.history_check import Bounds, HistoryCheck
 from mtlmon.cli.endings import never_triggered, note_skipped
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.late_rows import TableOrder, late_file, length_units, note_refused
+from mtlmon.cli.late_rows import LateFile, TableOrder, late_file, length_units, note_refused
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.policies import (
     note_modes,
@@ -25,7 +26,9 @@ from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import absent_atoms, correcting_summary, is_violated, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
+from mtlmon.cli.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import SnapshotError
 from mtlmon.policy import PolicyFile
 from mtlmon.support.option_names import COMMAND
 from mtlmon.text.native import LineOrder
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
-    from mtlmon.cli.late_rows import LateFile
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
     from mtlmon.syntax.formula import Formula
@@ -68,7 +70,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         "--context": options.has_context,
         "--explain": options.explain,
         "--report": options.report is not None,
-        "--checkpoint": options.checkpoint is not None,
         "--idle": options.idle is not None,
         "--advance-every": options.advance_every is not None,
     }
@@ -180,7 +181,8 @@ class CorrectingWork(EventWork):
         check: the histories of the policies.
         source: the log.
         output: converts changes to bytes; None if no verdicts are wanted.
-        late: finds the lines of a text log that come too late; None if nobody wants them.
+        late: finds the lines of a text log that come too late, or is the file that the log writes
+            them to; None if nobody wants them.
         logs: the status of the log's files by name.
         options: the options of the command line.
     """
@@ -192,7 +194,7 @@ class CorrectingWork(EventWork):
         check: HistoryCheck,
         source: Source,
         output: ChangeOutput | None,
-        late: LateLines | None,
+        late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
     ) -> None:
@@ -207,6 +209,12 @@ class CorrectingWork(EventWork):
     def event_count(self) -> int:
         return self.check.position
 
+    def read(self) -> Iterator[None]:
+        """Check the log up to a last row without a line feed; yield now and then."""
+        if isinstance(self.late, LateFile):
+            self.late.begin()
+        yield from super().read()
+
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         """Check the events of a batch; yield now and then."""
         for _ in self.check.feed(batch, self.source):
@@ -215,7 +223,7 @@ class CorrectingWork(EventWork):
 
     def end_check(self, end_time: EndTime) -> Iterator[None]:
         """End the log; yield now and then."""
-        if self.late is not None:
+        if isinstance(self.late, LateLines):
             self.late.finish()
         for _ in self.check.end(self.source, end_time):
             self.take()
@@ -254,10 +262,83 @@ class CorrectingWork(EventWork):
         """Mention what the changes do not show."""
         source = self.source
         note_skipped(source)
-        note_refused(source.refused, source.row_name, self.options)
+        note_refused(self.check.refused_count, source.row_name, self.options)
         if self.is_complete and (source.unseen_atoms or not self.event_count):
             names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
             note(names)
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `snapshot` can be called: not within a batch, nor at the end."""
+        return not self.has_ended and not self.check.is_within_row
+
+    def snapshot(self) -> bytes:
+        """Return the settings, check, keys and the size of the late rows as bytes for `restore`."""
+        late = self.late.size if isinstance(self.late, LateFile) else 0
+        header = b"" if isinstance(self.source, TextLog) else self.source.late_header
+        settings = [value for _, value in self.settings()]
+        parts = [
+            json.dumps([settings, late, header.decode("latin-1")]).encode(),
+            self.check.snapshot(),
+            *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
+        ]
+        return joined_parts(CORRECTED, parts)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
+
+        Raises:
+            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
+        """
+        text, check, *tables = split_parts(snapshot, CORRECTED, 2)
+        settings, late, header = json.loads(text)
+        for (what, value), before in zip(self.settings(), settings, strict=True):
+            if value != before:
+                raise SnapshotError(f"it was made {what}")
+        self.check.restore(check)
+        if len(tables) != len(self.source.key_tables):
+            raise damaged()
+        counts = self.check.key_counts
+        for keys, table, count in zip(self.source.key_tables, tables, counts, strict=True):
+            if keys is not None:
+                keys.restore(table)
+                if len(keys) < count:
+                    raise damaged()
+        if isinstance(self.late, LateFile):
+            self.late.go_on(late)
+        if not isinstance(self.source, TextLog):
+            self.source.late_header = header.encode("latin-1")
+        if self.output is not None and self.options.output_format != "text":
+            self.restore_table(output_size)
+
+    def restore_table(self, output_size: int) -> None:
+        """Go on with a table of changes of which so much has been written."""
+        from mtlmon.tables.change_tables import ChangeTable
+        from mtlmon.tables.outputs import CsvOutput
+        from mtlmon.tables.stream_values import JsonRowsOutput
+
+        assert isinstance(self.output, CsvOutput | JsonRowsOutput)
+        assert isinstance(self.output.table, ChangeTable)
+        self.output.table.know(self.check.bounds)
+        if output_size and isinstance(self.output, CsvOutput):
+            self.output.has_header = True
+
+    def settings(self) -> list[tuple[str, object]]:
+        """Return the settings that must not change, each with the words for an error message."""
+        options = self.options
+        return [
+            ("from tables" if not options.is_table else "from a text log", options.is_table),
+            ("with another --output-format", options.output_format),
+            ("with other keys", list(map(list, self.check.partitions.columns))),
+            ("with another --lateness", str(options.lateness)),
+            ("with another --wait", str(options.wait)),
+            (f"with{'out' if options.late else ''} --late", options.late is not None),
+        ]
+
+    def work_in_small_steps(self, events: int) -> None:
+        """Do nothing: a batch is what is read at once."""
 
 
 def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -288,10 +369,10 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
     note_modes(policies, check.modes, options)
     if not options.is_table:
         require_no_keys(check.partitions, file, options)
-    late: LateLines | None = None
+    late: LateLines | LateFile | None = None
     source: Source
     if options.is_table:
-        found = late_file(options)
+        late = found = late_file(options, keeps=options.checkpoint is not None)
         source = open_table_source(
             options,
             check.atoms,
@@ -320,19 +401,26 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
 
 
 def run_corrections(
-    check: HistoryCheck, source: Source, late: LateLines | None, options: Options
+    check: HistoryCheck, source: Source, late: LateLines | LateFile | None, options: Options
 ) -> int:
     """Check an open log, correct verdicts, and return the exit status."""
     logs = statuses(source)
-    verdicts = open_verdicts(options.output, logs, options.formula_files)
+    keeps = options.checkpoint is not None
+    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
     work = CorrectingWork(check, source, make_output(check, source, options), late, logs, options)
     progress = progress_for(source.size or 0, verdicts, options)
-    pump = Pump(work, verdicts, Signals(verdicts), progress)
+    signals = Signals(verdicts, is_held=keeps)
+    pump = Pump(work, verdicts, signals, progress)
+    if keeps:
+        from mtlmon.cli.checkpointing import CheckpointingPump
+
+        work.begin_digest()
+        pump = CheckpointingPump(work, verdicts, signals, progress, options)
     return run_to_end(
         pump,
         has_violation=work.fails,
         report=lambda _, __: work.report_end(),
-        summary=lambda seconds: correcting_summary(check, source, seconds),
+        summary=lambda seconds: correcting_summary(check, source, seconds, pump.events_before),
         wants_summary=options.summary,
         end_time=options.end_time,
     )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mtlmon.cli.failure import Failure, WriteFailure, note, reason
 from mtlmon.cli.files import STANDARD_INPUT, is_same_file
 from mtlmon.cli.parser import STANDARD_STREAM
+from mtlmon.errors import SnapshotError
 from mtlmon.text.native import LineOrder
 
 TYPE_CHECKING = False
@@ -39,13 +40,17 @@ class LateFile:
     Args:
         path: its path.
         others: the paths of files that it must not be.
+        keeps: whether it keeps what it has until the first rows are written, or `begin` is called,
+            so that a later run can go on.
 
     Raises:
         Failure: the file cannot be written, or is used for something else.
     """
 
-    def __init__(self, path: str, others: list[str]) -> None:
+    def __init__(self, path: str, others: list[str], *, keeps: bool = False) -> None:
         self.path = path
+        # how much of it is to be kept; None if the rest is cut off already
+        self._kept: int | None = 0 if keeps else None
         for other in others:
             if other != STANDARD_STREAM and os.path.realpath(other) == os.path.realpath(path):
                 raise Failure(f"{path} cannot hold late rows: this run uses it for something else")
@@ -55,7 +60,8 @@ class LateFile:
             found = os.fstat(self._descriptor)
             if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD_INPUT)):
                 raise Failure(f"{path} is both the log and the file for late rows")
-            if stat.S_ISREG(found.st_mode):
+            self._is_regular = stat.S_ISREG(found.st_mode)
+            if self._is_regular and not keeps:
                 os.ftruncate(self._descriptor, 0)
         except (OSError, ValueError) as error:
             raise Failure(f"cannot write {path}: {reason(error)}") from None
@@ -66,6 +72,7 @@ class LateFile:
         Raises:
             WriteFailure: the rows cannot be written.
         """
+        self.begin()
         rest = memoryview(rows)
         try:
             while rest:
@@ -73,9 +80,42 @@ class LateFile:
         except OSError as error:
             raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
 
+    @property
+    def size(self) -> int:
+        """The bytes of the rows that were written, in this and earlier runs."""
+        if self._kept is not None:
+            return self._kept
+        return os.lseek(self._descriptor, 0, os.SEEK_CUR) if self._is_regular else 0
 
-def late_file(options: Options) -> LateFile | None:
-    """Open the file of --late, if the options name one.
+    def go_on(self, size: int) -> None:
+        """Keep the rows that an earlier run has written, as their size says.
+
+        Raises:
+            SnapshotError: the file has less.
+        """
+        if self._is_regular and os.fstat(self._descriptor).st_size < size:
+            raise SnapshotError(f"{self.path} has lost rows that came too late")
+        self._kept = size
+
+    def begin(self) -> None:
+        """Cut off what is not kept.
+
+        Raises:
+            WriteFailure: the file cannot be cut.
+        """
+        if self._kept is None:
+            return
+        try:
+            if self._is_regular:
+                os.ftruncate(self._descriptor, self._kept)
+                os.lseek(self._descriptor, self._kept, os.SEEK_SET)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
+        self._kept = None
+
+
+def late_file(options: Options, *, keeps: bool = False) -> LateFile | None:
+    """Open the file of --late, if the options name one; `keeps` is that of `LateFile`.
 
     Raises:
         Failure: the file cannot be written, or is used for something else.
@@ -84,7 +124,7 @@ def late_file(options: Options) -> LateFile | None:
         return None
     used = [options.output, options.checkpoint, options.report, options.explain_output]
     others = [*options.logs, *options.formula_files, *(one for one in used if one is not None)]
-    return LateFile(options.late, others)
+    return LateFile(options.late, others, keeps=keeps)
 
 
 class TableOrder(NamedTuple):

@@ -228,21 +228,25 @@ def policies_summary(
     return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
 
 
-def correcting_summary(check: HistoryCheck, source: TextLog | TableEvents, seconds: float) -> str:
+def correcting_summary(
+    check: HistoryCheck, source: TextLog | TableEvents, seconds: float, events_before: int
+) -> str:
     """Return counts and speed of a check whose verdicts are corrected, aligned.
 
-    The counts of verdicts are those of the latest ones.
+    The counts of verdicts are those of the latest ones. The speed does not count the events of
+    earlier runs.
     """
     from mtlmon.checking import TextLog
     from mtlmon.syntax.report import visible
 
     what = "events" if isinstance(source, TextLog) else "rows"
+    count = check.position - events_before
     rows = [
         (what, check.position, ""),
         ("late", check.late_count, "that came after later ones"),
         ("judged again", check.judged_again, "time-points"),
         ("revisions", check.revision_count, "of verdicts"),
-        *lost_rows(source),
+        *lost_rows(source, check.refused_count),
     ]
     if check.memory.limit is not None:
         rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
@@ -254,10 +258,10 @@ def correcting_summary(check: HistoryCheck, source: TextLog | TableEvents, secon
     used = policy_remarks(check)
     if len(check.policies) == 1:
         rows += zip(cells[0][1:], check.kinds[0], [""] * 3, strict=True)
-        return f"{table(rows, check.position, what, seconds)}{used}"
+        return f"{table(rows, count, what, seconds)}{used}"
     texts = [visible(policy.text) for policy in check.policies]
     counted = counts_table(cells, texts)
-    return f"{table(rows, check.position, what, seconds)}\n\n{counted}{used}"
+    return f"{table(rows, count, what, seconds)}\n\n{counted}{used}"
 
 
 def policy_remarks(check: LogCheck | HistoryCheck) -> str:
@@ -365,14 +369,19 @@ def streams_summary(
     return table(rows, source.rows, "rows", seconds)
 
 
-def lost_rows(source: TextLog | TableEvents) -> list[tuple[str, int, str]]:
-    """Return the rows of a summary about what of a log was not monitored."""
+def lost_rows(
+    source: TextLog | TableEvents, refused: int | None = None
+) -> list[tuple[str, int, str]]:
+    """Return the rows of a summary about what of a log was not monitored.
+
+    `refused` is the number of rows that came too late, if the log does not know it.
+    """
     from mtlmon.checking import TextLog
 
     unmatched = 0 if isinstance(source, TextLog) else source.unmatched
     rows = [
         ("skipped", source.skipped, "that cannot be read"),
-        ("too late", source.refused, "that were not checked"),
+        ("too late", source.refused if refused is None else refused, "that were not checked"),
         ("left out", source.points_left_out, "time-points at which integers overflow"),
         ("other lines", unmatched, "that do not match the pattern"),
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.drive.native import VerdictRows
-from mtlmon.history.changes import DELETED, INSERTED
+from mtlmon.history.changes import INSERTED, UPDATED, WITHDRAWN
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
@@ -117,13 +117,13 @@ def selected(records: NDArray[np.void], selection: str) -> NDArray[np.void]:
     return chosen
 
 
-def verdict_rows(changes: PolicyChanges, withdrawn: int = FALSE) -> VerdictRows:
-    """Return the verdicts after changes; those that are withdrawn have this kind."""
+def verdict_rows(changes: PolicyChanges, none: int = FALSE) -> VerdictRows:
+    """Return the verdicts after changes; where there is none any more, of this kind."""
     records = changes.records
     verdicts = np.zeros(len(records), verdict_type())
     for name in verdict_type().names or ():
         verdicts[name] = records[name]
-    verdicts["kind"][records["operation"] == DELETED] = withdrawn
+    verdicts["kind"][records["operation"] > UPDATED] = none
     rows = VerdictRows()
     rows.add(verdicts.view(np.uint8), np.ascontiguousarray(records["trace"]), changes.policy)
     return rows
@@ -169,9 +169,10 @@ class ChangeLines:
         lines = text.splitlines(keepends=True)
         for place in np.flatnonzero(operations != INSERTED).tolist():
             start, tab, verdict = lines[place].rpartition(b"\t")
-            if operations[place] == DELETED:
+            if operations[place] > UPDATED:
                 verdict = verdict.removesuffix(b" false\n") + b"\n"
-            lines[place] = b"%b%b!%b" % (start, tab, verdict)
+            mark = b"!x" if operations[place] == WITHDRAWN else b"!"
+            lines[place] = b"".join([start, tab, mark, verdict])
         self.writer.write(b"".join(lines))
 
     def _write_bound(self, bound: Bound) -> None:

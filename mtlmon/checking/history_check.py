@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
+from mtlmon.checking.check_snapshots import opened, sealed
 from mtlmon.checking.clocks import end_time_of_all
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
@@ -15,6 +17,7 @@ from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
 from mtlmon.history.history import History
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
@@ -93,6 +96,7 @@ class HistoryCheck:
         position: the number of events that have been read, also of those that are refused.
         late_count: the number of events that were taken in below the largest time-stamp so far, or
             below that of a key if these have their own time.
+        refused_count: the number of events that came too late for some policy.
         revision_count: how often a verdict was changed or withdrawn.
         revision: the number of batches with events.
         is_within_row: whether some policies have not had the last batch yet; there is no snapshot
@@ -141,10 +145,11 @@ class HistoryCheck:
         self.verdicts = ChangedRows()
         self.position = 0
         self.late_count = 0
+        self.refused_count = 0
         self.revision_count = 0
         self.revision = 0
         self.is_within_row = False
-        self._lateness = 0
+        self._lengths = Bounds(0, 0)
         # the time of the log, or those of the keys of each partition
         count = 1 if clock == "all" else len(self.partitions.columns)
         self._late = [LateEvents() for _ in range(count)]
@@ -177,10 +182,10 @@ class HistoryCheck:
 
     # ---- events ----------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Make the histories, now that the unit of time-stamps is known."""
-        lateness, wait = self._bounds()
-        self._lateness = lateness
+    def _begin(self, bounds: Bounds) -> None:
+        """Make the histories."""
+        self._lengths = bounds
+        lateness, wait = bounds
         self._histories = [
             NumberedHistory(
                 session.program,
@@ -208,7 +213,7 @@ class HistoryCheck:
         if not count:
             return
         if not self._histories:
-            self._begin()
+            self._begin(self._bounds())
         self.revision += 1
         refused = np.zeros(count, np.bool_)
         self.is_within_row = True
@@ -222,9 +227,10 @@ class HistoryCheck:
                 yield
         if refused.any():
             largest = "the largest one so far" + (" of its key" if self._clock == "key" else "")
+            self.refused_count += int(refused.sum())
             source.refuse(
                 np.flatnonzero(refused),
-                f"it is more than the lateness, {self._lateness}, below {largest}",
+                f"it is more than the lateness, {self._lengths.lateness}, below {largest}",
             )
         self._count_late(batch, refused)
         self.position += count
@@ -303,6 +309,84 @@ class HistoryCheck:
 
     def close(self) -> None:
         """Do nothing: there are no threads."""
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the state of the check after `position` events as bytes for `restore`.
+
+        The snapshot does not include the texts of the keys, nor changes that wait.
+
+        Raises:
+            SnapshotError: the log has ended.
+        """
+        told = [[*key, bound] for key, bound in self._told_of_keys.items()]
+        head = {
+            "lengths": self._lengths if self._histories else None,
+            "position": self.position,
+            "late": self.late_count,
+            "refused": self.refused_count,
+            "revised": self.revision_count,
+            "revision": self.revision,
+            "told": self._told,
+            "told_of_keys": told,
+            "now": self._now.tolist(),
+            "latest": [one.latest.tolist() for one in self._late],
+        }
+        histories = (history.snapshot() for history in self._histories)
+        return sealed(self._settings(), joined_parts([json.dumps(head).encode(), *histories]))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from the snapshot of another check; this check must be new.
+
+        The caller goes on with the event that follows the first `position` events of the log. All
+        keys must have the same numbers as before.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to other policies
+                or settings, or to another version. The check must not be used after that.
+        """
+        text, *parts = split_parts(opened(snapshot, self._settings())) or [b""]
+        try:
+            head = json.loads(text)
+            self.position, self.late_count = head["position"], head["late"]
+            self.refused_count, self.revision_count = head["refused"], head["revised"]
+            self.revision, self._told = head["revision"], head["told"]
+            self._told_of_keys = {(one, trace): told for one, trace, told in head["told_of_keys"]}
+            self._now = np.array(head["now"], np.int64).reshape(self._now.shape)
+            for late, latest in zip(self._late, head["latest"], strict=True):
+                late.latest = np.array(latest, np.int64)
+            if head["lengths"] is not None:
+                self._begin(Bounds(*head["lengths"]))
+            for history, part in zip(self._histories, parts, strict=True):
+                history.restore(part)
+        except (ValueError, KeyError, TypeError, OverflowError):
+            raise damaged() from None
+
+    def _settings(self) -> list[tuple[str, object]]:
+        """Return the settings that a snapshot depends on, each with words for an error message."""
+        texts = [(policy.name, str(policy.formula)) for policy in self.policies]
+        return [
+            ("a check of another kind", "histories"),
+            ("other policies or another mode", (texts, self.modes)),
+            ("policies with other keys", self.partitions),
+            ("another clock (--clock)", self._clock),
+            ("another choice of what is counted", (self._counters, len(self._sessions))),
+        ]
+
+    @property
+    def bounds(self) -> list[Bound]:
+        """The bounds that have been told."""
+        of_keys = [Bound(bound, *key) for key, bound in self._told_of_keys.items()]
+        return [Bound(self._told), *of_keys] if self._told else of_keys
+
+    @property
+    def key_counts(self) -> list[int]:
+        """For each partition, how many traces have had events."""
+        counts = [0] * len(self.partitions.columns)
+        for partition, history in zip(self._partition_of, self._histories, strict=False):
+            counts[partition] = len(history.keys)
+        return counts
 
     # ---- what is known ---------------------------------------------------------------------
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.checking.changes import Bound, selected, verdict_rows
-from mtlmon.history.changes import DELETED
+from mtlmon.history.changes import UPDATED
 from mtlmon.verdicts.arrays import EQUIVALENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -31,14 +31,15 @@ _FIELDS = [
     pa.field("revision", pa.int64(), nullable=False),
     pa.field("final", pa.int64()),
 ]
-_OPERATIONS = pa.array(["insert", "update", "delete"])
+# the last one is that of a time-point whose event was retracted
+_OPERATIONS = pa.array(["insert", "update", "delete", "delete"])
 
 
 class ChangeTable:
     """Creates record batches of changes.
 
     The columns are those of verdicts, and: `op`, "insert" for the first verdict of a time-point,
-    "update" for another one, and "delete" if it is open again, without a verdict; `revision`, a
+    "update" for another one, and "delete" if it has none any more; `revision`, a
     number that increases from batch to batch; and `final`: no later row is about a time below it,
     null as long as there is no such time. With clocks of keys, that is about the row's policy and
     key.
@@ -59,11 +60,16 @@ class ChangeTable:
         """The schema of the batches, once rows have been read."""
         return pa.schema([*self._verdicts.schema, *_FIELDS])
 
+    def know(self, bounds: Iterable[Bound]) -> None:
+        """Know the bounds that an earlier run has told."""
+        for bound in bounds:
+            self._final[bound.policy, bound.trace] = bound.time_stamp
+
     def batches(self, rows: ChangedRows) -> Iterator[pa.RecordBatch]:
         """The changes, which are removed from the rows."""
         for row in rows.taken():
             if isinstance(row, Bound):
-                self._final[row.policy, row.trace] = row.time_stamp
+                self.know([row])
                 continue
             changes = row._replace(records=selected(row.records, self._selection))
             if len(changes.records):
@@ -72,14 +78,14 @@ class ChangeTable:
     def _batches(self, changes: PolicyChanges) -> Iterator[pa.RecordBatch]:
         first = 0
         # an equivalence is neither true nor false
-        for batch in self._verdicts.batches(verdict_rows(changes, withdrawn=EQUIVALENT)):
+        for batch in self._verdicts.batches(verdict_rows(changes, none=EQUIVALENT)):
             some = changes.records[first : first + batch.num_rows]
             first += batch.num_rows
             operations = some["operation"]
             columns = batch.columns
-            if (operations == DELETED).any():
+            if (operations > UPDATED).any():
                 place = batch.schema.get_field_index("reference")
-                is_kept = pa.array(operations != DELETED)
+                is_kept = pa.array(operations <= UPDATED)
                 columns[place] = pc.if_else(is_kept, batch.column(place), None)
             columns += [
                 _OPERATIONS.take(pa.array(operations)),

@@ -283,6 +283,16 @@ class TableEvents(BatchReader[EventBatch]):
         self._order.refuse(places, reason)
 
     @property
+    def late_header(self) -> bytes:
+        """The header of CSV that was written last before rows that come too late."""
+        return b"" if self._order is None else self._order.late.header
+
+    @late_header.setter
+    def late_header(self, header: bytes) -> None:
+        assert self._order is not None
+        self._order.late.header = header
+
+    @property
     def points_left_out(self) -> int:
         """The number of time-points that were left out, as integers overflow there."""
         return 0 if self._streams is None else self._streams.points_left_out

@@ -35,11 +35,12 @@ class LateRows:
     Attributes:
         count: the number of rows.
         first: says where the first one is; None if there are none.
+        header: the header of CSV that was written last; set it to continue a file that has one.
     """
 
     def __init__(self, write: Callable[[bytes], None] | None) -> None:
         self._write = write
-        self._header = b""
+        self.header = b""
         self.count = 0
         self.first: TableError | None = None
 
@@ -64,8 +65,8 @@ class LateRows:
             texts = [json.dumps(row, default=str, ensure_ascii=False).encode() for row in cells]
         else:
             texts = [block.text_of(rows.place(place)).strip(b"\r\n") for place in places.tolist()]
-            if block.header and block.header != self._header:
-                self._header = block.header
+            if block.header and block.header != self.header:
+                self.header = block.header
                 texts.insert(0, block.header.strip(b"\r\n"))
         self._write(b"".join(text + b"\n" for text in texts))
 

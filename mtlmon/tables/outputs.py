@@ -51,18 +51,18 @@ class CsvOutput(Generic[_Rows]):
     def __init__(self, table: RowTable[_Rows]) -> None:
         self.has_header = False
         self.writer = ByteWriter()
-        self._table = table
+        self.table = table
         self._csv: arrow_csv.CSVWriter | None = None
         self._schema: pa.Schema | None = None
 
     def put(self, rows: _Rows) -> None:
         """Write the rows."""
-        for batch in self._table.batches(rows):
+        for batch in self.table.batches(rows):
             self._opened(batch.schema).write_batch(batch)
 
     def close(self) -> None:
         """Rows need no end, but the header is written even without rows."""
-        self._opened(self._table.schema if self._schema is None else self._schema).close()
+        self._opened(self.table.schema if self._schema is None else self._schema).close()
 
     def _opened(self, schema: pa.Schema) -> arrow_csv.CSVWriter:
         """The writer of rows with these types."""
@@ -87,14 +87,14 @@ class ParquetOutput(Generic[_Rows]):
 
     def __init__(self, table: RowTable[_Rows]) -> None:
         self.writer = ByteWriter()
-        self._table = table
+        self.table = table
         self._parquet: parquet.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
     def put(self, rows: _Rows) -> None:
         """Take the rows; they are written once there are enough of them."""
-        for batch in self._table.batches(rows):
+        for batch in self.table.batches(rows):
             self._waiting.append(batch)
             self._rows += batch.num_rows
             if self._rows >= _GROUP_ROWS:
@@ -104,7 +104,7 @@ class ParquetOutput(Generic[_Rows]):
         """Write the waiting rows and the end of the file."""
         if self._waiting:
             self._write()
-        self._opened(self._table.schema).close()
+        self._opened(self.table.schema).close()
 
     def _write(self) -> None:
         tables = [pa.Table.from_batches([batch]) for batch in self._waiting]

@@ -90,11 +90,11 @@ class JsonRowsOutput(Generic[_Rows]):
 
     def __init__(self, table: RowTable[_Rows]) -> None:
         self.writer = ByteWriter()
-        self._table = table
+        self.table = table
 
     def put(self, rows: _Rows) -> None:
         """Write the rows."""
-        for batch in self._table.batches(rows):
+        for batch in self.table.batches(rows):
             if batch.num_rows:
                 self.writer.write(json_lines(batch))
 

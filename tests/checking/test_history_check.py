@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 import pytest
 
-from mtlmon import MemoryLimitError
+from mtlmon import MemoryLimitError, SnapshotError
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.changes import ChangeLines, ChangeOutput
 from mtlmon.checking.history_check import Bounds, HistoryCheck
@@ -94,12 +94,17 @@ def corrected(
     memory: str | None = None,
     *,
     is_json: bool = False,
+    restores: bool = False,
 ) -> tuple[list[list[str]], HistoryCheck, int]:
     """The lines after each batch and after the end; the check, and how many rows are refused."""
     limit = MemoryLimit(None if memory is None else int(memory))
-    check = HistoryCheck(
-        file.policies, mode, lambda: bounds, memory=limit, clock=clock, key=file.key or ()
-    )
+
+    def new() -> HistoryCheck:
+        return HistoryCheck(
+            file.policies, mode, lambda: bounds, memory=limit, clock=clock, key=file.key or ()
+        )
+
+    check = new()
     source = open_tables(
         [table(batch) for batch in batches],
         check.atoms,
@@ -124,6 +129,9 @@ def corrected(
             for _ in check.feed(batch, source):
                 pass
             lines.append(taken())
+            if restores:
+                snapshot, check = check.snapshot(), new()
+                check.restore(snapshot)
         for _ in check.end(source, end):
             pass
         lines.append(taken())
@@ -288,6 +296,51 @@ def test_selected_verdicts(selection: str) -> None:
                     chosen.append(line)
             found.append(chosen)
         assert some == found
+
+
+@pytest.mark.parametrize("clock", ["all", "key"])
+def test_snapshots_change_nothing(clock: Clock) -> None:
+    """Not even if each batch is checked by another check."""
+    file = parse_policies(FOREVER)
+    for seed, wait in ((1, 0), (2, 3)):
+        run = file, batches_of(late_rows(seed), random.Random(seed))
+        lines, check, _ = corrected(*run, "local", Bounds(8, wait), clock, "last")
+        others, other, _ = corrected(*run, "local", Bounds(8, wait), clock, "last", restores=True)
+        assert others == lines
+        for name in (
+            "position",
+            "late_count",
+            "refused_count",
+            "revision_count",
+            "counts",
+            "kinds",
+        ):
+            assert getattr(other, name) == getattr(check, name), name
+
+
+def test_snapshots_of_others_are_refused() -> None:
+    file = parse_policies(POLICIES)
+
+    def check(mode: Mode = "local", clock: Clock = "all", key: str = "user") -> HistoryCheck:
+        bounds = Bounds(8, 0)
+        memory = MemoryLimit()
+        return HistoryCheck(
+            file.policies, mode, lambda: bounds, memory=memory, clock=clock, key=(key,)
+        )
+
+    snapshot = check().snapshot()
+    check().restore(snapshot)
+    for other, message in (
+        (check("naive"), "other policies or another mode"),
+        (check(clock="key"), "another clock"),
+        (check(key="host"), "policies with other keys"),
+    ):
+        with pytest.raises(SnapshotError, match=message):
+            other.restore(snapshot)
+    with pytest.raises(SnapshotError, match="another kind"):
+        check().restore(LogCheck(file.policies).snapshot())
+    with pytest.raises(SnapshotError, match="damaged"):
+        check().restore(snapshot[:-1] + b"x")
 
 
 @pytest.mark.parametrize("clock", ["all", "key"])

@@ -1,0 +1,135 @@
+"""Runs that correct verdicts, killed at any moment and started again, come to the same verdicts."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mtlmon.cli.checkpoint import CheckpointFile
+from tests.cli.process import COMMAND, environment, mtlmon, wait_for_checkpoint
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.test_lateness import read_table
+
+ROWS = 3_000
+POLICIES = """\
+key user
+atom big = v > 6
+policy one: a IMPLIES EVENTUALLY[0,40] (b OR big)
+policy two per host: ALWAYS[0,9] (a IMPLIES EVENTUALLY[0,6] b)
+policy three per none: big IMPLIES ONCE[0,50] a
+"""
+TEXT = """\
+policy one: a IMPLIES EVENTUALLY[0,40] b
+policy two: ALWAYS[0,9] (a IMPLIES EVENTUALLY[0,6] b)
+"""
+
+
+def make_log(path: Path, source: random.Random) -> None:
+    now = 100
+    with path.open("w") as file:
+        if path.suffix == ".csv":
+            file.write("ts,user,host,a,b,v\n")
+        for _ in range(ROWS):
+            now += source.random() < 0.4
+            stamp = now - (source.randrange(60) if source.random() < 0.05 else 0)
+            a, b = source.random() < 0.3, source.random() < 0.3
+            if path.suffix == ".csv":
+                user = source.choice([source.randrange(9), source.randrange(500)])
+                held = f"{a},{b},{source.randrange(10)}".lower()
+                file.write(f"{stamp},u{user},{source.choice('xyz')},{held}\n")
+            else:
+                file.write(f"@{stamp}{' a' * a}{' b' * b}\n")
+
+
+def latest(output: Path, form: str) -> object:
+    """The latest verdicts; which revisions come before depends on what is read at once."""
+    if form == "text":
+        return mtlmon("latest", str(output)).output
+    columns = ["policy", "user", "host", "time", "offset", "verdict", "reference"]
+    last = {}
+    finals: dict[tuple[object, ...], int] = {}
+    revision = 0
+    for row in read_table(output, form).to_pylist():
+        assert row["revision"] >= revision
+        revision = row["revision"]
+        key = row["policy"], row["user"], row["host"]
+        assert (row["final"] or 0) >= finals.get(key, 0)
+        finals[key] = row["final"] or 0
+        last[tuple(row[name] for name in columns[:5])] = row
+    return {
+        name: (row["verdict"], row["reference"])
+        for name, row in last.items()
+        if row["op"] != "delete"
+    }
+
+
+# the log, options, the format of the output
+RUNS: dict[str, tuple[str, list[str], str]] = {
+    "table": ("log.csv", ["--wait", "3"], "text"),
+    "csv": ("log.csv", ["--clock", "key", "--mode", "global", "--end-time", "last"], "csv"),
+    "text": ("log.txt", ["--max-memory", "200M"], "text"),
+}
+
+
+def kill_after(arguments: list[str], text: bytes, checkpoint: Path, written: int) -> int:
+    """Let a pipe bring the text, wait for a checkpoint with more output, and kill the command.
+
+    Returns:
+        The size of the output that the checkpoint counts on.
+    """
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+    ) as running:
+        assert running.stdin is not None
+        running.stdin.write(text)
+        running.stdin.flush()
+        wait_for_checkpoint(checkpoint, written + 1)
+        running.send_signal(signal.SIGKILL)
+        running.stdin.close()
+    found = CheckpointFile(str(checkpoint)).read()
+    assert found is not None
+    return found.output_size
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_latest_verdicts_survive_kills(name: str, tmp_path: Path) -> None:
+    log_name, options, form = RUNS[name]
+    source = random.Random(name)
+    log, policies, late = tmp_path / log_name, tmp_path / "p.mtl", tmp_path / "late"
+    make_log(log, source)
+    policies.write_text(POLICIES if log.suffix == ".csv" else TEXT)
+    output, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    arguments = ["--lateness", "50", "--late", str(late), "--output-format", form, *options]
+    arguments += ["-o", str(output), str(policies)]
+    wanted = mtlmon(*arguments, str(log))
+    assert wanted.status == 1, wanted.errors
+    refused, verdicts = late.read_text(), latest(output, form)
+    assert refused
+    output.unlink()
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "0.05s"]
+    piped = [*resumed, *arguments, *(["--format", "csv"] if log.suffix == ".csv" else [])]
+    text = log.read_bytes()
+    written = 0
+    for share in (0.3, 0.7):
+        # in the middle of a line
+        cut = text.index(b"\n", int(share * len(text))) + 3
+        written = kill_after(piped, text[:cut], checkpoint, written)
+    done = mtlmon(*resumed, *arguments, str(log))
+    assert done.status == 1, done.errors
+    assert latest(output, form) == verdicts
+    assert late.read_text() == refused
+    assert done.errors == wanted.errors
+    if name != "text":
+        return
+    # another run of the same log has nothing to add, and one with other options does not go on
+    again = mtlmon(*resumed, *arguments, str(log))
+    assert (again.status, latest(output, form)) == (1, verdicts)
+    other = mtlmon(*resumed, *arguments, "--lateness", "51", str(log))
+    assert other.status == 2
+    assert "it was made with another --lateness" in other.errors
