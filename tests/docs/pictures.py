@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon import Monitor, resolve
-from tests.docs import late_picture
+from tests.docs import late_picture, relations_picture
 from tests.docs.pages import DIRECTORY
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def values(formula: str, trace: tuple[tuple[int, str], ...]) -> dict[tuple[int, 
 
 def all_files() -> dict[str, str]:
     """The pictures by name, as SVG."""
-    return {picture.name: draw(picture) for picture in ALL} | {"late": late_picture.draw(_STYLE)}
+    others = {"late": late_picture, "relations": relations_picture}
+    found = {picture.name: draw(picture) for picture in ALL}
+    return found | {name: module.draw(_STYLE) for name, module in others.items()}
 
 
 def draw(picture: Picture) -> str:

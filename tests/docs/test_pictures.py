@@ -18,7 +18,7 @@ def test_picture_is_up_to_date(name: str) -> None:
 def test_every_picture_is_shown() -> None:
     shown = "".join(
         (pages.DIRECTORY / page).read_text(encoding="utf-8")
-        for page in ("semantics.md", "patterns.md", "late.md")
+        for page in ("semantics.md", "patterns.md", "late.md", "relations.md")
     )
     for name in FILES:
         assert f"(pictures/{name}.svg)" in shown
