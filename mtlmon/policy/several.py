@@ -8,7 +8,7 @@ from pathlib import PurePath
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.declarations import CONST, EVENT, PATTERN, TIME, UNIT
 from mtlmon.policy.declared_text import DeclaredText
-from mtlmon.policy.reading import check_policies
+from mtlmon.policy.reading import check_policies, parse_policies
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 from mtlmon.syntax.report import formula_error
@@ -23,9 +23,42 @@ if TYPE_CHECKING:
 _AGREED = (UNIT, TIME, EVENT, PATTERN)
 """The declarations of which a run has one: files that have them must have the same."""
 
+_SUFFIXES = (".mtl", ".policy", ".policies", ".txt")
+"""The endings of names of policy files."""
+
+
+def given_policies(
+    policies: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    source: str,
+    *,
+    unit: str | None = None,
+) -> PolicyFile:
+    """Return the policies that an argument of a function gives.
+
+    Args:
+        policies: the text of a policy file or a formula, the path of a file, or a list of paths.
+        source: the name of a text in errors.
+        unit: the unit of the time-stamps, as for `parse_policies`.
+
+    Raises:
+        MtlmonError: a text looks like the path of a file; or as for `load_policies`.
+        OSError: a file cannot be read.
+    """
+    if not isinstance(policies, str):
+        return load_policies(policies, unit=unit)
+    word = policies.strip()
+    if len(word.split()) == 1 and (
+        PurePath(word).suffix in _SUFFIXES or ("/" in word and os.path.isfile(word))
+    ):
+        raise MtlmonError(
+            f"the policy {word!r} is a text that looks like a path: pass pathlib.Path({word!r}) "
+            "for the content of the file"
+        )
+    return parse_policies(policies, source, unit=unit)
+
 
 def load_policies(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     unit: str | None = None,
     constants: Mapping[str, str] | None = None,
@@ -40,7 +73,7 @@ def load_policies(
     event column or a pattern must say the same; it holds for the others, too.
 
     Args:
-        paths: at least one path.
+        paths: a path, or a list with at least one.
         unit: the unit of the time-stamps, as for `parse_policies`.
         constants: other values for constants of the files, as texts: `{"limit": "30"}`, or
             `{"web:limit": "30"}` if several files have a constant `limit`.
@@ -55,7 +88,8 @@ def load_policies(
         OSError: a file cannot be read.
         ValueError: no path is given.
     """
-    names = [os.fspath(path) for path in paths]
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    names = [os.fspath(path) for path in several]
     require_different(names)
     texts = []
     for name in names:

@@ -189,17 +189,21 @@ class _Analyser:
             message = f"one side of OR binds '{name}', but not '{written}'"
             return Finding(formula.span, message, f"bind {name} on both sides, or around the OR")
         message = f"nothing says which values '{name}' may take in '{written}'"
-        hint = f"bind {name} first, as in {self.example(name)} AND {written}"
+        example = f"{self.example(name)} AND {written}"
+        hint = f"bind {name} first, as in {example}"
         negated = formula.operands[0] if formula.operator is ops.NOT else None
         if error.is_quantified and negated is not None:
             hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
         elif name in reported and negated is not None and negated.operator is not ops.COMPARISON:
             hint += f"; or did you mean EXISTS {name}. {negated}?"
         if (operator := _remembering(whole, error)) is not None:
-            hint += f"; what {operator} remembers is found by itself, so bind {name} inside it"
+            alone = f"what {operator} remembers is found by itself"
             inner = formula if negated is None else negated
             if inner.operator is ops.COMPARISON:
-                hint += ", or compare outside of it"
+                hint = f"{alone}: write {written} outside of it, or bind {name} inside it, as in "
+                hint += example
+            else:
+                hint += f"; {alone}, so bind {name} inside it"
         if name in self.file.streams:
             hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
         if name in self.columns():

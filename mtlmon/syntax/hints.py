@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.operators import Operator
 
 _WIDTH = 40
+_KEYWORDS = frozenset({"policy", "trigger", "find", "let", "atom", "stream", "unit", "key"})
 _QUANTIFIERS = frozenset({"EXISTS", "FORALL"})
 _BOUND_GLUED_ON = re.compile(r"([^\W\d_](?:\w*[^\W\d_])?)_?([0-9]+)")
 
@@ -50,6 +51,8 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
                 f"of an instance of a stream is looked up by {token.value}[...] is not null"
             )
         return f"a quantifier has a dot and a formula, in capitals: {quantifier} x. p(x)"
+    if cursor.index == 1 and before.value in _KEYWORDS and token.kind == ATOM:
+        return "policy files are for parse_policies, check_tables and the command"
     for word in (token, before):
         if capital := _capital(word):
             return f"did you mean {capital}? operators are written in capitals"

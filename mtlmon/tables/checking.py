@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
@@ -12,7 +13,8 @@ from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.checking.shown import Messages, shown_names
 from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
-from mtlmon.policy import Policy, PolicyFile, parse_policies
+from mtlmon.policy import Policy, PolicyFile
+from mtlmon.policy.several import given_policies
 from mtlmon.support.extras import load_extra
 from mtlmon.support.html_tables import html_table
 from mtlmon.support.stack_levels import levels_inside
@@ -231,7 +233,7 @@ class TableCheck:
 
 def check_tables(
     tables: Tables | Sequence[Tables],
-    policies: PolicyFile | Formula | str,
+    policies: PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     mode: Literal["local", "global", "naive"] = "local",
     bdd: Literal["auto", "cudd", "autoref"] = "auto",
@@ -254,7 +256,8 @@ def check_tables(
 
     Args:
         tables: as `open_tables` takes them.
-        policies: a policy file as `parse_policies` returns it, the text of one, or a formula. It
+        policies: a policy file as `parse_policies` returns it, the text of one, its path as a
+            `pathlib.Path`, a list of the paths of several, or a formula. It
             also determines the unit of time-stamps, unless `resolution` is given.
         mode: as for `Monitor`.
         bdd: as for `Monitor`.
@@ -438,7 +441,9 @@ def shown_messages(
 
 
 def _policy_file(
-    policies: PolicyFile | Formula | str, declared: str | None, time_unit: str | None
+    policies: PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    declared: str | None,
+    time_unit: str | None,
 ) -> PolicyFile:
     """Read the policies with the unit of time-stamps, which by default is the unit of times."""
     if isinstance(policies, PolicyFile):
@@ -449,7 +454,7 @@ def _policy_file(
         file = PolicyFile("", "<formula>", declared)
         file.policies = (Policy(None, policies, policies),)
         return file
-    file = parse_policies(policies, unit=declared or LATER)
+    file = given_policies(policies, "<policies>", unit=declared or LATER)
     if file.unit != LATER:
         return file
-    return parse_policies(policies, unit=time_unit)
+    return given_policies(policies, "<policies>", unit=time_unit)

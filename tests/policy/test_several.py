@@ -419,3 +419,20 @@ def test_policies_that_wait_for_later_values() -> None:
     assert q.clock is None
     assert p.clock is not None
     assert p.clock.period == Waiting(("`a:s`.next(or: 0)",))
+
+
+def test_paths_and_texts_that_look_like_paths(tmp_path: Path) -> None:
+    """One path stands for itself, and not for a file for each of its characters."""
+    path = tmp_path / "rules.mtl"
+    path.write_text("policy big: v > 1\n")
+    log = pa.table({"ts": [1, 2], "v": [1, 2]})
+    names = [policy.name for policy in load_policies([path]).policies]
+    assert [policy.name for policy in load_policies(str(path)).policies] == names == ["big"]
+    wanted = check_tables(log, path.read_text()).to_arrow()
+    for policies in path, [path], [str(path)]:
+        assert check_tables(log, policies).to_arrow() == wanted
+    other = tmp_path / "rules"
+    other.write_text("v > 1\n")
+    for text in str(path), "rules.mtl", str(other):
+        with pytest.raises(MtlmonError, match=r"looks like a path: pass pathlib.Path\("):
+            check_tables(log, text)

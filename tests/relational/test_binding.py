@@ -181,8 +181,8 @@ def test_a_variable_of_what_is_remembered_must_be_bound_there() -> None:
     text = "publish(u, f) IMPLIES ONCE EXISTS m. approve(m, f) AND NOT m = u"
     (error,) = analyse(parse_policies(text)).errors
     assert error.hint == (
-        "bind u first, as in p(u) AND NOT m = u; what ONCE remembers is found by itself, so bind u "
-        "inside it, or compare outside of it"
+        "what ONCE remembers is found by itself: write NOT m = u outside of it, or bind u inside "
+        "it, as in p(u) AND NOT m = u"
     )
 
 

@@ -24,6 +24,7 @@ ERRORS = [
     ("()", 2, "expected a formula, found ')'", None),
     ("AND a", 1, "expected a formula, found the operator 'AND'", 'is written "AND"'),
     ("-> a", 1, "expected a formula, found the operator '->'", None),
+    ("policy x: p", 8, "expected an operator or the end, found 'x'", "policy files are for parse_"),
     # intervals
     ("p UNTIL 0,5 q", 9, "expected a formula, found '0'", "brackets: UNTIL[0,5]"),
     ("p U 3,∞ q", 5, "expected a formula, found '3'", "brackets: U[3,∞]"),

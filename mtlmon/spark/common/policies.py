@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mtlmon._core import Monitor
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
 from mtlmon.errors import FormulaError, MtlmonError, UnitError
-from mtlmon.policy import PolicyFile, load_policies, parse_policies
+from mtlmon.policy import PolicyFile
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import looked_up_in, needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
+from mtlmon.policy.several import given_policies
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.durations import Duration
@@ -39,7 +39,6 @@ parsed formula or policy file."""
 Mode: TypeAlias = Literal["local", "global", "naive"]
 
 # the suffixes of policy files
-_SUFFIXES = (".mtl", ".policy", ".policies", ".txt")
 
 
 class CompiledPolicy(NamedTuple):
@@ -348,14 +347,8 @@ def relational_file(
 def _policy_file(policy: object, unit: str | None) -> PolicyFile:
     if isinstance(policy, PolicyFile):
         return policy
-    if isinstance(policy, str):
-        _refuse_path(policy)
-        return parse_policies(policy, "<policy>", unit=unit)
-    if isinstance(policy, os.PathLike):
-        path = os.fspath(policy)
-        return parse_policies(Path(path).read_text(encoding="utf-8"), path, unit=unit)
-    if isinstance(policy, list | tuple):
-        return load_policies(policy, unit=unit)
+    if isinstance(policy, str | os.PathLike | list | tuple):
+        return given_policies(policy, "<policy>", unit=unit)
     raise TypeError(
         "a policy is a formula, a policy file, the path of one, or a list of paths, not "
         f"{type(policy).__name__}"
@@ -423,19 +416,3 @@ def _refuse_keys(file: PolicyFile) -> None:
                 f"the policy {policy.name!r} has a key of its own, which only mtlmon.spark.monitor "
                 "and monitor_stream support"
             )
-
-
-def _refuse_path(text: str) -> None:
-    """Refuse a text that is the path of a policy file rather than its content.
-
-    Raises:
-        MtlmonError: the text looks like a path.
-    """
-    word = text.strip()
-    if not word or len(word.split()) > 1:
-        return
-    if Path(word).suffix in _SUFFIXES or os.path.isfile(word):
-        raise MtlmonError(
-            f"the policy {word!r} is a text that looks like a path: pass pathlib.Path({word!r}) "
-            "for the content of the file"
-        )
