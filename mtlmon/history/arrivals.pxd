@@ -9,6 +9,11 @@ cdef enum:
     NO_HANDLE = 0xFFFFFFFF
 
 
+cdef enum:
+    DIGIT_BITS = 8
+    DIGITS = 256
+
+
 cdef struct Arrivals:
     # Events in the order in which they came.
     uint64_t *time_stamps
@@ -45,4 +50,4 @@ cdef void move_arrival(
     Arrivals *arrivals, uint32_t source, uint32_t target, size_t words
 ) noexcept nogil
 cdef void sort_names(Name *names, size_t count) noexcept nogil
-cdef void sort_places(Place *places, size_t count) noexcept nogil
+cdef void sort_places(Place *places, Place *scratch, size_t count) noexcept nogil

@@ -4,7 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from mtlmon.engine.native cimport reserve
 
@@ -55,13 +55,54 @@ cdef int compare_places(const void *left, const void *right) noexcept nogil:
     return -1 if a.number < b.number else 1
 
 
-cdef void sort_places(Place *places, size_t count) noexcept nogil:
-    """Sort by trace, time-stamp and arrival."""
-    cdef size_t k
-    for k in range(1, count):
-        if compare_places(&places[k - 1], &places[k]) > 0:
-            qsort(places, count, sizeof(Place), compare_places)
-            return
+cdef void sort_places(Place *places, Place *scratch, size_t count) noexcept nogil:
+    """Sort by trace, time-stamp and arrival; the places are those of arrivals, in order.
+
+    PERF: traces are sorted by their digits, and the events of a trace mostly are in order. `qsort`
+    of all took a twentieth of the time of batches of a thousand events of a thousand traces.
+
+    scratch: as much room as `places` has.
+    """
+    cdef Place *source = places
+    cdef Place *target = scratch
+    cdef size_t starts[DIGITS]
+    cdef uint32_t most = 0
+    cdef uint32_t shift = 0
+    cdef size_t k, first, before
+    cdef size_t digit
+    cdef bint is_sorted = True
+    for k in range(count):
+        most = max(most, places[k].trace)
+        if k and is_sorted:
+            is_sorted = compare_places(&places[k - 1], &places[k]) < 0
+    if is_sorted:
+        return
+    while shift < 32 and most >> shift:
+        memset(starts, 0, sizeof(starts))
+        for k in range(count):
+            starts[source[k].trace >> shift & (DIGITS - 1)] += 1
+        before = 0
+        for digit in range(DIGITS):
+            first = starts[digit]
+            starts[digit] = before
+            before += first
+        for k in range(count):
+            digit = source[k].trace >> shift & (DIGITS - 1)
+            target[starts[digit]] = source[k]
+            starts[digit] += 1
+        source, target = target, source
+        shift += DIGIT_BITS
+    if source != places:
+        memcpy(places, source, count * sizeof(Place))
+    first = 0
+    for k in range(1, count + 1):
+        if k < count and places[k].trace == places[first].trace:
+            continue
+        for before in range(first + 1, k):
+            if places[before].time_stamp < places[before - 1].time_stamp:
+                qsort(places + first, k - first, sizeof(Place), compare_places)
+                break
+        first = k
 
 
 cdef int compare_names(const void *left, const void *right) noexcept nogil:

@@ -10,6 +10,8 @@ cdef enum:
     # the kind of a time-point without a verdict, beside those of verdict records
     STILL_OPEN = 3
     NO_CHUNK = 0xFFFFFFFF
+    # how many events a chunk has at least, but for the last one
+    LEAST_SPACING = 8
 
 
 cdef enum RowFlag:
@@ -38,7 +40,7 @@ cdef struct Point:
 
 
 cdef struct Chunk:
-    uint64_t *time_stamps
+    uint64_t *time_stamps   # the block that has the letters and points, too
     uint64_t *letters
     Point *points
     uint32_t count, capacity

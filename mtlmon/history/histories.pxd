@@ -9,7 +9,8 @@ from mtlmon.arrays.native cimport EventColumns
 
 cdef class Histories(Admission):
     cdef Place *places
-    cdef uint32_t place_room
+    cdef Place *scratch
+    cdef uint32_t place_room, scratch_room
     cdef uint64_t *time_stamps      # the events of a batch, trace by trace, in order
     cdef uint64_t *letters
     cdef uint8_t *flags

@@ -38,6 +38,7 @@ cdef class Histories(Admission):
 
     def __dealloc__(self):
         free(self.places)
+        free(self.scratch)
         free(self.time_stamps)
         free(self.letters)
         free(self.flags)
@@ -161,6 +162,7 @@ cdef class Histories(Admission):
         cdef size_t last, last_gone
         cdef Arrivals *arrivals = &self.arrivals
         reserve(<void **> &self.places, &self.place_room, arrivals.count, sizeof(Place))
+        reserve(<void **> &self.scratch, &self.scratch_room, arrivals.count, sizeof(Place))
         reserve(<void **> &self.time_stamps, &self.time_room, arrivals.count, sizeof(uint64_t))
         reserve(<void **> &self.flags, &self.flag_room, arrivals.count, sizeof(uint8_t))
         reserve(<void **> &self.offsets, &self.offset_room, arrivals.count, sizeof(uint64_t))
@@ -176,7 +178,7 @@ cdef class Histories(Admission):
                 self.places[count].trace = arrivals.traces[k]
                 self.places[count].number = k
                 count += 1
-        sort_places(self.places, count)
+        sort_places(self.places, self.scratch, count)
         for k in range(count):
             self.time_stamps[k] = self.places[k].time_stamp
             self.flags[k] = arrivals.flags[self.places[k].number]

@@ -393,14 +393,12 @@ class History:
         """The numbers of keys, new ones in the order in which they come."""
         if len(keys) != count:
             raise EventError(f"{len(keys)} keys for {count} time-stamps")
-        if isinstance(keys, np.ndarray) and keys.dtype.kind in "iuU" and keys.ndim == 1:
-            unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-            numbers = np.empty(len(unique), np.uint32)
-            values = unique.tolist()
-            for place in np.argsort(first).tolist():
-                numbers[place] = self._number_of(values[place])
-            return numbers[inverse]
-        return np.fromiter((self._number_of(key) for key in keys), np.uint32, count)
+        # PERF: a look-up for each event takes half as long as `np.unique` and one for each key
+        given = keys.tolist() if isinstance(keys, np.ndarray) and keys.ndim == 1 else keys
+        found = list(map(self._numbers.get, given))
+        if None not in found:
+            return np.array(found, np.uint32)
+        return np.fromiter(map(self._number_of, given), np.uint32, count)
 
     def _number_of(self, key: Hashable) -> int:
         number = self._numbers.get(key)

@@ -9,7 +9,6 @@ from mtlmon.engine.native cimport Saved, Session, Words
 
 cdef enum:
     NO_TRACE = 0xFFFFFFFF
-    LEAST_SPACING = 8
     # how many other traces a batch looks at for what can be forgotten
     SWEPT_TRACES = 64
 
