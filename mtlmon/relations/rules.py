@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.relations.algebra import (
     Coalesce,
@@ -25,6 +26,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidUntil,
     ValidUntilNext,
     Where,
     nodes,
@@ -86,6 +88,43 @@ def select_below_valid(node: Node, types: Types) -> Node | None:
     if not isinstance(node, Select) or not isinstance(node.of, ValidFor | ValidUntilNext | Split):
         return None
     return replace(node.of, of=Select(node.of.of, node.values))
+
+
+def where_below_select(node: Node, types: Types) -> Node | None:
+    """`where` looks at columns under the names that they had before `select`, if it keeps them."""
+    if not isinstance(node, Where) or not isinstance(node.of, Select):
+        return None
+    # records that are left out must have been able to make `select` fail neither
+    if not all(is_total(value.expression) for _, value in node.of.values):
+        return None
+    names = {
+        name: value.expression.name
+        for name, value in node.of.values
+        if value.expression.operator in ops.COLUMNS
+    }
+    parts = conjuncts(node.condition.expression)
+    below = [renamed(part, names) for part in parts if set(columns(part)) <= set(names)]
+    if not below:
+        return None
+    above = [part for part in parts if not set(columns(part)) <= set(names)]
+    return _where(replace(node.of, of=_where(node.of.of, node, below)), node, above)
+
+
+def where_below_until(node: Node, types: Types) -> Node | None:
+    """Conditions on the columns behind `per` hold for a record and for what ends it, or not."""
+    if not isinstance(node, Where) or not isinstance(node.of, ValidUntil):
+        return None
+    if not is_total(node.of.condition.expression):
+        return None
+    parts = conjuncts(node.condition.expression)
+    is_below = [bool(found := set(columns(part))) and found <= set(node.of.per) for part in parts]
+    if not any(is_below):
+        return None
+    below, above = (
+        [part for part, own in zip(parts, is_below, strict=True) if own == wanted]
+        for wanted in (True, False)
+    )
+    return _where(replace(node.of, of=_where(node.of.of, node, below)), node, above)
 
 
 def where_below_join(node: Node, types: Types) -> Node | None:
@@ -151,16 +190,28 @@ def distinct_once(node: Node, types: Types) -> Node | None:
     return None
 
 
+def presence_once(node: Node, types: Types) -> Node | None:
+    """What only asks whether there is a record needs each neither once nor in one piece."""
+    if not isinstance(node, Semijoin | MinusAll):
+        return None
+    if not isinstance(node.right, Distinct | Coalesce | Split):
+        return None
+    return replace(node, right=node.right.of)
+
+
 RULES: tuple[Callable[[Node, Types], Node | None], ...] = (
     where_below_union,
     select_below_union,
     valid_below_union,
     where_below_valid,
     select_below_valid,
+    where_below_select,
+    where_below_until,
     where_below_join,
     where_below_group,
     without_cuts,
     distinct_once,
+    presence_once,
 )
 """The rules; each returns what a node becomes, or None if it does not fit."""
 

@@ -20,6 +20,7 @@ ONE, OTHER = a.Source("one"), a.Source("other")
 WHERE = "k = 1 and x < 2.0"
 COLUMNS = tuple((name, predicate(name)) for name in ("x", "k"))
 COUNT = (a.Aggregation("n", "count"),)
+SWAPPED = (("b", predicate("x")), ("a", predicate("k")), ("n", predicate("t is null")))
 
 # for each rule, nodes over any relations that it fits
 CASES: dict[str, list[Any]] = {
@@ -48,6 +49,16 @@ CASES: dict[str, list[Any]] = {
         lambda one, _: a.Select(a.ValidUntilNext(one, 4), COLUMNS),
         lambda one, _: a.Select(a.Split(a.ValidFor(one, 5), 2), COLUMNS),
     ],
+    "where_below_select": [
+        lambda one, _: a.Where(a.Select(one, SWAPPED), predicate("a = 1 and b < 2.0")),
+        lambda one, _: a.Where(a.Select(one, SWAPPED), predicate("n and a is null and b > 0.0")),
+    ],
+    "where_below_until": [
+        lambda one, _, text=text: a.Where(
+            a.ValidUntil(one, predicate("x > 0.0"), ("k", "t")), predicate(text)
+        )
+        for text in ("k = 1", 't = "a" and x < 2.0 and k is null')
+    ],
     "where_below_join": [
         lambda one, other, text=text: a.Where(
             a.Join(one, other, predicate("k = k2 or x < x2"), NAMES), predicate(text)
@@ -74,6 +85,14 @@ CASES: dict[str, list[Any]] = {
     "distinct_once": [
         lambda one, _: a.Distinct(a.Distinct(one)),
         lambda one, _: a.Distinct(a.Group(one, ("k",), COUNT)),
+    ],
+    "presence_once": [
+        lambda one, other, kind=kind, cut=cut: kind(one, cut(other))
+        for kind in (
+            a.MinusAll,
+            lambda one, other: a.Semijoin(one, other, predicate("k = k2"), NAMES),
+        )
+        for cut in (a.Distinct, a.Coalesce, lambda of: a.Split(a.ValidFor(of, 5), 2))
     ],
 }
 
