@@ -155,12 +155,12 @@ def relations_of_tables(
             raise formula_error(
                 owner.text,
                 owner.intervals[own_name].place,
-                f"relation {own_name} reads the rows of a log, and there are none here",
+                f"relation {own_name} reads the rows of the log, which cannot be looked up here",
                 source=owner.source,
                 hint="relations of tables can be looked up; check_tables looks up all of them",
                 kind=PolicyError,
             )
-    options = {"resolution": environment.unit}
+    options = {"resolution": environment.unit, "time_unit": environment.time_unit}
     return looked_up_relations(file, wanted, environment, options, lambda: None).of_tables
 
 

@@ -382,3 +382,16 @@ def test_files_that_are_joined(folder: Path) -> None:
         "q": [True, True, False, True, True],
         "r": [False, False, True, False, False],
     }
+
+
+def test_events_of_tests(folder: Path) -> None:
+    from mtlmon.errors import ViolationError
+    from mtlmon.testing import assert_holds
+
+    fast = policy_file(folder, "policy p: speed <= limits[road].max")
+    assert_holds(fast, [(99, {"road": "a1", "speed": 80}), (100, {"road": "a1", "speed": 100})])
+    with pytest.raises(ViolationError, match=r"speed=90 .*max=80"):
+        assert_holds(fast, folder / "cars.csv")
+    own = "relation near = rows valid 5 group road select count() as n\npolicy p: near[road].n < 2"
+    with pytest.raises(PolicyError, match="relation near reads the rows of the log"):
+        assert_holds(policy_file(folder, own), [(99, {"road": "a1"})])

@@ -184,6 +184,7 @@ def monitor(
         has_keys=True,
         replaces_keys=key is not None,
         leaves_out=valuations is not None,
+        looks_up=True,
     )
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)

@@ -89,7 +89,9 @@ class EventSource(NamedTuple):
     def environment(self) -> Environment:
         """What expressions need to know of the time column, its unit and the zone."""
         file = self.policies.file
-        return environment_of(self.selection, self.times(), None if file is None else file.zone)
+        zone = None if file is None else file.zone
+        found = environment_of(self.selection, self.times(), zone)
+        return found._replace(relations=self.policies.looked_up or {})
 
     @property
     def has_streams(self) -> bool:

@@ -24,11 +24,12 @@ from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.policy import Policy, Predicate
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relations.looking_up import KnownRelation
 
 PolicyLike: TypeAlias = (
     str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Formula | Program | PolicyFile
@@ -96,6 +97,7 @@ class Policies(NamedTuple):
         remembering: those of the atoms that depend on other rows, or on other atoms.
         log_atoms: the atoms of the log that these need.
         columns: the columns that all atoms need.
+        looked_up: the relations in which values are looked up, with their records, if any.
     """
 
     policies: tuple[CompiledPolicy, ...]
@@ -107,6 +109,7 @@ class Policies(NamedTuple):
     remembering: tuple[str, ...] = ()
     log_atoms: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    looked_up: Mapping[str, KnownRelation] | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -212,6 +215,7 @@ def compile_policies(
     replaces_keys: bool = False,
     has_lines: bool = False,
     leaves_out: bool = False,
+    looks_up: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -225,6 +229,7 @@ def compile_policies(
         replaces_keys: whether the caller's key replaces those of files.
         has_lines: whether lines of text can have a pattern.
         leaves_out: whether policies with variables are left out, instead of being an error.
+        looks_up: whether policies can look values up in relations of tables.
 
     Raises:
         FormulaError: the policy is invalid; the error says where and why.
@@ -246,7 +251,8 @@ def compile_policies(
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
         file = read_file(policy, unit, time_unit)
-        refuse_look_ups(file)
+        if not looks_up:
+            refuse_look_ups(file)
         if not has_lines:
             _refuse_pattern(file)
         if not leaves_out:
@@ -283,6 +289,12 @@ def compile_policies(
         name: file.atoms[name] for name in atoms if name in file.atoms and name not in remembering
     }
     policies = policies._replace(remembering=remembering)
+    if needs.relations:
+        from mtlmon.tables.looking_up import relations_of_tables
+
+        environment = file.environment._replace(unit=unit or time_unit, time_unit=time_unit)
+        looked_up = relations_of_tables(file, needs.relations, environment)
+        policies = policies._replace(looked_up=looked_up)
     atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
     return policies._replace(
         atoms=atoms,
@@ -340,8 +352,10 @@ def relational_file(
         policy = written_with_conditions(policy) or str(policy)
     Times(time_unit, None, resolution)
     file = read_file(policy, resolution, time_unit)
+    if not any(one.is_first_order for one in file.policies):
+        return None
     refuse_look_ups(file)
-    return file if any(one.is_first_order for one in file.policies) else None
+    return file
 
 
 def _policy_file(policy: object, unit: str | None) -> PolicyFile:
@@ -387,15 +401,16 @@ def _refuse_pattern(file: PolicyFile) -> None:
 
 
 def refuse_look_ups(file: PolicyFile) -> None:
-    """Refuse look-ups in relations, whose records the executors do not have.
+    """Refuse look-ups in relations, whose records are not here.
 
     Raises:
         MtlmonError: the file has some.
     """
     for name in looked_up_in(file):
         raise MtlmonError(
-            f"the policy file looks values up in relation {name}, which mtlmon.spark does not: "
-            "join the data frame with the table of the relation before"
+            f"the policy file looks values up in relation {name}: mtlmon.spark.monitor and "
+            "monitor_stream do so for policies without variables; otherwise, join the data frame "
+            "with the table of the relation before"
         )
 
 

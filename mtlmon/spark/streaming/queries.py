@@ -151,7 +151,13 @@ def monitor_stream(
     from mtlmon.spark.streaming.processor import BucketProcessor
 
     policies = compile_policies(
-        policy, mode, resolution, time_unit, has_keys=True, replaces_keys=key is not None
+        policy,
+        mode,
+        resolution,
+        time_unit,
+        has_keys=True,
+        replaces_keys=key is not None,
+        looks_up=True,
     )
     default = key_names(policies.key if key is None else key)
     count = _bucket_count(buckets)
