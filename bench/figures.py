@@ -24,6 +24,7 @@ from bench.logs import random_log
 from bench.memory import FORMULAS, TIME_STAMPS
 from bench.piles import BOUNDS as PILE_BOUNDS
 from bench.piles import PILES, RATES, pile_cases
+from bench.relations import relations
 from bench.workloads import PAIR, PLAIN_DENSITIES, SCALED, WORKLOADS
 
 if TYPE_CHECKING:
@@ -225,6 +226,22 @@ class Figures:
             str(row["formula"]): float(row["CPU ns per row"])
             for row in result["rows"]
             if row["formula"] == KEYED_FORMULAS["response"]
+        }
+
+    def relations(self, words: str) -> Values:
+        """Million rows per second of relations over validity intervals."""
+        return {
+            str(row["relation"]): float(row["mtlmon M rows/s"])
+            for row in self._relation_rows
+            if words in str(row["relation"])
+        }
+
+    def relations_by_duckdb(self) -> Values:
+        """Throughput of DuckDB by ours, for relations."""
+        return {
+            str(row["relation"]): float(row["DuckDB M rows/s"]) / float(row["mtlmon M rows/s"])
+            for row in self._relation_rows
+            if "DuckDB M rows/s" in row
         }
 
     def empty_log(self) -> Values:
@@ -447,6 +464,11 @@ class Figures:
         )
         result = library(settings)
         return self._keep("library", result["rows"], result["notes"])
+
+    @cached_property
+    def _relation_rows(self) -> list[Row]:
+        result = relations(self.settings)
+        return self._keep("relations", result["rows"], result["notes"])
 
     @cached_property
     def _length_rows(self) -> list[Row]:
