@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mtlmon.policy.declarations import FORMULA, POLICY, TEXTS
+from mtlmon.policy.predicates.lexer import OFFSETS_HINT
 from mtlmon.syntax.lexer import COMPARISON_HINT
 
 TYPE_CHECKING = False
@@ -128,10 +129,7 @@ def form_of(line: str) -> str | None:
 def _of_comparison(before: str) -> str:
     """The hint for a sign of a comparison behind what has no value."""
     if method := _METHOD.search(before):
-        return (
-            f"there is no .{method.group(1)}(); values of other rows are x.last(), x.next(), "
-            "x.at(-5s) and x.hold()"
-        )
+        return f"there is no .{method.group(1)}(); {OFFSETS_HINT}"
     return "compare values: columns, numbers, texts, streams and windows such as count[0,5](p)"
 
 

@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.operators import Operator
 
 _SHOWN = 8
+# What functions of other languages are here.
+_OTHER_WORDS = {
+    **dict.fromkeys(("lag", "prev", "previous", "shift"), "x.last() for the value before"),
+    **dict.fromkeys(("lead", "next"), "x.next() for the value after it"),
+    **dict.fromkeys(("diff", "delta"), "x - x.last() for the difference to the value before"),
+    **dict.fromkeys(("ifnull", "nvl", "isnull"), "coalesce(x, 0), or x is null"),
+    **dict.fromkeys(("regexp", "regexp_like", "regex", "match"), 'matches(x, "^a+$")'),
+    **dict.fromkeys(("now", "current_timestamp"), "ts, the time of the row"),
+    **dict.fromkeys(("dayofweek", "day_of_week", "dow"), "weekday(ts)"),
+}
 
 FORMULA_IN_EXPRESSION = (
     "ONCE, SINCE and other operators of formulas stand in policies and lets; a let of the past can "
@@ -124,6 +134,8 @@ def function_hint(name: str) -> str:
     """Return a hint for a name that is no function."""
     if name in AGGREGATES:
         return without_window(name)
+    if name.lower() in _OTHER_WORDS:
+        return f"write {_OTHER_WORDS[name.lower()]}"
     guess = nearest(name, FUNCTIONS)
     hint = f"did you mean {guess}?" if guess else ""
     return f"{hint}{' ' if hint else ''}the functions are {', '.join(FUNCTIONS)}"

@@ -51,6 +51,8 @@ _SCAN = re.compile(rf"{_PARTS} {_SYMBOL} )", re.VERBOSE)
 _SCAN_IN_FORMULA = re.compile(rf"{_PARTS} <-> | <=> | -> | => | {_SYMBOL} )", re.VERBOSE)
 _OFFSET_BEHIND = re.compile(_OFFSET, re.VERBOSE)
 _OFFSET_NAMES = frozenset({"last", "next", "at", "hold"})
+OFFSETS_HINT = "values of other rows are x.last(), x.next(), x.at(-5s) and x.hold()"
+"""The hint for a method that values do not have."""
 _ROW = re.compile(rf"\.(?:{_NAME}|(?=`))")
 _COLON = re.compile(r"\s*:")
 _CALL = re.compile(r"\s*\(")
@@ -185,9 +187,13 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
     after = _GLUED.match(text, match.end(), end)
     if after or text.startswith("$", match.end()):
         name = value + (after.group() if after else "$")
+        offset = name.rpartition(".")[2]
+        is_called = "." in name and text.startswith("(", match.start() + len(name))
+        if is_called and offset not in _OFFSET_NAMES:
+            message = f"there is no .{offset}()"
+            return Token(INVALID, start, match.end(), message, hint=OFFSETS_HINT)
         message = "the name of a column has only letters, digits and _, or is written in backquotes"
         hint = f"write `{name}`"
-        offset = name.rpartition(".")[2]
         if offset in _OFFSET_NAMES:
             hint += f", or with parentheses for the value of another row: {value}.{offset}()"
         return Token(INVALID, start, match.end(), message, hint=hint)
