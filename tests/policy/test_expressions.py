@@ -299,7 +299,7 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("x.last(1, 2)", 11, "expected or:, found '2'", ".last(1, or: 0)"),
         ("x.hold(1)", 8, "expected ')' at the end of .hold", "x.hold(or: 0)"),
         ("x is null.last()", 10, ".last needs parentheses before it", "(...).last(...)"),
-        ("a.b.last()", 1, "the name of a column has only letters", "write `a.b.last`"),
+        ("a.b.last()", 1, "the name of a column has only letters", "write `a.b`.last(...)"),
         ("row.a.b", 1, "the name of a column has only letters", "write row.`a.b`"),
         ("row.`a", 5, "this backquote is not closed on its line", ""),
         ("views[]", 7, "the brackets are empty", "views[7]"),

@@ -187,7 +187,7 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
     after = _GLUED.match(text, match.end(), end)
     if after or text.startswith("$", match.end()):
         name = value + (after.group() if after else "$")
-        offset = name.rpartition(".")[2]
+        column, _, offset = name.rpartition(".")
         is_called = "." in name and text.startswith("(", match.start() + len(name))
         if is_called and offset not in _OFFSET_NAMES:
             message = f"there is no .{offset}()"
@@ -195,7 +195,11 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
         message = "the name of a column has only letters, digits and _, or is written in backquotes"
         hint = f"write `{name}`"
         if offset in _OFFSET_NAMES:
-            hint += f", or with parentheses for the value of another row: {value}.{offset}()"
+            before = f"{column if column == value else f'`{column}`'}.{offset}"
+            if is_called:
+                hint = f"write {before}(...)"
+            else:
+                hint += f", or with parentheses for the value of another row: {before}()"
         return Token(INVALID, start, match.end(), message, hint=hint)
     kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
     return Token(kind, start, match.end(), value)
