@@ -18,6 +18,7 @@ from mtlmon.spark.batch.partitions import monitor_partitions  # noqa: E402
 from mtlmon.spark.batch.querying import query  # noqa: E402
 from mtlmon.spark.batch.relations import relation_statistics  # noqa: E402
 from mtlmon.spark.batch.sql import register  # noqa: E402
+from mtlmon.spark.common.changelog import latest_verdicts  # noqa: E402
 from mtlmon.spark.common.failures import plain_errors  # noqa: E402
 from mtlmon.spark.common.resolving import resolve_verdicts  # noqa: E402
 from mtlmon.spark.common.row_counts import (  # noqa: E402
@@ -33,6 +34,7 @@ __all__ = [
     "RowCounts",
     "SkippedRowsWarning",
     "TiesWarning",
+    "latest_verdicts",
     "monitor",
     "monitor_files",
     "monitor_partitions",

@@ -295,6 +295,7 @@ def settings_of(
     text: str = "atom fast = speed > 3\npolicy x: PREVIOUS fast",
     orders: Sequence[tuple[str, pa.DataType]] = (),
     buckets: int = 8,
+    lateness: int | None = None,
     **arguments: Any,
 ) -> bytes:
     policies = compile_policies(text, "local", arguments.get("resolution"))
@@ -303,7 +304,7 @@ def settings_of(
     source = event_source(policies, **columns)
     wanted = [(name, kinds.get(name, pa.string())) for name in source.selection.names]
     schema = pa.schema([*wanted, *orders])
-    return stream_settings(source, [text for text, _ in orders], schema, buckets)
+    return stream_settings(source, [text for text, _ in orders], schema, buckets, lateness)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ time-point that it is equivalent to."""
 MESSAGE = "message"
 """The column with the message of a trigger that is violated, if any policy has messages."""
 
+LATE_ATOMS = "late"
+"""The column of streams with the atoms of a late event; null in rows of verdicts."""
+
 # The rows of a batch: enough to make the cost of a batch negligible, few enough for the texts of
 # keys to fit.
 _BATCH_ROWS = 1 << 16

@@ -33,6 +33,7 @@ class BucketKeys:
         count: the number of keys.
         of_events: for each new event, the number of its key.
         next_wakeup: by the number of a key, its next wake-up.
+        settled_from: by the number of a key, what `KeyFacts.settled_from` says.
         entry_count: the number of keys of all segments, of which several can be equal.
         stream_of: by the number of a key, its number in the monitors: the place in the last segment
             that has the key, or a place behind all segments if the key is new.
@@ -60,6 +61,7 @@ class BucketKeys:
             np.where(is_new, self.entry_count, self._row_of)
         )
         self.next_wakeup = self._facts.next_wakeup
+        self.settled_from = self._facts.settled_from
 
     def columns_of(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
         """Return the columns of some keys."""
@@ -69,6 +71,11 @@ class BucketKeys:
     def values_of(self, number: np.int64) -> tuple[object, ...]:
         """Return the values of a key."""
         return tuple(column[int(self._row_of[number])].as_py() for column in self._columns)
+
+    def move(self, numbers: NDArray[np.int64], streams: NDArray[np.uint32], count: int) -> None:
+        """Give some keys other numbers in the monitors, which have so many places now."""
+        self.stream_of[numbers] = streams
+        self.stream_count = count
 
     def streams_of(self, number: np.int64) -> bytes:
         """Return the snapshot of the streams of a key."""

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BucketRecords", "KeyFacts", "Segment"]
+__all__ = ["NEVER", "BucketRecords", "KeyFacts", "Segment", "joined_parts", "split_parts"]
 
 NEVER = 2**63 - 1
 """The time of what never comes."""
+
+DAMAGED = "the state of the query is damaged"
 
 _VERSION = 4
 # version, number of policies
@@ -44,8 +46,9 @@ class KeyFacts(NamedTuple):
     Attributes:
         next_wakeup: the least horizon at which there is something to do without a new event, or
             `NEVER`.
-        settled_from: the least horizon from which on the streams are like those of a new key, or
-            `NEVER`.
+        settled_from: the least horizon from which on the key's past makes no difference beside the
+            states of monitors, or `NEVER`: the streams are like those of a new key. Where events
+            may come late, it is the horizon up to which the key has been judged.
         streams: the snapshots of the streams; empty if they are like those of a new key.
     """
 
@@ -92,12 +95,12 @@ class BucketRecords(NamedTuple):
 
     def block(self, keys: Sequence[pa.Array], events: Waiting) -> bytes:
         """Encode events, each with the values of its key."""
-        block: bytes = self._events_batch(events, list(keys), self.keys).serialize().to_pybytes()
+        block: bytes = self.events_batch(events, list(keys), self.keys).serialize().to_pybytes()
         return block
 
     def read_blocks(self, blocks: Sequence[bytes]) -> tuple[list[pa.Array], Waiting]:
         """Decode consecutive blocks: the columns of keys, and the events."""
-        return self._read_events(blocks, self.keys)
+        return self.read_events(blocks, self.keys)
 
     def encode(self, segment: Segment) -> bytes:
         """Encode a segment."""
@@ -105,11 +108,9 @@ class BucketRecords(NamedTuple):
         columns = [*segment.keys, *facts, segment.facts.streams]
         head = pa.RecordBatch.from_arrays(columns, schema=self._facts)
         owners = pa.array(segment.owners)
-        waiting = self._events_batch(segment.waiting, [owners], _OWNERS)
-        encoded = [_HEAD.pack(_VERSION, len(segment.monitors)), self.settings]
-        for part in (head.serialize(), waiting.serialize(), *segment.monitors):
-            encoded += [_LENGTH.pack(len(part)), part]
-        return b"".join(encoded)
+        waiting = self.events_batch(segment.waiting, [owners], _OWNERS)
+        encoded = _HEAD.pack(_VERSION, len(segment.monitors)) + self.settings
+        return encoded + joined_parts([head.serialize(), waiting.serialize(), *segment.monitors])
 
     def decode(self, content: bytes) -> Segment:
         """Decode a segment.
@@ -126,19 +127,15 @@ class BucketRecords(NamedTuple):
             )
         start = _HEAD.size + len(self.settings)
         check_settings(content[_HEAD.size : start], self.settings)
-        parts = []
-        while start + _LENGTH.size <= len(content):
-            (length,) = _LENGTH.unpack_from(content, start)
-            start += _LENGTH.size + length
-            parts.append(content[start - length : start])
-        if start != len(content) or len(parts) != 2 + _HEAD.unpack_from(content)[1]:
-            raise SnapshotError("the state of the query is damaged")
+        parts = split_parts(content, start)
+        if len(parts) != 2 + _HEAD.unpack_from(content)[1]:
+            raise SnapshotError(DAMAGED)
         head, waiting, *monitors = parts
         try:
             columns = pa.ipc.read_record_batch(head, self._facts).columns
-            (owners,), events = self._read_events([waiting], _OWNERS)
+            (owners,), events = self.read_events([waiting], _OWNERS)
         except (pa.ArrowException, OSError) as error:
-            raise SnapshotError(f"the state of the query is damaged: {error}") from None
+            raise SnapshotError(f"{DAMAGED}: {error}") from None
         next_wakeup, settled_from, streams = columns[-len(_FACTS) :]
         facts = KeyFacts(np.asarray(next_wakeup), np.asarray(settled_from), streams)
         keys = columns[: len(self.keys)]
@@ -152,9 +149,10 @@ class BucketRecords(NamedTuple):
         row = pa.field(_ROW, pa.binary(8 * self.events.width))
         return pa.schema([*before, row, *(self.events.schema or ())])
 
-    def _events_batch(
+    def events_batch(
         self, events: Waiting, before: list[pa.Array], schema: pa.Schema
     ) -> pa.RecordBatch:
+        """Return events with other columns before them, which have this schema."""
         count = len(events.rows)
         buffer = pa.py_buffer(np.ascontiguousarray(events.rows))
         kind = pa.binary(8 * self.events.width)
@@ -162,9 +160,10 @@ class BucketRecords(NamedTuple):
         more = [] if events.columns is None else events.columns.columns
         return pa.RecordBatch.from_arrays([*before, rows, *more], schema=self._schema(schema))
 
-    def _read_events(
+    def read_events(
         self, blocks: Sequence[bytes], before: pa.Schema
     ) -> tuple[list[pa.Array], Waiting]:
+        """Decode consecutive batches of `events_batch`: the columns before, and the events."""
         schema = self._schema(before)
         batches = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks]
         batch = one_batch(batches, schema)
@@ -182,3 +181,24 @@ class BucketRecords(NamedTuple):
 
 
 _OWNERS = pa.schema([(_OWNER, pa.int64())])
+
+
+def joined_parts(parts: Sequence[bytes | pa.Buffer]) -> bytes:
+    """Join parts, each with its length before it."""
+    return b"".join(piece for part in parts for piece in (_LENGTH.pack(len(part)), part))
+
+
+def split_parts(content: bytes, start: int = 0) -> list[bytes]:
+    """Split the result of `joined_parts`, which begins somewhere in some bytes.
+
+    Raises:
+        SnapshotError: the bytes are something else.
+    """
+    parts = []
+    while start + _LENGTH.size <= len(content):
+        (length,) = _LENGTH.unpack_from(content, start)
+        start += _LENGTH.size + length
+        parts.append(content[start - length : start])
+    if start != len(content):
+        raise SnapshotError(DAMAGED)
+    return parts

@@ -5,6 +5,10 @@ can come any more. Then they are monitored in the order of time. Finally, time i
 watermark, which can decide more verdicts. Only keys that have events or that time decides about are
 visited, and what they leave is appended as a segment. Once the appended segments are larger than
 the first one, all are folded into one, without the keys whose past no longer matters.
+
+Where late events correct verdicts, the bucket also remembers what it has judged, batch by batch
+(`past_records`). Keys with events from before the time that they have been judged up to are judged
+again (`replays`), and the states of their monitors replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +24,10 @@ from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.trace_monitors import messages_of, points_of
 from mtlmon.spark.streaming.bucket_keys import BucketKeys
 from mtlmon.spark.streaming.bucket_records import NEVER, BucketRecords, KeyFacts, Segment
-from mtlmon.spark.streaming.event_records import joined
+from mtlmon.spark.streaming.changes import first_verdicts
+from mtlmon.spark.streaming.event_records import Waiting, joined
+from mtlmon.spark.streaming.past_records import PastBatch
+from mtlmon.spark.streaming.replays import Replay
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
@@ -29,8 +36,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.policies import Policies
-    from mtlmon.spark.streaming.event_records import DueEvents, Waiting
+    from mtlmon.spark.streaming.event_records import DueEvents
     from mtlmon.spark.streaming.key_streams import KeyStreams
+    from mtlmon.spark.streaming.past_records import Past
 
 __all__ = ["BucketMonitors", "Outcome", "OwnedRecords"]
 
@@ -43,7 +51,7 @@ class OwnedRecords(NamedTuple):
     Attributes:
         keys: the columns of the keys.
         owners: for each record, the index of its key.
-        records: the bytes of the records.
+        records: the bytes of the records: verdicts, changes of verdicts, or events.
         messages: the messages of the false verdicts, in order; None if the policy has none.
     """
 
@@ -62,7 +70,8 @@ class Outcome(NamedTuple):
         wakeup_before: the least horizon at which there was something to do without new events, or
             None.
         wakeup: the same after the batch.
-        verdicts: by the number of a policy, its verdict records.
+        verdicts: by the number of a policy, its verdict records; or records of changes, if there is
+            a past.
         late: the rows of the events that came too late; None if there are none.
     """
 
@@ -93,13 +102,21 @@ class BucketMonitors:
             for policy in policies.policies
         ]
 
-    def visit(self, stored: Sequence[bytes], blocks: Sequence[bytes], horizon: int) -> Outcome:
+    def visit(
+        self,
+        stored: Sequence[bytes],
+        blocks: Sequence[bytes],
+        horizon: int,
+        past: Past | None = None,
+    ) -> Outcome:
         """Continue with a bucket.
 
         Args:
             stored: the segments of the bucket, in their order.
             blocks: the blocks of its new events, in the order in which they came.
-            horizon: the least time-stamp of events that are not late.
+            horizon: the least time-stamp of events that may still wait.
+            past: what has been judged in earlier batches; None if all events below the horizon are
+                too late.
 
         Raises:
             SnapshotError: the segments belong to other policies or settings, or are damaged.
@@ -108,7 +125,8 @@ class BucketMonitors:
         new_keys, events = self._records.read_blocks(blocks)
         keys = BucketKeys(segments, new_keys)
         late = None
-        is_late = events.rows[:, 0] < horizon
+        admitted_from = horizon if past is None else past.admitted_from
+        is_late = events.rows[:, 0] < admitted_from
         on_time = np.flatnonzero(~is_late)
         if is_late.any():
             late = _late(new_keys, events, np.flatnonzero(is_late))
@@ -129,7 +147,10 @@ class BucketMonitors:
         is_due = current.rows[:, 0] < horizon
         due, left = np.flatnonzero(is_due), np.flatnonzero(~is_due)
         work = _Work(keys, touched, horizon, len(self._monitors))
-        self._monitor(work, current.take(due), owners[due])
+        if past is None:
+            self._monitor(work, current.take(due), owners[due], touched)
+        else:
+            self._correct(work, current.take(due), owners[due], past)
         np.minimum.at(work.next_wakeup, work.place_of[owners[left]], current.rows[left, 0] + 1)
         segment = Segment(
             keys.columns_of(touched),
@@ -141,11 +162,14 @@ class BucketMonitors:
         appended = self._records.encode(segment)
         wakeups = keys.next_wakeup.copy()
         wakeups[touched] = work.next_wakeup
-        outcome = Outcome(appended, None, before, _least(wakeups), work.verdicts(), late)
+        found = work.verdicts() if past is None else work.all_changes()
+        outcome = Outcome(appended, None, before, _least(wakeups), found, late)
         sizes = [len(one) for one in stored]
         if stored and len(stored) < _MOST_SEGMENTS and sum(sizes[1:]) + len(appended) <= sizes[0]:
             return outcome
-        folded = self._folded(segments, keys, is_touched, segment, horizon)
+        folded = self._folded(segments, keys, is_touched, segment, admitted_from)
+        if past is not None:
+            past.forget()
         return outcome._replace(appended=None, folded=folded)
 
     def _restore(self, segments: Sequence[Segment], keys: BucketKeys) -> None:
@@ -166,8 +190,62 @@ class BucketMonitors:
                 raise SnapshotError("the state of the query is damaged")
             monitors.extend(keys.stream_count)
 
-    def _monitor(self, work: _Work, due: Waiting, owners: NDArray[np.int64]) -> None:
-        """Monitor events that are in order, key by key; then pass the time of all their keys."""
+    def _correct(self, work: _Work, due: Waiting, owners: NDArray[np.int64], past: Past) -> None:
+        """Monitor events, of which some are late; remember what is judged."""
+        keys, touched = work.keys, work.touched
+        is_judged = keys.next_wakeup <= work.horizon
+        is_judged[owners] = True
+        # Time does not pass for the others, which only wait: a past batch would have to tell.
+        work.next_wakeup[:] = np.where(is_judged[touched], NEVER, keys.next_wakeup[touched])
+        work.settled_from[:] = np.where(
+            is_judged[touched], work.horizon, keys.settled_from[touched]
+        )
+        is_behind = np.zeros(keys.count, np.bool_)
+        is_behind[owners[due.rows[:, 0] < keys.settled_from[owners]]] = True
+        ahead, behind = np.flatnonzero(is_judged & ~is_behind), np.flatnonzero(is_behind)
+        index_of = np.zeros(keys.count, np.int64)
+        for some in (ahead, behind):
+            index_of[some] = np.arange(len(some))
+        is_late = is_behind[owners]
+        rows, numbers = due.rows[~is_late], owners[~is_late]
+        of_keys, since = index_of[numbers], keys.settled_from[ahead]
+        advances = advanced = np.empty(0, np.int64)
+        states = [(one.snapshot(keys.stream_of[ahead]), b"") for _, one in self._monitors]
+        remembered = Waiting(rows, None)
+        if len(behind):
+            again = Replay(self._records, self._monitors).run(
+                keys.columns_of(behind),
+                due.rows[is_late],
+                index_of[owners[is_late]],
+                past,
+                work.horizon,
+            )
+            keys.move(behind, again.streams, len(self._monitors[0][1]))
+            for number, (changes, of_changes) in enumerate(again.changes):
+                work.add_changes(number, changes, behind[of_changes])
+                states[number] = states[number][0], again.states[number]
+            of_keys = np.append(of_keys, len(ahead) + again.owners)
+            since = np.append(since, again.since)
+            advances, advanced = again.advances, len(ahead) + again.advanced
+            remembered = Waiting(np.concatenate([rows, again.events.rows]), None)
+        self._monitor(work, Waiting(rows, None), numbers, np.flatnonzero(is_judged))
+        if past.admitted_from < work.horizon and is_judged.any():
+            batch = PastBatch(
+                keys.columns_of(np.append(ahead, behind)),
+                since,
+                len(ahead),
+                remembered,
+                of_keys,
+                advances,
+                advanced,
+                states,
+            )
+            past.store.put((past.number, work.horizon), batch.encoded(self._records))
+
+    def _monitor(
+        self, work: _Work, due: Waiting, owners: NDArray[np.int64], judged: NDArray[np.int64]
+    ) -> None:
+        """Monitor events that are in order, key by key; then let time pass for some keys."""
         numbers = work.keys.stream_of[owners]
         if self._streams is None:
             starts = 1 + np.flatnonzero(np.diff(owners))
@@ -180,14 +258,15 @@ class BucketMonitors:
             for place, end in enumerate(ends):
                 self._monitor_key(work, place, due.take(np.arange(start, end)))
                 start = end
-        numbers = work.keys.stream_of[work.touched]
+        numbers = work.keys.stream_of[judged]
+        places = work.place_of[judged]
         for number, (policy, monitors) in enumerate(self._monitors):
             # Rows that wait for later values are of earlier times, so time alone decides nothing.
             if not policy.waits:
                 records, of_records, changes = monitors.pass_time(numbers, work.horizon)
                 work.add(number, records, of_records)
                 changed = np.frombuffer(changes, np.int64)
-                work.next_wakeup = np.minimum(work.next_wakeup, changed)
+                work.next_wakeup[places] = np.minimum(work.next_wakeup[places], changed)
 
     def _monitor_key(self, work: _Work, place: int, due: Waiting) -> None:
         """Monitor the events of one key, with what depends on its other rows."""
@@ -236,7 +315,7 @@ class BucketMonitors:
         latest: Segment,
         horizon: int,
     ) -> bytes:
-        """Encode all keys whose past matters as one segment."""
+        """Encode all keys whose past matters for events from the horizon on as one segment."""
         touched = np.flatnonzero(is_touched)
         facts = keys.facts_with(touched, latest.facts)
         waiting, owners = keys.waiting(segments, ~is_touched)
@@ -285,6 +364,7 @@ class _Work:
         self._records: list[list[bytes]] = [[] for _ in range(policies)]
         self._owners: list[list[bytes]] = [[] for _ in range(policies)]
         self._messages: list[list[str | None] | None] = [None] * policies
+        self._changes: dict[int, tuple[NDArray[np.void], NDArray[np.int64]]] = {}
 
     def add(self, policy: int, records: bytes, owners: bytes) -> None:
         """Add verdict records, whose owners are the numbers of streams."""
@@ -297,6 +377,11 @@ class _Work:
         if messages is not None:
             self._messages[policy] = [*(self._messages[policy] or ()), *messages]
 
+    def add_changes(self, policy: int, changes: NDArray[np.void], keys: NDArray[np.int64]) -> None:
+        """Set the changes of verdicts after judging again, with the numbers of their keys."""
+        if len(changes):
+            self._changes[policy] = changes, keys
+
     def facts(self) -> KeyFacts:
         """Return what is known of the keys that are visited."""
         streams = pa.array(self.streams, pa.large_binary())
@@ -304,23 +389,50 @@ class _Work:
 
     def verdicts(self) -> dict[int, OwnedRecords]:
         """Return the verdicts of each policy that has any."""
-        found = {}
-        size = verdict_type().itemsize
+        return {
+            policy: self._owned(numbers, records.tobytes(), self._messages[policy])
+            for policy, (records, numbers) in self._found().items()
+        }
+
+    def all_changes(self) -> dict[int, OwnedRecords]:
+        """Return the changes of each policy that has any, of which most are first verdicts."""
+        parts: dict[int, list[tuple[NDArray[np.void], NDArray[np.int64]]]] = {
+            policy: [(first_verdicts(records), numbers)]
+            for policy, (records, numbers) in self._found().items()
+        }
+        for policy, found in self._changes.items():
+            parts.setdefault(policy, []).append(found)
+        return {
+            policy: self._owned(
+                np.concatenate([numbers for _, numbers in some]),
+                b"".join(changes.tobytes() for changes, _ in some),
+            )
+            for policy, some in parts.items()
+        }
+
+    def _found(self) -> dict[int, tuple[NDArray[np.void], NDArray[np.int64]]]:
+        """The verdicts of each policy that has any, and the numbers of their keys."""
         key_of = np.zeros(self.keys.stream_count, np.int64)
         key_of[self.keys.stream_of] = np.arange(self.keys.count)
+        found = {}
         for policy, records in enumerate(self._records):
             if records:
                 streams = np.frombuffer(b"".join(self._owners[policy]), np.uint32)
-                numbers, owners = np.unique(key_of[streams], return_inverse=True)
-                content = b"".join(records)
-                assert len(content) == size * len(owners)
-                found[policy] = OwnedRecords(
-                    self.keys.columns_of(numbers),
-                    owners.astype(np.uint32),
-                    content,
-                    self._messages[policy],
-                )
+                verdicts = np.frombuffer(b"".join(records), verdict_type())
+                assert len(verdicts) == len(streams)
+                found[policy] = verdicts, key_of[streams]
         return found
+
+    def _owned(
+        self,
+        keys: NDArray[np.int64],
+        records: bytes,
+        messages: list[str | None] | None = None,
+    ) -> OwnedRecords:
+        """Records with the columns of their keys."""
+        numbers, owners = np.unique(keys, return_inverse=True)
+        columns = self.keys.columns_of(numbers)
+        return OwnedRecords(columns, owners.astype(np.uint32), records, messages)
 
 
 def _late(keys: Sequence[pa.Array], events: Waiting, places: NDArray[np.int64]) -> OwnedRecords:

@@ -62,26 +62,27 @@ class EventClock(NamedTuple):
         milliseconds = -(-time_stamp // self.divide) * self.multiply
         return milliseconds if milliseconds <= LARGEST_MILLISECOND else None
 
-    def delay(self, delay: int | str, unit: str | None) -> int:
+    def delay(self, delay: int | str, unit: str | None, name: str = "delay") -> int:
         """Convert a length of time to milliseconds, rounded up to whole time-stamps.
 
         Args:
             delay: a number of time-stamps, or a text with a unit of time ("90s"), as for bounds.
             unit: the unit of the time-stamps.
+            name: what the length is, for errors.
 
         Raises:
             FormulaError: the text is not a length of time.
             UnitError: the text has a unit, but the time-stamps have none.
-            MtlmonError: the delay is negative.
+            MtlmonError: the length is negative.
         """
-        bound = read_bound(Cursor(delay, "<delay>")) if isinstance(delay, str) else delay
+        bound = read_bound(Cursor(delay, f"<{name}>")) if isinstance(delay, str) else delay
         if isinstance(bound, Duration):
             if unit is None:
                 raise UnitError(
-                    f"the delay {bound} has a unit of time and the time-stamps have none: declare "
-                    "it (`unit` in the policy file, resolution), or give the delay as a number"
+                    f"the {name} {bound} has a unit of time and the time-stamps have none: declare "
+                    f"it (`unit` in the policy file, resolution), or give the {name} as a number"
                 )
             return -(-bound.nanoseconds // (_MILLISECOND * self.multiply)) * self.multiply
         if bound < 0:
-            raise MtlmonError(f"the delay is {bound}, which is negative")
+            raise MtlmonError(f"the {name} is {bound}, which is negative")
         return -(-bound * self.multiply // self.divide)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from mtlmon.spark.common.verdicts import with_keys
 from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
+from mtlmon.spark.streaming.lateness import WATERMARK, lateness_beyond, refuse_corrections
 from mtlmon.spark.streaming.packing import BUCKET, LATEST, PackRows, key_types, packed_schema
 from mtlmon.spark.streaming.settings import stream_settings
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import StructField, StructType
 
     from mtlmon.relational.slicing import Statistics
     from mtlmon.spark.common.events import EventSource, OnError
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# The metadata of a column that has a watermark.
-_WATERMARK = "spark.watermarkDelayMs"
 
 BUCKETS = 64
 """How many buckets keys are divided into if nothing is said."""
@@ -51,6 +50,7 @@ def monitor_stream(
     policy: PolicyLike,
     *,
     delay: int | str | None = None,
+    lateness: int | str | None = None,
     time: str | None = None,
     key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
@@ -72,11 +72,13 @@ def monitor_stream(
     watermark is the latest time of all rows in earlier batches, minus `delay`. As it advances, the
     passing of time can also decide verdicts, even for keys without new events. Rows with times
     below the watermark of their batch are late: they are not monitored, but returned as late rows.
+    With `lateness`, rows that are late by no more than this are monitored, too, and correct
+    verdicts: then the result is a changelog.
 
     The states of monitors and the waiting events are in Spark's state store, so that a query that
     is restarted from its checkpoint continues where it stopped. It must be the same query, with the
-    same arguments except for `delay`, `on_error` and `counts`; otherwise it fails at its first
-    batch with rows.
+    same arguments except for `on_error`, `counts` and, without `lateness`, `delay`; otherwise it
+    fails at its first batch with rows.
 
     Args:
         df: a streaming data frame.
@@ -84,6 +86,10 @@ def monitor_stream(
         delay: how far the time of a row can be behind the latest one: a number of time-stamps, or a
             text with a unit, "90s". With 0, rows with the latest time are still in time. Leave it
             out if the column of times has a watermark already, which is then used.
+        lateness: how far the time of a row can be behind the latest one of all earlier batches for
+            it to be taken in, at least `delay`, and written like it. Rows that come later are
+            returned as late rows. None means no more than `delay`, and no corrections. Policies
+            with windows, streams, ticks, chosen rows, messages or variables do not support it.
         time: as for `monitor`.
         key: as for `monitor`.
         atoms: as for `monitor`.
@@ -113,6 +119,14 @@ def monitor_stream(
         other columns are null. If policies have different keys, an event that is late has such a
         row for each of them.
 
+        With `lateness`, there is a row for each change of a verdict, and three more columns at the
+        end. `op` is "insert" for a verdict of a time-point that has none, "update" for another one,
+        and "delete" if there is none any more; then `verdict` is null. `revision` is the number of
+        the batch in the query, which is larger in later rows about a time-point. `final` is a
+        time-stamp: no row of a later batch is about the policy and a time below it; null as long as
+        there is none. Whenever it moves, there is a row with the policy, `revision` and `final`
+        alone.
+
         For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
         late row is returned for each atom of which it is a row.
@@ -131,6 +145,11 @@ def monitor_stream(
         raise MtlmonError("buckets are of keys: for policies with variables, give slices instead")
     if file is not None:
         refuse_options(key=key, order_within=order_within, mode=mode)
+        if lateness is not None:
+            raise MtlmonError(
+                "verdicts of policies with variables are not corrected: leave lateness out, and "
+                "give a delay for which rows wait"
+            )
         from mtlmon.spark.streaming.relation_queries import monitor_relation_stream
 
         return monitor_relation_stream(
@@ -148,8 +167,6 @@ def monitor_stream(
             slices=slices,
             statistics=statistics,
         )
-    from mtlmon.spark.streaming.processor import BucketProcessor
-
     policies = compile_policies(
         policy,
         mode,
@@ -183,22 +200,26 @@ def monitor_stream(
     check_order_types(source, fields, schema)
     unit = unit_of(source, schema)
     clock = EventClock.of_unit(unit)
+    beyond = None
+    if lateness is not None:
+        refuse_corrections(policies)
+        beyond = lateness_beyond(df, lateness, delay, clock, unit)
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
     parts = []
     for own in sources_of(source, partitions):
         own_count = count if own.keys else 1
         read = stream_columns(own, schema)
-        settings = stream_settings(own, orders, schema, own_count)
+        settings = stream_settings(own, orders, schema, own_count, beyond)
         events = EventRecords(source.policies.atoms, len(orders), read)
         records = BucketRecords(events, key_types(own.keys, schema), settings)
         packed = rows.mapInArrow(PackRows(own, records, clock, own_count), packed_schema())
         if delay is not None:
             packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
-        processor = BucketProcessor(own.policies, records, clock, None if read is None else own)
-        # Drop the column that has the watermark; otherwise Spark would drop late rows.
         own_fields = [df.schema[name] for name in own.keys]
-        found = _verdicts(packed.drop(LATEST), processor, own, records, own_fields)
+        steps = _steps(own, records, clock, own_fields, beyond)
+        # Drop the column that has the watermark; otherwise Spark would drop late rows.
+        found = _verdicts(packed.drop(LATEST), steps)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     return with_facts(reduce(lambda one, other: one.union(other), parts), policies.file)
 
@@ -228,26 +249,60 @@ def _bucket_count(buckets: int | None) -> int:
     return buckets
 
 
-def _verdicts(
-    packed: DataFrame,
-    processor: BucketProcessor,
+class _Steps(NamedTuple):
+    """What is done with packed rows.
+
+    Attributes:
+        processor: monitors them.
+        results: the columns of its results.
+        unpack: converts results to rows.
+        schema: the columns of these.
+    """
+
+    processor: BucketProcessor
+    results: StructType
+    unpack: UnpackResults
+    schema: StructType
+
+
+def _steps(
     source: EventSource,
     records: BucketRecords,
+    clock: EventClock,
     keys: Sequence[StructField],
-) -> DataFrame:
-    """The rows of verdicts for packed rows."""
-    from mtlmon.spark.streaming.processor import RESULTS
+    lateness: int | None,
+) -> _Steps:
+    """What is done with packed rows; if there is a lateness, verdicts are corrected."""
+    from mtlmon.spark.streaming import changelog
+    from mtlmon.spark.streaming.processor import RESULTS, BucketProcessor
 
+    policies = source.policies
+    names = [policy.name for policy in policies.policies]
+    if lateness is not None:
+        return _Steps(
+            changelog.ChangelogProcessor(policies, records, clock, lateness),
+            changelog.CHANGES,
+            changelog.UnpackChanges(names, keys, records),
+            changelog.changelog_schema(keys),
+        )
+    has_messages = source.has_messages
+    return _Steps(
+        BucketProcessor(policies, records, clock, source if records.events.schema else None),
+        RESULTS,
+        UnpackResults(names, [field.name for field in keys], records, has_messages),
+        stream_schema(keys, has_messages=has_messages),
+    )
+
+
+def _verdicts(packed: DataFrame, steps: _Steps) -> DataFrame:
+    """The rows of verdicts for packed rows."""
     results = packed.groupBy(BUCKET).transformWithState(
-        statefulProcessor=processor,
-        outputStructType=RESULTS,
+        statefulProcessor=steps.processor,
+        outputStructType=steps.results,
         outputMode="Append",
         timeMode="EventTime",
     )
-    names = [policy.name for policy in source.policies.policies]
-    has_messages = source.has_messages
-    unpack = UnpackResults(names, [field.name for field in keys], records, has_messages)
-    return results.mapInArrow(unpack, stream_schema(keys, has_messages=has_messages))
+    return results.mapInArrow(steps.unpack, steps.schema)
 
 
 def _check_spark(df: DataFrame) -> None:
@@ -277,7 +332,7 @@ def _check_spark(df: DataFrame) -> None:
 
 def check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
     """Check that there is exactly one watermark, on the column of times."""
-    marked = [field.name for field in df.schema if _WATERMARK in field.metadata]
+    marked = [field.name for field in df.schema if WATERMARK in field.metadata]
     if delay is not None and marked:
         raise MtlmonError(
             f"the column {marked[0]!r} has a watermark already, and there can be only one: leave "

@@ -24,6 +24,7 @@ _DIGEST_BYTES = 4
 
 # The arguments of `monitor_stream`, in the order in which they are recorded.
 _NAMES = ("policy", "atoms", "event", "time", "key", "order_within", "number of buckets")
+_LATENESS = "delay or lateness"
 
 NO_SETTINGS = bytes(_DIGEST_BYTES * len(_NAMES))
 """The digests of unknown settings."""
@@ -33,7 +34,11 @@ _VARIABLE = re.compile(r"\b([a-z]+)_\d+\b")
 
 
 def stream_settings(
-    source: EventSource, orders: Sequence[Column | str], schema: pa.Schema, buckets: int
+    source: EventSource,
+    orders: Sequence[Column | str],
+    schema: pa.Schema,
+    buckets: int,
+    lateness: int | None = None,
 ) -> bytes:
     """Compute digests of all settings that the state depends on, except the monitors' formulas.
 
@@ -42,6 +47,7 @@ def stream_settings(
         orders: the caller's columns and expressions that order the rows of a time-stamp.
         schema: the selected columns, then those that order rows.
         buckets: the number of buckets.
+        lateness: how far below the horizon events are taken in; None if verdicts are not corrected.
     """
     policies, selection = source.policies, source.selection
     count = len(selection.names)
@@ -59,6 +65,7 @@ def stream_settings(
             for order, field in zip(orders, list(schema)[count:], strict=True)
         ],
         buckets,
+        *(() if lateness is None else (lateness,)),
     )
     return b"".join(
         blake2b(repr(one).encode(), digest_size=_DIGEST_BYTES).digest() for one in settings
@@ -96,10 +103,12 @@ def check_settings(found: bytes, settings: bytes) -> None:
     """
     if found == settings:
         return
-    places = range(0, len(NO_SETTINGS), _DIGEST_BYTES)
+    names = (*_NAMES, _LATENESS)
     changed = [
         name
-        for name, place in zip(_NAMES, places, strict=True)
+        for name, place in zip(
+            names, range(0, _DIGEST_BYTES * len(names), _DIGEST_BYTES), strict=True
+        )
         if found[place : place + _DIGEST_BYTES] != settings[place : place + _DIGEST_BYTES]
     ]
     raise SnapshotError(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.trace_monitors import Found
-from mtlmon.spark.common.verdicts import COLUMNS, MESSAGE, POLICY, verdict_batches, verdict_schema
+from mtlmon.spark.common.verdicts import (
+    COLUMNS,
+    LATE_ATOMS,
+    MESSAGE,
+    POLICY,
+    verdict_batches,
+    verdict_schema,
+)
 from mtlmon.spark.streaming.processor import KEYS, KIND, LATE, MESSAGES, OWNERS, RECORDS
 
 if TYPE_CHECKING:
@@ -19,9 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from mtlmon.spark.streaming.bucket_records import BucketRecords
-
-LATE_ATOMS = "late"
-"""The column with the atoms of a late event; null in rows of verdicts."""
 
 
 def stream_schema(keys: Sequence[StructField], *, has_messages: bool = False) -> StructType:
@@ -70,18 +74,26 @@ class UnpackResults:
         """Yield the verdicts and late events of a partition."""
         for batch in batches:
             for row in batch.to_pylist():
-                columns = pa.ipc.read_record_batch(row[KEYS], self._records.keys).columns
-                # without keys, leave out the constant that takes their place
-                keys = dict(zip(self._keys, columns, strict=False))
-                owners = np.frombuffer(row[OWNERS], np.uint32)
-                if row[KIND] == LATE:
-                    yield self._late(keys, owners, row[RECORDS])
-                    continue
-                messages = row[MESSAGES] or ()
-                found = Found(self._policies[row[KIND]], row[RECORDS], owners, messages)
-                for verdicts in verdict_batches(found, keys, has_messages=self._has_messages):
-                    nothing = pa.nulls(verdicts.num_rows, pa.list_(pa.string()))
-                    yield verdicts.append_column(LATE_ATOMS, nothing)
+                yield from self._unpacked(row)
+
+    def _unpacked(self, row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """The verdicts or late events of one result."""
+        keys, owners = self._keys_of(row)
+        if row[KIND] == LATE:
+            yield self._late(keys, owners, row[RECORDS])
+            return
+        messages = row[MESSAGES] or ()
+        found = Found(self._policies[row[KIND]], row[RECORDS], owners, messages)
+        for verdicts in verdict_batches(found, keys, has_messages=self._has_messages):
+            nothing = pa.nulls(verdicts.num_rows, pa.list_(pa.string()))
+            yield verdicts.append_column(LATE_ATOMS, nothing)
+
+    def _keys_of(self, row: Mapping[str, Any]) -> tuple[dict[str, pa.Array], NDArray[np.uint32]]:
+        """The key columns of a result, and for each record the index of its key."""
+        columns = pa.ipc.read_record_batch(row[KEYS], self._records.keys).columns
+        # without keys, leave out the constant that takes their place
+        keys = dict(zip(self._keys, columns, strict=False))
+        return keys, np.frombuffer(row[OWNERS], np.uint32)
 
     def _late(
         self, keys: Mapping[str, pa.Array], owners: NDArray[np.uint32], content: bytes
