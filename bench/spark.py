@@ -7,6 +7,7 @@ processes are pinned to one.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -159,10 +160,12 @@ def spark_stream(settings: Settings) -> Result:
     """Rows a second of a streaming query: two rows of each key in a batch, in so many buckets.
 
     Beside it are a query that passes rows to Python and back, and one that keeps a state for each
-    key, with the number of its rows. They have no buckets.
+    key, with the number of its rows. They have no buckets. Another one remembers the rows of three
+    batches, and would correct verdicts if any came late.
     """
     rows: list[Row] = []
-    ways = [("pass", None), ("states", None), *(("monitor", count) for count in BUCKETS)]
+    queries = ("monitor", "corrections")
+    ways = [("pass", None), ("states", None), *itertools.product(queries, BUCKETS)]
     for keys in STREAM_KEYS:
         for way, buckets in ways:
             asked = {

@@ -28,6 +28,8 @@ _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStorePro
 _ROWS_OF_A_KEY = 2
 # Time-stamps of a batch, and the distance from its first one to that of the next batch.
 _SPAN, _STEP = 20, 30
+# How late rows may be where they correct verdicts: the rows of three batches are remembered.
+_REMEMBERED = 3 * _STEP
 
 
 class CountRows(StatefulProcessor):
@@ -102,8 +104,9 @@ def _query(rows: DataFrame, asked: dict[str, Any]) -> DataFrame:
             outputMode="Append",
             timeMode="None",
         )
+    lateness = _REMEMBERED if asked["way"] == "corrections" else None
     return mtlmon.spark.monitor_stream(
-        rows, asked["formula"], key="device", delay=0, buckets=asked["buckets"]
+        rows, asked["formula"], key="device", delay=0, lateness=lateness, buckets=asked["buckets"]
     )
 
 
