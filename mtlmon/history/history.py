@@ -223,8 +223,10 @@ class History:
         """Take one event back: it has never happened.
 
         Args:
-            time_stamp, atoms, key: those of the event, to retract the last one that equals them;
-                the history must have been made with `equality=True`.
+            time_stamp: that of the event, to retract the last one that is equal; the history must
+                have been made with `equality=True`.
+            atoms: the atoms of that event.
+            key: the key of that event.
             id: the id of the event; nothing else is needed then.
 
         Raises:
