@@ -9,7 +9,7 @@ from mtlmon.engine.native cimport Saved, Session, Words
 
 cdef enum:
     NO_TRACE = 0xFFFFFFFF
-    # how many other traces a batch looks at for what can be forgotten
+    # how many traces a batch looks at for what can be forgotten, beside one for each event
     SWEPT_TRACES = 64
 
 
@@ -21,6 +21,7 @@ cdef class Replayer:
     cdef uint32_t trace_capacity
     cdef uint32_t loaded            # the trace whose state at the end the session holds
     cdef uint32_t swept             # the next trace to look at for what can be forgotten
+    cdef uint64_t swept_events      # how many events there were when that was done last
     cdef Saved blank, taken         # the state of a trace that has no events; scratch memory
     cdef Journal journal
     cdef Words advances             # when time has passed without an event, if that still matters

@@ -452,9 +452,14 @@ cdef class Replayer:
             forget_chunks(&self.traces[number], bound)
 
     cdef void forget_some(self) noexcept nogil:
-        """Forget what is final, in some of the traces at a time."""
-        cdef uint32_t k
-        for k in range(min(self.trace_count, <uint32_t> SWEPT_TRACES)):
+        """Forget what is final, in as many traces as there were events since the last time.
+
+        So what is held follows the lateness, and not the size of batches.
+        """
+        cdef uint64_t k
+        cdef uint64_t most = self.event_count - self.swept_events + SWEPT_TRACES
+        self.swept_events = self.event_count
+        for k in range(min(<uint64_t> self.trace_count, most)):
             if self.swept >= self.trace_count:
                 self.swept = 0
             self.forget(self.swept)

@@ -359,3 +359,16 @@ def test_damaged_snapshots() -> None:
     keyed.push([1], [1], keys=[("a", 1)])
     with pytest.raises(SnapshotError, match="neither an integer nor a text"):
         keyed.snapshot()
+
+
+def test_what_is_held_follows_the_lateness_and_not_the_size_of_batches() -> None:
+    """Many keys with few events, in large batches."""
+    held = {}
+    for lateness in (5, 10**6):
+        history = History("p IMPLIES EVENTUALLY[0,5] q", lateness=lateness)
+        for start in range(0, 400, 50):
+            stamps = np.repeat(np.arange(start, start + 50), 40)
+            keys = np.arange(len(stamps)) * 7 % 400
+            history.push(stamps, np.zeros(len(stamps), np.uint64), keys=keys)
+        held[lateness] = history.counters["held_bytes"]
+    assert held[10**6] > 2 * held[5]
