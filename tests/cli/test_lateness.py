@@ -361,6 +361,24 @@ def test_tables(tmp_path: Path, command: Command) -> None:
     assert collapsed(done.output) == sorted(wanted.output.splitlines()), done.errors
 
 
+def test_strong_tables_are_sorted_ones(tmp_path: Path, command: Command) -> None:
+    """Byte for byte, and rows in order have no revisions."""
+    policies, log, sorted_log = (tmp_path / name for name in ("p.mtl", "log.csv", "sorted.csv"))
+    policies.write_text(TABLE)
+    for seed in range(3):
+        rows = table_rows(seed)
+        log.write_text(csv_of(rows))
+        sorted_log.write_text(csv_of(judged_and_refused(rows, 6)[0]))
+        for options in ([], ["--output-format", "csv", "--end-time", "last"], ["--resolve"]):
+            wanted = command("--sort", *options, policies, sorted_log)
+            done = command("--lateness", 6, "--consistency", "strong", *options, policies, log)
+            assert done[:2] == wanted[:2]
+        done = command("--lateness", 6, "--summary", policies, sorted_log)
+        lines = [line for line in done.output.splitlines() if not line.startswith("!@")]
+        assert sorted(lines) == sorted(command(policies, sorted_log).output.splitlines())
+        assert re.search("^revisions +0 ", done.errors, re.MULTILINE)
+
+
 @pytest.mark.parametrize("clock", ["all", "key"])
 def test_a_live_table(clock: str, tmp_path: Path, command: Command) -> None:
     """Each line is a batch, and mtlmon latest makes of the changes what a sorted log has."""
