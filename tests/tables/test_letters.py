@@ -153,9 +153,9 @@ def test_predicates_are_about_the_types_that_schemas_show(ending: str, tmp_path:
     seen: list[Any] = []
     reader = LetterReader.read
 
-    def spy(self: LetterReader, batch: Any) -> Any:
+    def spy(self: LetterReader, batch: Any, time_stamps: Any) -> Any:
         seen.append(batch.schema)
-        return reader(self, batch)
+        return reader(self, batch, time_stamps)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LetterReader, "read", spy)
