@@ -176,6 +176,8 @@ class Options(argparse.Namespace):
     lateness: int | Duration | None
     consistency: Literal["strong", "middle", "weak"] | None
     clock: Literal["all", "key"] | None
+    op: str | None
+    id: str | None
     rows: bool
     time_stamps: Literal["raw", "iso"] | None
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None

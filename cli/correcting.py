@@ -23,7 +23,7 @@ from mtlmon.cli.policies import (
 )
 from mtlmon.cli.policy_work import EventWork, NoWriter
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import absent_atoms, correcting_summary, is_violated, progress_for
+from mtlmon.cli.report import absent_atoms, correcting_summary, is_violated, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.cli.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
@@ -76,6 +76,12 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
     for name, is_given in refused.items():
         if is_given:
             raise refusal(name)
+    if options.checkpoint is not None and (options.op or options.id):
+        given = "--op" if options.op else "--id"
+        raise Failure(
+            f"{given} does not work yet with --checkpoint: a later run could not tell whether the "
+            "rows before it were read with the same columns"
+        )
     if isinstance(file, PolicyFile):
         require_correctable_policies(file, options)
 
@@ -263,6 +269,8 @@ class CorrectingWork(EventWork):
         source = self.source
         note_skipped(source)
         note_refused(self.check.refused_count, source.row_name, self.options)
+        if self.check.unmatched:
+            note(f"{plural(self.check.unmatched, 'retraction')} found no row")
         if self.is_complete and (source.unseen_atoms or not self.event_count):
             names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
             note(names)
@@ -365,6 +373,8 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         key=options.key_columns,
         bdd=options.bdd,
         counts_triggered=options.fail_on_vacuous or counts_triggered,
+        equality=options.op is not None and options.id is None,
+        unmatched="error" if options.on_error == "stop" else "count",
     )
     note_modes(policies, check.modes, options)
     if not options.is_table:
@@ -380,7 +390,13 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
             check.partitions.columns,
             check.memory,
             atoms_of_partitions=check.atoms_of_partitions,
-            order=TableOrder(None, None if found is None else found.write, in_any_order=True),
+            order=TableOrder(
+                None,
+                None if found is None else found.write,
+                in_any_order=True,
+                operation=options.op,
+                id=options.id,
+            ),
         )
     else:
         log = open_log(options.log)

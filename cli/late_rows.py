@@ -134,11 +134,15 @@ class TableOrder(NamedTuple):
         wait: how late a row may be; None if rows are in order.
         late: gets the rows that come too late.
         in_any_order: whether batches have the rows as they come.
+        operation: then the column that says what rows do, or None.
+        id: the column of ids, or None.
     """
 
     wait: int | Duration | None
     late: Callable[[bytes], None] | None
     in_any_order: bool = False
+    operation: str | None = None
+    id: str | None = None
 
 
 NO_ORDER = TableOrder(None, None)

@@ -291,6 +291,19 @@ def add_event_options(group: argparse._ActionsContainer) -> None:
         help="the separator of names in such a text (default: |)",
     )
     group.add_argument(
+        "--op",
+        metavar="COLUMN",
+        help="with --lateness: the column that says what a row does: + (or I, insert) is the "
+        "default; - (or D, retract) takes a row back; advance lets time pass",
+    )
+    group.add_argument(
+        "--id",
+        metavar="COLUMN",
+        help="with --lateness: the column of the ids of rows: a later row with the id of one takes "
+        "its place, or takes it back (default: rows that are taken back are found by what "
+        "policies read)",
+    )
+    group.add_argument(
         "--key",
         dest="keys",
         action="append",

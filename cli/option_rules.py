@@ -106,6 +106,11 @@ def settle_lateness(parser: Parser, options: Options) -> None:
     Raises:
         Failure: options for late rows contradict each other.
     """
+    if options.lateness is None and (options.op or options.id):
+        given = "--op" if options.op else "--id"
+        parser.error(
+            f"{given} is about corrections of rows: say how late they may be, as in --lateness 5m"
+        )
     if options.consistency is None:
         return
     if options.lateness is None:
@@ -119,9 +124,16 @@ def settle_lateness(parser: Parser, options: Options) -> None:
             f"--clock is for verdicts that are corrected: with --consistency "
             f"{options.consistency}, rows are late in the time of the whole log"
         )
-    if options.consistency != "middle":
-        options.wait = options.lateness if options.consistency == "strong" else 0
-        options.lateness = None
+    if options.consistency == "middle":
+        return
+    is_strong = options.consistency == "strong"
+    if options.op or options.id:
+        # Rows that are taken back while they wait have never come.
+        options.lateness = options.lateness if is_strong else 0
+        options.wait = options.lateness
+        return
+    options.wait = options.lateness if is_strong else 0
+    options.lateness = None
 
 
 def check_exit_options(parser: Parser, options: Options) -> None:
@@ -191,6 +203,8 @@ def check_text_options(options: Options) -> None:
         "--resolution": options.resolution,
         "--event": options.event,
         "--event-separator": options.event_separator,
+        "--op": options.op,
+        "--id": options.id,
         "--key": options.keys,
         "--advance-every": options.advance_every,
         "--time-points stamp": options.time_points == "stamp",

@@ -451,6 +451,8 @@ def open_table_source(
             wait=order.wait,
             late=order.late,
             in_any_order=order.in_any_order,
+            operation=order.operation,
+            id=order.id,
             option_names=COMMAND,
             memory=memory,
         )

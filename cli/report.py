@@ -244,6 +244,7 @@ def correcting_summary(
     rows = [
         (what, check.position, ""),
         ("late", check.late_count, "that came after later ones"),
+        *([("taken back", check.retracted, "or replaced")] if check.retracted else []),
         ("judged again", check.judged_again, "time-points"),
         ("revisions", check.revision_count, "of verdicts"),
         *lost_rows(source, check.refused_count),

@@ -16,7 +16,9 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
+from mtlmon.errors import EventError
 from mtlmon.history.history import History
+from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
@@ -88,6 +90,8 @@ class HistoryCheck:
         bdd: as for `Monitor`.
         memory: how much memory may be held.
         counts_triggered: whether to count how often the left sides of implications hold.
+        equality: whether rows without ids can be retracted, as for `History`.
+        unmatched: "count" or "error": what to do with retractions whose rows do not come.
 
     Attributes:
         policies: as given.
@@ -115,6 +119,8 @@ class HistoryCheck:
         key: Sequence[str] = (),
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         counts_triggered: bool = False,
+        equality: bool = False,
+        unmatched: Literal["count", "error"] = "count",
     ) -> None:
         self.policies = tuple(policies)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
@@ -122,6 +128,8 @@ class HistoryCheck:
         self._bounds = bounds
         self._clock: Literal["all", "key"] = clock
         self._bdd = bdd
+        self._equality = equality
+        self._unmatched = unmatched
         owners = self.partitions.of_policies
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
@@ -193,6 +201,7 @@ class HistoryCheck:
                 lateness=lateness,
                 wait=wait,
                 clock=self._clock,
+                equality=self._equality,
                 bdd=self._bdd,
             )
             for session in self._sessions
@@ -220,7 +229,10 @@ class HistoryCheck:
         for number, history in enumerate(self._histories):
             partition = self._partition_of[number]
             events = batch.events_of(history.atoms, partition)
-            changes = history.push_columns(events, batch.numbers_of(partition))
+            operations, ids = batch.corrections or (None, None)
+            changes = history.push_columns(
+                events, batch.numbers_of(partition), ids=ids, operations=operations
+            )
             refused[changes.refused] = True
             self._take(number, changes)
             if number + 1 < len(self._histories):
@@ -239,15 +251,29 @@ class HistoryCheck:
         self._since_measured += count
         self._measure()
         yield
+        self._require_matched()
+
+    def _require_matched(self) -> None:
+        """Refuse retractions whose rows have not come, if they are an error."""
+        if self._unmatched == "error" and self.unmatched:
+            what = "retraction has" if self.unmatched == 1 else "retractions have"
+            raise EventError(
+                f"{self.unmatched} {what} found no row in time: --on-error skip only counts them"
+            )
 
     def _count_late(self, batch: EventBatch, refused: NDArray[np.bool_]) -> None:
         """Count the events that are late but taken in."""
         stamps = np.asarray(batch.time_stamps)
+        counts = ~refused
+        if batch.corrections is not None and batch.corrections.operations is not None:
+            counts &= batch.corrections.operations == INSERT
+            # what passes time counts as well
+            stamps = np.where(batch.corrections.operations == RETRACT, 0, stamps)
         is_late = np.zeros(len(stamps), np.bool_)
         for partition, late in enumerate(self._late):
             numbers = batch.numbers_of(partition) if self._clock == "key" else None
             is_late |= late.take(stamps, numbers)
-        self.late_count += int((is_late & ~refused).sum())
+        self.late_count += int((is_late & counts).sum())
 
     def _take(self, number: int, changes: Changes) -> None:
         """Count the changes of a history; those of policies can be taken out."""
@@ -297,6 +323,7 @@ class HistoryCheck:
             yield
         self._tell_bounds(None)
         yield
+        self._require_matched()
 
     def _measure(self) -> None:
         """Note how much memory is held, if that may have changed much, and check the limit."""
@@ -413,6 +440,16 @@ class HistoryCheck:
         if not self._companions.policies:
             return [None] * len(self.policies)
         return self._companions.triggered(self._now[self._first_companion :, TRUE].tolist())
+
+    @property
+    def unmatched(self) -> int:
+        """How many retractions have found no row."""
+        return self._histories[0].counters["unmatched"] if self._histories else 0
+
+    @property
+    def retracted(self) -> int:
+        """How many rows were retracted, or replaced by others with their ids."""
+        return self._histories[0].counters["retracted"] if self._histories else 0
 
     @property
     def judged_again(self) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     TimeStamps = NDArray[np.int64] | memoryview
     StreamNumbers = NDArray[np.uint32] | memoryview
 
-__all__ = ["BatchReader", "EventBatch", "EventSource", "Origins"]
+__all__ = ["BatchReader", "Corrections", "EventBatch", "EventSource", "Origins"]
 
 _Batch = TypeVar("_Batch")
 
@@ -38,8 +38,25 @@ class Origins(NamedTuple):
     rows: NDArray[np.int64]
 
 
+class Corrections(NamedTuple):
+    """What the rows of a batch do.
+
+    Attributes:
+        operations: for each row the number of an operation, as `History.push` takes them; None if
+            all insert events.
+        ids: the ids of the events, None for those without; None if none has one.
+    """
+
+    operations: NDArray[np.uint8] | None
+    ids: Sequence[int | str | None] | None
+
+
 class EventBatch(Protocol):
     """A part of a log: consecutive events, in order."""
+
+    @property
+    def corrections(self) -> Corrections | None:
+        """What the rows do; None if all insert events that have no ids."""
 
     @property
     def time_stamps(self) -> TimeStamps:

@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from mtlmon.arrays.native import EventColumns
-from mtlmon.checking.sources import BatchReader, Origins
+from mtlmon.checking.sources import BatchReader, Corrections, Origins
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.standard_input import has_begun, read_ready
@@ -75,6 +75,7 @@ class TextBatch:
     is_tail = False
     rows = None
     origins: Origins | None = None
+    corrections: Corrections | None = None
 
     def __init__(
         self,

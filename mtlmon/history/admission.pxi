@@ -252,6 +252,7 @@ cdef class Admission(Replayer):
         self.retracted[self.retracted_in_batch].time_stamp = time_stamp
         self.retracted[self.retracted_in_batch].offset = point.offset
         self.retracted_in_batch += 1
+        self.event_count -= 1
         self.note_row(time_stamp, -1)
         return 0
 

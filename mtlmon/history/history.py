@@ -463,11 +463,12 @@ class History:
     def counters(self) -> dict[str, int]:
         """Counters of what has been done so far: for diagnosis, not for decisions.
 
-        events (judged), late (those that needed corrections), refused, waiting; retracted,
-        duplicates (known ids of equal events), unmatched (retractions without an event), awaited
-        (those that may still find one), ids (that are known), incomplete (intervals); replays,
-        replayed_chunks, replayed_events and early_stops (replays that ended because the state was
-        what it had been); held_bytes (the memory for all events that are remembered).
+        events (judged, less those retracted since), late (those that needed corrections), refused,
+        waiting; retracted, duplicates (known ids of equal events), unmatched (retractions without
+        an event), awaited (those that may still find one), ids (that are known), incomplete
+        (intervals); replays, replayed_chunks, replayed_events and early_stops (replays that ended
+        because the state was what it had been); held_bytes (the memory for all events that are
+        remembered).
         """
         histories = self._histories
         return {

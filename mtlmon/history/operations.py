@@ -30,13 +30,15 @@ OPERATIONS = {
 
 
 def operation_codes(operations: Sequence[str] | NDArray[Any], count: int) -> NDArray[np.uint8]:
-    """The number of what each row does.
+    """The number of what each row does, which may be given already as an array of uint8.
 
     Raises:
         EventError: there are not as many as rows, or one is none of `OPERATIONS`.
     """
     if len(operations) != count:
         raise EventError(f"{len(operations)} operations for {count} time-stamps")
+    if isinstance(operations, np.ndarray) and operations.dtype == np.uint8:
+        return operations
     codes = np.empty(count, np.uint8)
     words = operations.tolist() if isinstance(operations, np.ndarray) else operations
     for place, word in enumerate(words):

@@ -147,7 +147,9 @@ cdef class Replayer:
         cdef size_t gone = 0
         cdef const Point *point
         cdef uint32_t place
-        self.event_count += rows.count
+        for done in range(rows.count):
+            self.event_count += not rows.flags[done] & IS_GONE
+        done = 0
         if rows.count and not trace.has_begun and not self.is_by_key:
             for done in range(self.advances.count):
                 self.pass_time(number, self.advances.items[done])

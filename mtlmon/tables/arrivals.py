@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.history.operations import RETRACT
 from mtlmon.tables.late_rows import LateRows
 
 if TYPE_CHECKING:
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mtlmon.checking.sources import Corrections
     from mtlmon.tables.columns.usable import UsableRows
+    from mtlmon.tables.corrections import CorrectionColumns
 
 __all__ = ["Arrivals"]
 
@@ -22,16 +25,22 @@ class Arrivals:
 
     Args:
         late: gets the rows that come too late, as for `LateRows`.
+        columns: reads what rows do; None if all insert events.
 
     Attributes:
         late: takes the rows that come too late, which only their reader knows.
         clock: the largest time-stamp of the rows that were yielded, or None before the first one.
         has_rows: whether rows wait: no.
+        corrections: what the rows do that were yielded last; None if all insert events.
     """
 
     has_rows = False
 
-    def __init__(self, late: Callable[[bytes], None] | None) -> None:
+    def __init__(
+        self, late: Callable[[bytes], None] | None, columns: CorrectionColumns | None = None
+    ) -> None:
+        self._columns = columns
+        self.corrections: Corrections | None = None
         self.late = LateRows(late)
         self.clock: int | None = None
         self._last: UsableRows | None = None
@@ -41,8 +50,14 @@ class Arrivals:
     ) -> Generator[UsableRows, None, None]:
         """Yield the same rows."""
         for rows in usable:
-            if len(rows.time_stamps):
-                self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
+            if self._columns is not None:
+                self.corrections = self._columns.read(rows)
+            stamps = rows.time_stamps
+            if self.corrections is not None and self.corrections.operations is not None:
+                # the time of a retraction is that of its event
+                stamps = stamps[self.corrections.operations != RETRACT]
+            if len(stamps):
+                self.clock = max(self.clock or 0, int(stamps.max()))
             self._last = rows
             yield rows
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
-    from mtlmon.checking.sources import Origins
+    from mtlmon.checking.sources import Corrections, Origins
     from mtlmon.policy.definitions import Clock
     from mtlmon.streams.atoms import Values
 
@@ -39,9 +39,11 @@ class EventBatch:
         has_all_ticks: whether no tick is left out because nothing changes there, from this batch
             on.
         origins: the files and rows of the events, if `TableEvents.track_rows` was called.
+        corrections: what the rows do, if `open_tables` was asked for that.
     """
 
     origins: Origins | None = None
+    corrections: Corrections | None = None
 
     def __init__(
         self,

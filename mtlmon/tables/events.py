@@ -515,6 +515,8 @@ class TableEvents(BatchReader[EventBatch]):
         )
         if self._origins is not None:
             batch.origins = self._origins.of(rows)
+        if isinstance(self._order, Arrivals):
+            batch.corrections = self._order.corrections
         return batch
 
     def _with_streams(

@@ -18,6 +18,7 @@ from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.letters import environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
+from mtlmon.tables.corrections import CorrectionColumns
 from mtlmon.tables.events import TableEvents
 from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
@@ -63,6 +64,8 @@ def open_tables(
     wait: int | str | Duration | None = None,
     late: Callable[[bytes], None] | None = None,
     in_any_order: bool = False,
+    operation: str | None = None,
+    id: str | None = None,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
 ) -> TableEvents:
@@ -129,6 +132,9 @@ def open_tables(
         in_any_order: whether batches have the rows as they come, although their times may decrease.
             Whoever checks them refuses those that come too late, by `TableEvents.refuse`. Not
             together with `sort`, `wait` and atoms that depend on other rows.
+        operation: with `in_any_order`, the column that says what rows do, as for `History.push`;
+            null means "insert".
+        id: with `in_any_order`, the column of the ids of events, integers or texts.
         memory: the memory limit of the run, which also counts the memory for keys and sorting.
         option_names: how messages write the options that they recommend.
 
@@ -232,7 +238,10 @@ def open_tables(
         environment = environment._replace(relations=looked_up.by_name)
     booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
-    selection = Selection(time, event, keys, booleans, used, option_names, hints)
+    corrections = CorrectionColumns(operation, id)
+    selection = Selection(
+        time, event, keys, booleans, used, option_names, hints, corrections.columns
+    )
     stream_atoms = None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
     has_shown = any(names for some in shown or () for names in some.values())
@@ -249,7 +258,7 @@ def open_tables(
     if in_any_order:
         if sort or wait is not None or stream_atoms is not None:
             raise MtlmonError("rows that come in any order are neither sorted nor remembered")
-        order = Arrivals(late)
+        order = Arrivals(late, corrections if corrections.columns else None)
     elif wait is not None or late is not None:
         if sort:
             raise MtlmonError("rows that are sorted do not wait for late ones: give one of both")

@@ -52,6 +52,7 @@ class Rows:
 
     rows = None
     origins = None
+    corrections = None
     atoms: tuple[str, ...] = ()
     tick_end = 0
     has_all_ticks = False

@@ -42,6 +42,7 @@ class Selection:
         typed: those of the columns that predicates use that are read, so not the joined times.
         options: how messages write the options that choose columns.
         hints: for columns that predicates use, what may be meant if there is no such column.
+        others: columns that are neither of these, of texts.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Selection:
         predicates: Sequence[str],
         options: OptionNames = PYTHON,
         hints: Mapping[str, str] | None = None,
+        others: Sequence[str] = (),
     ) -> None:
+        self.others = tuple(others)
         self.hints = dict(hints or {})
         self.time_columns = (DEFAULT_TIME,) if time is None else time_columns(time)
         self.time = None if time is None else ",".join(self.time_columns)
@@ -78,7 +81,7 @@ class Selection:
     @property
     def texts(self) -> tuple[str, ...]:
         """The columns for which a text format only needs to return the text."""
-        wanted = [*self.time_columns, *self.keys]
+        wanted = [*self.time_columns, *self.keys, *self.others]
         if self.event is not None:
             wanted.append(self.event)
         return tuple(dict.fromkeys(wanted))

@@ -1,0 +1,162 @@
+"""Rows that correct others: --op and --id."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mtlmon.syntax.parser import parse
+from tests.cli.process import Ended, Live
+from tests.reference.changelog import holds
+from tests.reference.history import (
+    Arrival,
+    EqualRetraction,
+    Insert,
+    Retraction,
+    monitored,
+    states_of,
+)
+from tests.traces import Advance
+
+Command = Callable[..., Ended]
+
+FORMULAS = (
+    "ask IMPLIES EVENTUALLY[0,5] reply",
+    "reply IMPLIES ONCE[0,3] ask",
+    "ask SINCE reply",
+    "(PREVIOUS ask) OR EVENTUALLY reply",
+)
+LATENESS = 9
+
+
+def rows_of(seed: int, *, keys: Sequence[str] = ("",), has_ids: bool = True) -> list[Arrival]:
+    """Rows as they come: some are late, and some correct others or take them back."""
+    source = random.Random(seed)
+    now = 100
+    rows: list[Arrival] = []
+    inserts: list[Insert] = []
+    for _ in range(60):
+        now += source.choice([0, 0, 1, 2])
+        stamp = now - (source.randrange(12) if source.random() < 0.3 else 0)
+        letter = frozenset(name for name in ("ask", "reply") if source.random() < 0.4)
+        kind = source.random()
+        if kind < 0.1:
+            rows.append(Advance(now))
+        elif kind < 0.25 and has_ids:
+            rows.append(Retraction(str(source.randrange(12))))
+        elif kind < 0.25 and inserts:
+            rows.append(EqualRetraction(*source.choice(inserts[-6:])[:3]))
+        else:
+            name = str(source.randrange(12)) if has_ids and source.random() < 0.8 else None
+            inserts.append(Insert(stamp, letter, source.choice(keys), name))
+            rows.append(inserts[-1])
+    return rows
+
+
+def table_of(rows: list[Arrival]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["ts", "op", "id", "who", "what"])
+    for row in rows:
+        if isinstance(row, Insert):
+            what = "|".join(sorted(row.letter))
+            writer.writerow([row.time_stamp, "+", row.id, row.key or "x", what])
+        elif isinstance(row, EqualRetraction):
+            what = "|".join(sorted(row.letter))
+            writer.writerow([row.time_stamp, "-", "", row.key or "x", what])
+        elif isinstance(row, Retraction):
+            writer.writerow([99999, "D", row.id, "y", "reply"])
+        else:
+            writer.writerow([row.time_stamp, "advance", "", "z", ""])
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_tables(formula: str, has_ids: bool, tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log.csv"
+    for seed, keys in enumerate((("",), ("a", "b"))):
+        rows = rows_of(seed, keys=keys, has_ids=has_ids)
+        log.write_text(table_of(rows))
+        done = command(
+            *("--lateness", LATENESS, "--op", "op", "--event", "what", "--on-error", "skip"),
+            *(("--id", "id") if has_ids else ()),
+            *(("--key", "who") if len(keys) > 1 else ()),
+            *("-e", formula, log),
+        )
+        judge = monitored(parse(formula))
+        states = states_of([rows], LATENESS, judge, end_time=None, equality=not has_ids)
+        now = max(row.time_stamp for row in rows if isinstance(row, Insert | Advance))
+        # At the end of a log, all keys have the time of the log.
+        ended = states_of([[*rows, Advance(now)]], LATENESS, judge, equality=not has_ids)
+        lines = [line.removeprefix("\t") for line in done.output.splitlines()]
+        holds([lines], [ended[-1] if len(keys) > 1 else states[-1]], exactly=True)
+        at_end = states_of([rows], LATENESS, judge, end_time="inf", equality=not has_ids)
+        unmatched = at_end[-1].unmatched
+        assert (f"{unmatched} retraction" in done.errors) == (unmatched > 0)
+
+
+def test_a_live_pipe_withdraws_time_points() -> None:
+    options = ("--format", "csv", "--lateness", "60", "--op", "op", "--id", "id", "--event", "what")
+    with Live(*options, "-e", "ask IMPLIES EVENTUALLY[0,5] reply") as live:
+        for text, lines in (
+            ("ts,op,id,what\n100,+,a,ask\n", []),
+            ("103,+,r,reply\n", ["100:0 true", "103:0 true", "!@38"]),
+            ("0,-,r,\n", ["!x103:0", "!100:0"]),
+            ("107,+,r,reply\n", ["!100:0 false", "107:0 true", "!@42"]),
+            ("104,insert,r,reply\n", ["!x107:0", "!100:0 true", "104:0 true"]),
+            ("190,advance,,\n", ["!@125"]),
+        ):
+            live.send(text)
+            assert sorted(str(live.read_line()) for _ in lines) == sorted(lines)
+
+
+def test_tables_of_changes(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        '{"ts": 100, "id": 7, "op": "+", "p": true}\n'
+        '{"ts": 101, "id": null, "op": null, "p": false}\n'
+        '{"ts": 102, "id": 7, "op": "-", "p": null}\n'
+    )
+    options = ("--lateness", 60, "--op", "op", "--id", "id", "-e", "p")
+    assert command(*options, log).output == "101:0 false\n!@41\n"
+    changes = ("--output-format", "csv", "--consistency", "strong")
+    done = command(*options, *changes, log)
+    assert done.output.splitlines()[1].endswith(',101,0,false,,"insert",2,41')
+
+
+def test_errors(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,op,id,p\n1,+,a,true\n2,-,b,false\n9,update,a,true\n")
+    options = ("--lateness", 5, "--op", "op", "--id", "id", "-e", "p")
+    done = command(*options, log)
+    assert (done.status, done.output) == (2, "1:0 true\n")
+    assert (
+        f"{log}:4: column 'op': 'update' is none of +, I, insert, -, D, retract, advance"
+        in done.errors
+    )
+    log.write_text("ts,op,id,p\n1,+,a,true\n2,-,b,false\n9,+,a,true\n")
+    done = command(*options, log)
+    assert (done.status, "1 retraction has found no row in time" in done.errors) == (2, True)
+    # What was decided before that is written.
+    assert done.output == "1:0 true\n!@4\n"
+    assert (
+        "--id does not work yet with --checkpoint"
+        in command(
+            *("--lateness", 5, "--id", "id", "--checkpoint", tmp_path / "at"),
+            *("-o", tmp_path / "out", "-e", "p", log),
+        ).errors
+    )
+    assert "say how late they may be" in command("--op", "op", "-e", "p", log).errors
+    assert (
+        "no column 'missing'" in command("--lateness", 5, "--op", "missing", "-e", "p", log).errors
+    )
+    text = tmp_path / "log"
+    text.write_text("@1 p\n")
+    errors = command("--lateness", 5, "--op", "op", "-e", "p", text).errors
+    assert "--op works on tables" in errors
