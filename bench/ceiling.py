@@ -21,8 +21,8 @@ _SOURCE = ROOT / "bench" / "native_ceiling.pyx"
 _BUILT = ROOT / "build" / "bench"
 
 
-def load_ceiling() -> Any:
-    """The class `Ceiling`, compiled if it is not up to date.
+def load_native() -> Any:
+    """The module `native_ceiling`, compiled if it is not up to date.
 
     Raises:
         ImportError: there is no Cython.
@@ -36,7 +36,7 @@ def load_ceiling() -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Ceiling
+    return module
 
 
 def _compile(target: Path) -> None:
@@ -71,7 +71,7 @@ def _compile(target: Path) -> None:
 
 def main() -> None:
     log, *atoms = sys.argv[1:]
-    load_ceiling()(atoms).copy(os.open(log, os.O_RDONLY), sys.stdout.fileno())
+    load_native().Ceiling(atoms).copy(os.open(log, os.O_RDONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from bench.ceiling import load_native
 from bench.commands import BenchmarkError
 from bench.compare import progress
 from mtlmon.policy import parse_policies
@@ -97,7 +98,11 @@ def streams(settings: Settings) -> Result:
 
 
 def _panes(keys: int, settings: Settings) -> list[Row]:
-    """Rows per second of windows at ticks, with about ten rows per key and tick, and the memory."""
+    """Rows per second of windows at ticks, with about ten rows per key and tick, and the memory.
+
+    Beside them is a bare loop that does the least: it has no batches, does not forget rows, and
+    cannot undo anything.
+    """
     rows: list[Row] = []
     period = max(1, 10 * keys // _UNITS)
     for window in ("count", "avg", "max"):
@@ -107,6 +112,8 @@ def _panes(keys: int, settings: Settings) -> list[Row]:
         text = f"{window}[0,{10 * period}]({'' if window == 'count' else 'value'})"
         schema = pa.schema([("value", pa.float64())])
         values = log["value"] / 8 + 0.1
+        numbers = log["key"].astype(np.uint32)
+        bare = []
         for _ in progress(settings.repeats, f"streams {window} at ticks {keys}"):
             program = StreamProgram(
                 {"x": Predicate(parse_expression(text), text, "<bench>")},
@@ -123,12 +130,16 @@ def _panes(keys: int, settings: Settings) -> list[Row]:
                 program.evaluate(batch, seconds[part], log["key"][part])
                 held = max(held, program.held_bytes)
             times.append(time.process_time() - start)
+            start = time.process_time()
+            load_native().fill_panes(seconds, numbers, values, keys, period, window)
+            bare.append(time.process_time() - start)
         rows.append(
             {
                 "window": f"{text} every {period}",
                 "keys": keys,
                 "rows": settings.events,
                 "mtlmon M rows/s": settings.events / min(times) / 1e6,
+                "bare loop M rows/s": settings.events / min(bare) / 1e6,
                 "bytes": held,
             }
         )

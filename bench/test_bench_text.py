@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pytest
 
-from bench.ceiling import load_ceiling
+from bench.ceiling import load_native
 from bench.workloads import PAIR, REQUESTS, probability
 from mtlmon.text.native import Writer
 from mtlmon.verdict_arrays import verdict_type
@@ -40,7 +40,7 @@ _SHAPES: dict[str, tuple[tuple[str, ...], str, Callable[[int], int]]] = {
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_scan(benchmark: BenchmarkFixture, shape: str) -> None:
     atoms, density, time_stamp = _SHAPES[shape]
-    ceiling = load_ceiling()
+    ceiling = load_native().Ceiling
     generator = random.Random(1)
     lines = [
         " ".join(
@@ -55,7 +55,7 @@ def test_scan(benchmark: BenchmarkFixture, shape: str) -> None:
 
 def test_scan_unique_atoms(benchmark: BenchmarkFixture) -> None:
     """Every line names an atom of its own, so that no line has been read before."""
-    ceiling = load_ceiling()
+    ceiling = load_native().Ceiling
     log = "".join(f"@{k // _RATE} id{k * 7919 % 10**6:06}\n" for k in range(_EVENTS)).encode()
     assert benchmark(lambda: ceiling(PAIR).scan(log)) == _EVENTS
 
