@@ -228,10 +228,10 @@ def test_streams_from_standard_input(tmp_path: Path) -> None:
         ([], "no policy file: name one"),
         (["{s}"], "no log: name one, or - for standard input"),
         (["{s}", "log"], "cannot read log: No such file or directory"),
-        (["{columns}", "log"], "columns.mtl uses columns of a table, but the log is read as text"),
-        (["{keys}", "log"], "keys.mtl declares the key of a table, but the log is read as text"),
-        (["{s}", "log", "--key", "x"], "--key works on tables, but log is read as a text log"),
-        (["{s}", "a", "b"], "several text logs (a, b): name one at a time"),
+        (["{columns}", "{l}"], "columns.mtl uses columns of a table, but the log is read as text"),
+        (["{keys}", "{l}"], "keys.mtl declares the key of a table, but the log is read as text"),
+        (["{s}", "{l}", "--key", "x"], "l.log is read as a text log"),
+        (["{s}", "{l}", "{m}"], "m.log): name one at a time"),
         (["-", "-", "--format", "csv"], "streams and log cannot both come from standard input"),
         (["{s}", "none.csv"], "cannot read none.csv"),
         (["none.mtl", "log.csv"], "cannot read none.mtl"),
@@ -247,6 +247,8 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
     files = {
         "s": "stream a = count[0,5]()\n",
         "t": "ts\n1\n",
+        "l": "@1 p\n",
+        "m": "@1 p\n",
         "empty": "policy p: q\n",
         "ticks": "unit s\nstream b = count[0,5]() + x every 10s\n",
         "columns": "stream a = count[0,5](x > 1)\n",
@@ -255,7 +257,8 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
     }
     paths = {}
     for name, text in files.items():
-        paths[name] = tmp_path / (f"{name}.csv" if name == "t" else f"{name}.mtl")
+        suffix = {"t": "csv", "l": "log", "m": "log"}.get(name, "mtl")
+        paths[name] = tmp_path / f"{name}.{suffix}"
         paths[name].write_text(text)
     done = command("streams", *(one.format(**paths) for one in arguments))
     assert (done.status, done.output) == (2, "")
