@@ -279,6 +279,17 @@ def test_the_wait_ends_when_all_have_come() -> None:
     assert history.retract(id="a").refused.tolist() == [0]
 
 
+def test_a_count_that_comes_between_its_events() -> None:
+    """Retractions before their event, a count, and the last event, as in the paper's table 5."""
+    history = History("p", lateness=None)
+    history.retract(id="a")
+    assert list(history.insert(0, {"p"}, id="a")) == []
+    assert list(history.insert(2, {"p"}, id="b")) == ["2:0 true"]
+    assert list(history.complete(0, 8, 2)) == []
+    assert list(history.insert(1, {"p"}, id="c")) == ["1:0 true", "!@8"]
+    assert history.retract(id="b").refused.tolist() == [0]
+
+
 def test_one_event_more_than_counted() -> None:
     history = History("p", lateness=60)
     history.complete(5, 10, 2)
