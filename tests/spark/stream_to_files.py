@@ -1,8 +1,9 @@
 """A query over files, to be killed: reads one file a batch, writes verdicts to Parquet files.
 
-Run as a script, with the directory that `Places` is about. Rows with the event `stall` stop their
-batch for ever, as do verdicts at the time `STALLING_TIME`, and rows with `die` kill the Python
-process that reads them: each the first time only that it happens.
+Run as a script, with the directory that `Places` is about, and with `changes` behind it for the
+query that corrects verdicts. Rows with the event `stall` stop their batch for ever, as do verdicts
+at the time `STALLING_TIME`, or corrected ones; and rows with `die` kill the Python process that
+reads them: each the first time only that it happens.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FORMULA = "request IMPLIES (NOT error UNTIL[0,9] response) AND ONCE[0,30] login"
 WINDOW = "count[0,9](request) + count[0,30](error) < 5"
@@ -30,13 +32,16 @@ policy chosen on rows where error: NOT PREVIOUS[0,9] true
 """
 SCHEMA = "key string, ts bigint, what string, number int"
 DELAY = 4
+CHANGING = "EVENTUALLY[0,3] PREVIOUS error"
+LATENESS = 20
 STALLING_TIME = 1000
 
 
 class Places(NamedTuple):
-    """The directories of a query."""
+    """The directories of a query, and whether it corrects verdicts."""
 
     root: Path
+    is_corrected: bool = False
 
     @property
     def source(self) -> Path:
@@ -80,7 +85,26 @@ class Trouble:
 
 
 def run(spark: SparkSession, places: Places, *, with_troubles: bool = False) -> None:
-    """Runs the query until there are no more files."""
+    """Runs the query until there are no more files.
+
+    Spark gives a process ten seconds to connect, which a busy machine may not keep: then the query
+    is started again.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    while True:
+        query = start(spark, places, with_troubles=with_troubles)
+        try:
+            return query.processAllAvailable()
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error):
+                raise
+        finally:
+            query.stop()
+
+
+def start(spark: SparkSession, places: Places, *, with_troubles: bool) -> StreamingQuery:
+    """Starts the query."""
     from mtlmon.spark import monitor_stream
 
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(places.source))
@@ -89,17 +113,21 @@ def run(spark: SparkSession, places: Places, *, with_troubles: bool = False) -> 
             trouble = Trouble("what", what, places.marker(what), is_fatal)
             rows = rows.mapInArrow(trouble, SCHEMA)
     verdicts = monitor_stream(
-        rows, POLICIES, key="key", event="what", order_within="number", delay=DELAY
+        rows,
+        CHANGING if places.is_corrected else POLICIES,
+        key="key",
+        event="what",
+        order_within="number",
+        delay=0 if places.is_corrected else DELAY,
+        lateness=LATENESS if places.is_corrected else None,
     )
     if with_troubles:
-        trouble = Trouble("time", STALLING_TIME, places.marker("verdict"))
+        column = "op" if places.is_corrected else "time"
+        value = "update" if places.is_corrected else STALLING_TIME
+        trouble = Trouble(column, value, places.marker("verdict"))
         verdicts = verdicts.mapInArrow(trouble, verdicts.schema)
     writer = verdicts.writeStream.format("parquet").option("path", str(places.verdicts))
-    query = writer.option("checkpointLocation", str(places.checkpoint)).start()
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    return writer.option("checkpointLocation", str(places.checkpoint)).start()
 
 
 def main(places: Places) -> None:
@@ -132,4 +160,4 @@ def main(places: Places) -> None:
 
 
 if __name__ == "__main__":
-    main(Places(Path(sys.argv[1])))
+    main(Places(Path(sys.argv[1]), "changes" in sys.argv[2:]))

@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from mtlmon import Monitor, resolve
+from tests.reference.late_stream import Row, history_of
 from tests.spark import stream_to_files
-from tests.spark.stream_to_files import DELAY, FORMULA, STALLING_TIME, Places
+from tests.spark.stream_to_files import (
+    CHANGING,
+    DELAY,
+    FORMULA,
+    LATENESS,
+    STALLING_TIME,
+    Places,
+)
 from tests.spark.streams import put, state_store
 
 if TYPE_CHECKING:
@@ -40,7 +48,7 @@ class Verdict(NamedTuple):
 
 
 def files() -> list[list[dict[str, Any]]]:
-    """Rows of keys at many of the same times, out of order, some of them too late.
+    """Rows of keys at many of the same times, out of order, some of them too late in all queries.
 
     There is trouble in the second and in the fourth file, and a key that only time decides about.
     """
@@ -56,6 +64,10 @@ def files() -> list[list[dict[str, Any]]]:
             key = f"k{generator.randrange(6)}"
             rows.append({"key": key, "ts": time_stamp, "what": generator.choice(names)})
             rows[-1]["number"] = -number
+        for place in range(8):
+            number += 1
+            late = {"key": f"k{place % 6}", "ts": max(0, start - 26 + 2 * place)}
+            rows.append({**late, "what": "request|error", "number": -number})
         contents.append(rows)
     contents[1].append({"key": "k0", "ts": 15, "what": "stall", "number": 0})
     contents[3].append({"key": "k1", "ts": 35, "what": "die", "number": 0})
@@ -152,7 +164,10 @@ def query(places: Places) -> Iterator[subprocess.Popen[bytes]]:
     log = places.root / "log"
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, stream_to_files.__file__, places.root],
+            [
+                *(sys.executable, stream_to_files.__file__, places.root),
+                *(["changes"] if places.is_corrected else []),
+            ],
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -210,6 +225,43 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     for name in ("window", "ticks", "chosen"):
         assert {one.value for one in verdicts if one.policy == name} == {True, False}
     assert any(row["verdict"] is None for row in found)
+
+
+def test_killed_where_verdicts_are_corrected(spark: SparkSession, tmp_path: Path) -> None:
+    """While changes are written: each is there once, and the latest verdicts are right."""
+    places = Places(tmp_path, is_corrected=True)
+    places.source.mkdir()
+    contents = files()
+    assert contents[1].pop()["what"] == "stall"
+    for number, rows in enumerate(contents):
+        put(places.source, f"{number:03}", rows)
+    with query(places) as process:
+        wait_for(places.marker("verdict"), process, tmp_path / "log")
+    with state_store(spark):
+        stream_to_files.run(spark, places)
+    changes = [row.asDict() for row in spark.read.parquet(str(places.verdicts)).collect()]
+    batches = [
+        [Row(row["key"], row["ts"], row["number"], row["what"]) for row in rows]
+        for rows in contents
+    ]
+    expected = history_of(batches, 0, LATENESS, is_quiet=False)
+    late = sorted((row["key"], row["time"]) for row in changes if row["late"] is not None)
+    assert late == expected.refused != []
+    told = [row for row in changes if row["op"] is not None]
+    names = [(row["key"], row["time"], row["offset"], row["revision"]) for row in told]
+    assert len(names) == len(set(names))
+    latest = {}
+    for row in sorted(told, key=lambda row: row["revision"]):
+        name = (row["key"], row["time"], row["offset"])
+        assert (name in latest) == (row["op"] != "insert")
+        latest[name] = row
+        if row["op"] == "delete":
+            del latest[name]
+    found = {one[1:] for one in resolved(list(latest.values()))}
+    assert found == expected.values(CHANGING)
+    assert {row["op"] for row in told} >= {"insert", "update"}
+    bounds = [row["final"] for row in changes if row["op"] is None and row["final"]]
+    assert sorted(set(bounds)) == sorted(bounds) != []
 
 
 def test_contents_are_what_they_are_meant_to_be() -> None:
