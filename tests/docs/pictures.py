@@ -8,9 +8,12 @@ as in colour, and a description says in words what is seen.
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon import Monitor, resolve
+from tests.cli.process import mtlmon
 from tests.docs import late_picture, relations_picture
 from tests.docs.pages import DIRECTORY
 
@@ -47,12 +50,21 @@ class Window(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A trace, and the values of formulas at each of its time-points."""
+    """A trace, and the values of formulas at each of its time-points.
+
+    Attributes:
+        name: the name of the file.
+        formulas: the formulas.
+        trace: the time-stamps, and the atoms that hold.
+        window: what one of the formulas looks at.
+        policy: if the formulas are of the kind that policy files have, what stands before them.
+    """
 
     name: str
     formulas: tuple[str, ...]
     trace: tuple[tuple[int, str], ...]
     window: Window | None = None
+    policy: str = ""
 
 
 ALL = (
@@ -111,17 +123,67 @@ ALL = (
         ),
         Window("hot", 5, 5, 10),
     ),
+    Picture(
+        "occurrence",
+        ("NOT p", "(ONCE p) OR EVENTUALLY p", "NOT (p AND PREVIOUS ONCE (p AND PREVIOUS ONCE p))"),
+        ((0, ""), (1, "p"), (2, ""), (3, "p"), (4, "p"), (5, "")),
+    ),
+    Picture(
+        "session",
+        ("buy IMPLIES NOT logout SINCE login",),
+        ((0, "buy"), (1, "login"), (2, "buy"), (4, "logout"), (5, "buy"), (7, "login"), (8, "buy")),
+    ),
+    Picture(
+        "rate",
+        ("count[0,4](buy) <= 2",),
+        ((0, "buy"), (1, "buy"), (3, "buy"), (4, ""), (6, "buy"), (8, "buy"), (11, "")),
+        Window("buy", 3, 0, 3),
+        policy="policy p",
+    ),
+    Picture(
+        "heartbeat",
+        ("count[0,3]() > 0",),
+        ((0, "login"), (1, "buy"), (5, ""), (6, ""), (13, "login")),
+        policy="policy p on every 2",
+    ),
+    Picture(
+        "eyes",
+        ("publish(u) IMPLIES EXISTS m. (ONCE[0,5] approve(m)) AND NOT m = u",),
+        (
+            *((0, "approve(ann)"), (2, "publish(bob)"), (4, "publish(ann)"), (5, "approve(bob)")),
+            *((6, "publish(ann)"), (9, "publish(bob)")),
+        ),
+        policy="policy p",
+    ),
 )
 
 
-def values(formula: str, trace: tuple[tuple[int, str], ...]) -> dict[tuple[int, int], bool]:
-    """The Boolean verdicts on the time-points of a trace that its events decide."""
-    events = [(time_stamp, letter.split()) for time_stamp, letter in trace]
+def values(picture: Picture, formula: str) -> dict[tuple[int, int], bool]:
+    """The Boolean verdicts on the time-points of a picture that its events decide."""
+    events = [(time_stamp, letter.split()) for time_stamp, letter in picture.trace]
+    if picture.policy:
+        return _checked(f"{picture.policy}: {formula}\n", events)
     return {
         (verdict.time_stamp, verdict.offset): verdict.value
         for verdict in resolve(Monitor(formula)(events))
         if verdict.value is not None
     }
+
+
+def _checked(policy: str, events: list[tuple[int, list[str]]]) -> dict[tuple[int, int], bool]:
+    """The verdicts that the command gives; a time-point may have one for each choice of values."""
+    with TemporaryDirectory() as directory:
+        file, log = Path(directory, "policy.mtl"), Path(directory, "log")
+        file.write_text(policy, encoding="utf-8")
+        log.write_text("".join(f"@{stamp} {' '.join(atoms)}\n" for stamp, atoms in events))
+        done = mtlmon("--verdicts", "all", str(file), str(log))
+    assert done.status in {0, 1}, done.errors
+    found: dict[tuple[int, int], bool] = {}
+    for line in done.output.splitlines():
+        name, value = line.split("\t")[1].split(" ")[:2]
+        time_stamp, offset = map(int, name.split(":"))
+        found[time_stamp, offset] = value == "true"
+    return found
 
 
 def all_files() -> dict[str, str]:
@@ -218,11 +280,17 @@ class _Drawing:
         x = self.x_of_time[window.anchor]
         yield f'<line class="anchor" x1="{x:.0f}" x2="{x:.0f}" y1="{_TOP}" y2="{self.height}"/>'
 
+    def places_of(self, value: dict[tuple[int, int], bool]) -> dict[tuple[int, int], float]:
+        """Where the time-points of a formula are: those of the trace, or ticks of a clock."""
+        if " on every " in self.picture.policy:
+            return {point: self.x_of_time[point[0]] for point in value}
+        return {(time_stamp, offset): x for time_stamp, offset, _, x in self.points}
+
     def marks(self, formula: str) -> Iterator[str]:
         """A tick, a cross or a question mark at each time-point."""
-        value = values(formula, self.picture.trace)
+        value = values(self.picture, formula)
         y = self.y(formula)
-        for time_stamp, offset, _, x in self.points:
+        for (time_stamp, offset), x in self.places_of(value).items():
             match value.get((time_stamp, offset)):
                 case True:
                     yield f'<circle cx="{x:.0f}" cy="{y:.0f}" r="{_RADIUS}" class="true"/>'
@@ -239,12 +307,17 @@ class _Drawing:
         """The trace and the values in sentences."""
         words = {True: "holds", False: "fails", None: "is undecided"}
         sentences = []
+        found = {one: values(self.picture, one) for one in self.picture.formulas}
         for time_stamp, offset, letter, _ in self.points:
             parts = [" and ".join(sorted(letter)) or "no atom"]
-            for formula in self.picture.formulas:
-                value = values(formula, self.picture.trace).get((time_stamp, offset))
-                parts.append(f"{formula} {words[value]}")
+            if " on every " not in self.picture.policy:
+                for formula, value in found.items():
+                    parts.append(f"{formula} {words[value.get((time_stamp, offset))]}")
             sentences.append(f"At {time_stamp}:{offset}, {', '.join(parts)}.")
+        if " on every " in self.picture.policy:
+            for formula, value in found.items():
+                for (time_stamp, _), holds in value.items():
+                    sentences.append(f"At time {time_stamp}, {formula} {words[holds]}.")
         return " ".join(sentences)
 
 
