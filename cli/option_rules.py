@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
 
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
@@ -222,9 +220,6 @@ def check_text_options(options: Options) -> None:
             "--unit s, for instance, or a line 'unit s' to the policy file"
         )
     if len(options.logs) > 1:
-        for log in options.logs:
-            if not os.path.exists(log):
-                raise Failure(f"cannot read {log}: {os.strerror(errno.ENOENT)}")
         logs = ", ".join(options.logs)
         raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
 
