@@ -30,7 +30,8 @@ def decision_delays(plan: Plan) -> list[int | None]:
         delays.append(_largest(waits))
     found: list[int | None] = [None] * len(plan.named_policies)
     for query, delay in zip(plan.queries, delays, strict=True):
-        if query.policy is not None:
+        # in slices, left sides that are counted come behind the policies
+        if query.policy is not None and query.policy < len(found):
             found[query.policy] = delay
     for closed in plan.closed:
         # these policies look ahead without bound

@@ -80,7 +80,7 @@ CASES = [
     ("-e p none.csv", "cannot read none.csv: No such file or directory"),
     ("-e p none*.csv", "none*.csv: no file matches this pattern"),
     ("-e p .", "array.jsonl:1: not a JSON object: in JSON lines each line is one "
-     "object"),
+     "object; jq -c '.[]' makes such lines of an array"),
     ("-e p sub", "sub: no table in this directory, whose name ends in .csv, ..."),
     ("-e p x.log x.log", "several text logs (x.log, x.log): name one at a time "
      "(see mtlmon --help)"),
@@ -116,7 +116,7 @@ CASES = [
     ("-e p pretty.jsonl", "pretty.jsonl:1: not a JSON object: in JSON lines each line is one "
      "object"),
     ("-e p array.jsonl", "array.jsonl:1: not a JSON object: in JSON lines each line is one "
-     "object"),
+     "object; jq -c '.[]' makes such lines of an array"),
     ("-e p huge.csv", "huge.csv:2: column 'ts': '99999999999999999999' is above 2^63-1" + SKIP),
     ("-e p huge.jsonl", "huge.jsonl:1: column 'ts': 99999999999999999999 is above 2^63-1" + SKIP),
     ("-e p latin.csv", "latin.csv:2: ..."),
