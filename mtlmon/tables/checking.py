@@ -198,6 +198,9 @@ class TableCheck:
             # the verdicts that were decided by the events before the error
             yield from self._verdicts.batches(self.log_check.verdicts)
             raise
+        # The first violation ends the check before the log. This is no `finally`: the garbage
+        # collector may end generators anywhere, also where a thread cannot be waited for.
+        self.events.close()
         self._tell_of_triggers()
 
     def _tell_of_triggers(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -265,6 +267,17 @@ def test_snapshots(tmp_path: Path, verdicts: str) -> None:
     found = relayed(paths, POLICIES, verdicts, event="e", rows=True, slice_events=5)
     assert found == expected
     hold_rows(found, files, paths, is_sorted=False)
+
+
+def test_files_are_closed_when_the_first_violation_is_found(tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.csv" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_text(f"ts,p\n{number},0\n")
+    paths = list(map(str, files))
+    found = check_tables(paths, "p", verdicts="first")
+    assert found.to_arrow().num_rows == 1
+    opened = [one for one in gc.get_objects() if isinstance(one, io.FileIO) and not one.closed]
+    assert not [one for one in opened if one.name in paths]
 
 
 def test_the_row_of_the_first_violation_is_in_snapshots(tmp_path: Path) -> None:
