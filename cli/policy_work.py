@@ -82,6 +82,9 @@ class LogWork(Generic[_Batch]):
         self.is_complete = False
         self.batches = batches
         self.has_noted_absent = source.size is not None or isinstance(source, TextLog)
+        # the last row of the log, if no line feed ends it
+        self.tail: _Batch | None = None
+        self.has_ended = False
 
     @property
     def wait(self) -> Callable[[int], None]:
@@ -119,6 +122,30 @@ class LogWork(Generic[_Batch]):
     def feed(self, batch: _Batch) -> Iterator[None]:
         """Check a batch in slices."""
         raise NotImplementedError
+
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """End the log, unless the work has stopped; yield now and then."""
+        raise NotImplementedError
+
+    def read(self) -> Iterator[None]:
+        """Check the log up to a last row without a line feed; yield now and then."""
+        while not self.is_stopped and (batch := self.next_batch()) is not None:
+            if batch.is_tail:
+                self.tail = batch
+                return
+            yield from self.feed(batch)
+            self.note_absent()
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """Check a last row without a line feed, and end the log; yield now and then."""
+        self.has_ended = True
+        while self.tail is not None:
+            batch, self.tail = self.tail, None
+            yield from self.feed(batch)
+            if not self.is_stopped:
+                self.tail = self.next_batch()
+        yield from self.end_check(end_time)
+        self.is_complete = not self.is_stopped
 
     @property
     def has_late_rows(self) -> bool:
@@ -172,40 +199,11 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
         self.logs_by_name = logs
         self.logs: Iterable[os.stat_result] = logs.values()
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
-        # the last row of the log, if no line feed ends it
-        self.tail: TextBatch | EventBatch | None = None
-        self.has_ended = False
 
     @property
     def event_count(self) -> int:
         """The number of events that have been checked, in this and all earlier runs."""
         raise NotImplementedError
-
-    def end_check(self, end_time: EndTime) -> Iterator[None]:
-        """End the log, unless the work has stopped; yield now and then."""
-        raise NotImplementedError
-
-    # ---- the work --------------------------------------------------------------------------
-
-    def read(self) -> Iterator[None]:
-        """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
-            if batch.is_tail:
-                self.tail = batch
-                return
-            yield from self.feed(batch)
-            self.note_absent()
-
-    def end(self, end_time: EndTime) -> Iterator[None]:
-        """Check a last row without a line feed, and end the log; yield now and then."""
-        self.has_ended = True
-        while self.tail is not None:
-            batch, self.tail = self.tail, None
-            yield from self.feed(batch)
-            if not self.is_stopped:
-                self.tail = self.next_batch()
-        yield from self.end_check(end_time)
-        self.is_complete = not self.is_stopped
 
     # ---- checkpoints -----------------------------------------------------------------------
 

@@ -76,10 +76,8 @@ class TableWork(LogWork["EventBatch"]):
         # known once rows have shown the types of the columns
         self.check: Check | None = None
         self.rows: RelationRows | None = None
-        self.tail: EventBatch | None = None
         self.writer: Writer = NoWriter()
         self.most_points = points_at_once(options)
-        self.has_ended = False
         # for checkpoints: the log's files, its name in messages, and what a run continues from
         self.logs: Sequence[os.stat_result] = list(logs.values())
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
@@ -111,15 +109,6 @@ class TableWork(LogWork["EventBatch"]):
             self.rows = rows_of_batches(made, self.check, self.shown, self.options)
         return self.check, self.rows
 
-    def read(self) -> Iterator[None]:
-        """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
-            if batch.is_tail:
-                self.tail = batch
-                return
-            yield from self.feed(batch)
-            self.note_absent()
-
     def feed(self, batch: EventBatch) -> Iterator[None]:
         """Check the rows of a batch; yield now and then."""
         check, rows = self.started()
@@ -137,21 +126,15 @@ class TableWork(LogWork["EventBatch"]):
             check.forget_rows()
             yield
 
-    def end(self, end_time: EndTime) -> Iterator[None]:
-        """Check a last row without a line feed, and end the log; yield now and then."""
-        self.has_ended = True
-        while self.tail is not None:
-            batch, self.tail = self.tail, None
-            yield from self.feed(batch)
-            if not self.is_stopped:
-                self.tail = self.next_batch()
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """Check the rows that wait, and end the log; yield now and then."""
+        if self.is_stopped:
+            return
+        check, rows = self.started()
+        rows.load_end()
+        yield from self.advance()
         if not self.is_stopped:
-            check, rows = self.started()
-            rows.load_end()
-            yield from self.advance()
-            if not self.is_stopped:
-                check.run.end(end_time)
-        self.is_complete = not self.is_stopped
+            check.run.end(end_time)
 
     def finish(self) -> None:
         """Convert what is left, and write the end of the file to the writer."""
