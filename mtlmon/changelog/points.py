@@ -31,7 +31,7 @@ class Point:
         reference: the time-point that it is equivalent to, or None.
         followers: those that are equivalent to it; None if none ever was.
         has_line: whether there was a line about it.
-        is_withdrawn: whether its event was retracted.
+        is_withdrawn: whether its event is no time-point any more.
         is_written: whether its Boolean verdict was written, for a changelog without equivalences.
     """
 
@@ -104,8 +104,8 @@ class Points:
         point = None if points is None else points.get((prefix, offset))
         if point is None:
             point = self._point(prefix, time_stamp, offset)
-        if point.is_withdrawn:
-            raise UnfitLineError(f"the event of {point} was retracted: no line about it can follow")
+        if point.is_withdrawn and kind == Kind.WITHDRAWN:
+            raise UnfitLineError(f"{point} is no time-point already")
         if not is_change and point.has_line:
             raise UnfitLineError(f"a second verdict of {point}: changes begin with '!'")
         point.has_line = True
@@ -114,7 +114,7 @@ class Points:
         if reference is not None:
             root = self._point(prefix, *reference)
             if root.is_withdrawn:
-                raise UnfitLineError(f"the event of {root} was retracted")
+                raise UnfitLineError(f"{root} is no time-point any more")
             point.reference = root
             if root.followers is None:
                 root.followers = {}

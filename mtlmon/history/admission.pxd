@@ -30,6 +30,8 @@ cdef class Admission(Replayer):
     cdef Words free_handles
     cdef Name *retracted            # events of chunks that this batch retracts
     cdef uint32_t retracted_room, retracted_in_batch
+    cdef Name *withdrawn            # of histories that do not judge: what was retracted, to be told
+    cdef uint32_t withdrawn_room, withdrawn_count
 
     cdef readonly dict awaited      # when the retraction of an id came that waits
     cdef readonly dict awaited_rows     # the same by trace, time-stamp and letter: lists
@@ -59,6 +61,7 @@ cdef class Admission(Replayer):
     cdef int take_back(self, uint32_t number) except -1
     cdef int take_back_placed(self, uint32_t trace, uint64_t time_stamp, Point *point) except -1
     cdef int take_back_waiting(self, uint32_t row) except -1
+    cdef int note_revised(self, uint32_t trace, uint64_t time_stamp, uint64_t offset) except -1
     cdef tuple row_key(self, uint32_t row)
     cdef bint was_awaited(self, object name, uint32_t row) except -1
     cdef int give_up_waiting(self) except -1

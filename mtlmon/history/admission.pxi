@@ -36,6 +36,7 @@ cdef class Admission(Replayer):
         free(self.handles)
         free(self.free_handles.items)
         free(self.retracted)
+        free(self.withdrawn)
         free(self.intervals)
 
     # ---- time ------------------------------------------------------------------------------
@@ -242,18 +243,34 @@ cdef class Admission(Replayer):
     cdef int take_back_placed(self, uint32_t trace, uint64_t time_stamp, Point *point) except -1:
         """Retract an event of a chunk, which has just been found."""
         cdef Chunk *chunk = self.traces[trace].chunks[self.traces[trace].recent]
+        if not self.judges:
+            reserve(
+                <void **> &self.withdrawn, &self.withdrawn_room,
+                <size_t> self.withdrawn_count + 1, sizeof(Name)
+            )
+            self.withdrawn[self.withdrawn_count].trace = trace
+            self.withdrawn[self.withdrawn_count].time_stamp = time_stamp
+            self.withdrawn[self.withdrawn_count].offset = point.offset
+            self.withdrawn_count += 1
+        withdraw(&self.journal, trace, time_stamp, point, IS_GONE)
+        chunk.has_passed = chunk.is_dirty = True
+        self.note_revised(trace, time_stamp, point.offset)
+        self.event_count -= 1
+        self.note_row(time_stamp, -1)
+        return 0
+
+    cdef int note_revised(self, uint32_t trace, uint64_t time_stamp, uint64_t offset) except -1:
+        """Let the dirty chunk of a time-point be judged again at the next release."""
+        cdef Name *name
         reserve(
             <void **> &self.retracted, &self.retracted_room,
             <size_t> self.retracted_in_batch + 1, sizeof(Name)
         )
-        withdraw(&self.journal, trace, time_stamp, point)
-        chunk.has_gone = chunk.is_dirty = True
-        self.retracted[self.retracted_in_batch].trace = trace
-        self.retracted[self.retracted_in_batch].time_stamp = time_stamp
-        self.retracted[self.retracted_in_batch].offset = point.offset
+        name = &self.retracted[self.retracted_in_batch]
+        name.trace = trace
+        name.time_stamp = time_stamp
+        name.offset = offset
         self.retracted_in_batch += 1
-        self.event_count -= 1
-        self.note_row(time_stamp, -1)
         return 0
 
     cdef int take_back_waiting(self, uint32_t row) except -1:

@@ -18,6 +18,15 @@ cdef enum RowFlag:
     HAS_ID = 1      # so it can be retracted
     IS_GONE = 2     # was retracted: it has a name, which no other row ever gets, and is not judged
     IS_DROPPED = 4  # was retracted while it waited: it never gets a name
+    IS_HIDDEN = 8   # is no time-point of the policy now; it has a name, as that may change
+    IS_PASSED = 10  # IS_GONE or IS_HIDDEN: it is not judged
+
+
+cdef enum Told:
+    # what has been said of a time-point at the ends of batches
+    NOT_TOLD
+    TOLD            # it has had a verdict
+    TOLD_GONE       # it has had one, and it was said that it is no time-point any more
 
 
 cdef struct Rows:
@@ -35,7 +44,7 @@ cdef struct Point:
     uint64_t reference_time_stamp, reference_offset     # 0 unless it is equivalent
     uint32_t mark       # one more than its number in the journal, if that entry is about it
     uint8_t kind
-    uint8_t is_told     # whether it has had a verdict at the end of a batch
+    uint8_t is_told     # a `Told`
     uint8_t flags       # of its row
 
 
@@ -46,8 +55,8 @@ cdef struct Chunk:
     uint32_t count, capacity
     bint advances           # time passes to `advance` before the first event
     uint64_t advance
-    bint has_gone           # whether there are rows that were retracted
-    bint is_dirty           # whether one was retracted since the chunk was judged
+    bint has_passed         # whether there may be rows that are not judged
+    bint is_dirty           # whether a row was retracted or revised since the chunk was judged
     bint is_saved           # else the state at the start is not known yet
     Saved saved             # the state at the start, before time passes
 

@@ -109,8 +109,8 @@ cdef inline void set_open(
     point.offset = offset
     point.kind = STILL_OPEN
     point.flags = flags
-    if flags & IS_GONE:
-        chunk.has_gone = True
+    if flags & IS_PASSED:
+        chunk.has_passed = True
 
 
 cdef int add_events(Chunk *chunk, const Rows *rows, size_t words, uint64_t offset) except -1 nogil:
@@ -213,7 +213,7 @@ cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) 
         memcpy(other.letters, chunk.letters + most * words, count * words * sizeof(uint64_t))
         memcpy(other.points, chunk.points + most, count * sizeof(Point))
         other.count = count
-        other.has_gone = chunk.has_gone
+        other.has_passed = chunk.has_passed
         insert_chunk(trace, place + 1, other)
         is_done = True
     finally:
@@ -332,7 +332,7 @@ cdef Point *find_equal(
             i -= 1
             if (
                 chunk.time_stamps[i] == time_stamp
-                and not chunk.points[i].flags & (HAS_ID | IS_GONE)
+                and not chunk.points[i].flags & (HAS_ID | IS_PASSED)
                 and memcmp(chunk.letters + i * words, letter, words * sizeof(uint64_t)) == 0
             ):
                 trace.recent = k
@@ -363,7 +363,7 @@ cdef bint last_below(const Trace *trace, uint64_t bound, uint64_t *time_stamp) n
         i = chunk.count
         while i:
             i -= 1
-            if chunk.time_stamps[i] < bound and not chunk.points[i].flags & IS_GONE:
+            if chunk.time_stamps[i] < bound and not chunk.points[i].flags & IS_PASSED:
                 time_stamp[0] = chunk.time_stamps[i]
                 return True
         if chunk.advances:
@@ -383,7 +383,7 @@ cdef size_t count_between(const Trace *trace, uint64_t start, uint64_t end) noex
         chunk = trace.chunks[k]
         for i in range(chunk.count):
             count += (
-                start <= chunk.time_stamps[i] < end and not chunk.points[i].flags & IS_GONE
+                start <= chunk.time_stamps[i] < end and not chunk.points[i].flags & IS_PASSED
             )
     return count
 

@@ -7,6 +7,14 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from mtlmon.arrays.native cimport EventColumns
 
 
+cdef struct PlacedRow:
+    # A row that has its name now.
+    uint64_t time_stamp, offset
+    uint64_t content        # its letter
+    uint32_t trace
+    uint32_t flags
+
+
 cdef class Histories(Admission):
     cdef Place *places
     cdef Place *scratch
@@ -17,11 +25,14 @@ cdef class Histories(Admission):
     cdef uint64_t *offsets
     cdef uint32_t time_room, letter_room, flag_room, offset_room
     cdef bint is_finished
+    cdef PlacedRow *placed          # of histories that do not judge: rows to be told
+    cdef uint32_t placed_room, placed_count
 
     cdef int read_batch(self, EventColumns columns, numbers) except -1
     cdef int release(self, bint takes_all) except -1 nogil
     cdef int take_trace(
         self, uint32_t number, size_t first, size_t last, size_t gone, size_t last_gone
     ) except -1 nogil
+    cdef int note_placed(self, size_t first, size_t last) except -1 nogil
     cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1
     cdef int note_advance(self, uint64_t time_stamp) except -1

@@ -34,6 +34,8 @@ cdef class Histories(Admission):
             bound.
         is_by_key: whether each trace has its own time.
         spacing: how many events a chunk has; 0 means as many as the size of the state suggests.
+        judges: whether events are judged. Otherwise, letters are numbers of 64 bits that tell
+            different events apart, and `placements` tells what becomes of them.
     """
 
     def __dealloc__(self):
@@ -43,6 +45,7 @@ cdef class Histories(Admission):
         free(self.letters)
         free(self.flags)
         free(self.offsets)
+        free(self.placed)
 
     # ---- batches ---------------------------------------------------------------------------
 
@@ -231,6 +234,8 @@ cdef class Histories(Admission):
         rows.offsets = self.offsets + first
         rows.count = last - first
         self.take(number, &rows, self.retracted + gone, last_gone - gone)
+        if not self.judges:
+            self.note_placed(first, last)
         for k in range(first, last):
             place = self.places[k].number
             if self.flags[k]:
@@ -239,6 +244,24 @@ cdef class Histories(Admission):
                 handle = &self.handles[self.arrivals.handles[place]]
                 handle.offset = self.offsets[k]
                 handle.waits = False
+        return 0
+
+    cdef int note_placed(self, size_t first, size_t last) except -1 nogil:
+        """Note events of a trace, which have their names now."""
+        cdef PlacedRow *row
+        cdef size_t k
+        reserve(
+            <void **> &self.placed, &self.placed_room,
+            <size_t> self.placed_count + (last - first), sizeof(PlacedRow)
+        )
+        for k in range(first, last):
+            row = &self.placed[self.placed_count]
+            row.time_stamp = self.time_stamps[k]
+            row.offset = self.offsets[k]
+            row.content = self.letters[k]
+            row.trace = self.places[k].trace
+            row.flags = self.flags[k]
+            self.placed_count += 1
         return 0
 
     def advance(self, uint64_t time_stamp, number=None):

@@ -41,6 +41,9 @@ cdef int set_verdict(
     const VerdictRecord *verdict
 ) except -1 nogil
 cdef int withdraw(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point, uint8_t flag
+) except -1 nogil
+cdef int bring_back(
     Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
 ) except -1 nogil
 cdef size_t count_changes(

@@ -32,14 +32,23 @@ cdef int set_verdict(
 
 
 cdef int withdraw(
-    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point, uint8_t flag
 ) except -1 nogil:
-    """Note that the event of a time-point was retracted, which has no verdict any more."""
+    """Note that a row is no time-point any more, as the flag says; it has no verdict then."""
     note_former(journal, trace, time_stamp, point)
-    point.flags |= IS_GONE
+    point.flags |= flag
     point.kind = STILL_OPEN
     point.reference_time_stamp = 0
     point.reference_offset = 0
+    return 0
+
+
+cdef int bring_back(
+    Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
+) except -1 nogil:
+    """Note that a row that was hidden is a time-point again, which has no verdict yet."""
+    note_former(journal, trace, time_stamp, point)
+    point.flags &= ~IS_HIDDEN
     return 0
 
 
@@ -102,12 +111,13 @@ cdef size_t count_changes(
         point = find_point(&traces[former.trace], former.time_stamp, former.offset)
         if point == NULL:
             continue
-        if point.flags & IS_GONE:
-            # nothing is withdrawn of a time-point that has had no verdict
-            if not point.is_told:
+        if point.flags & IS_PASSED:
+            # nothing is withdrawn of a time-point that has had no verdict, and nothing twice
+            if point.is_told != TOLD:
                 continue
         elif (
-            point.kind == former.kind
+            # else it is a time-point again, which is told even if it is open
+            point.is_told != TOLD_GONE and point.kind == former.kind
             and point.reference_time_stamp == former.reference_time_stamp
             and point.reference_offset == former.reference_offset
         ):
@@ -121,7 +131,7 @@ cdef size_t count_changes(
         record.former = former.kind
         record.reference_time_stamp = point.reference_time_stamp
         record.reference_offset = point.reference_offset
-        if point.flags & IS_GONE:
+        if point.flags & IS_PASSED:
             record.operation = WITHDRAWN
         elif point.kind == STILL_OPEN:
             record.operation = DELETED
@@ -129,7 +139,7 @@ cdef size_t count_changes(
             record.operation = UPDATED
         else:
             record.operation = INSERTED
-        point.is_told = True
+        point.is_told = TOLD_GONE if record.operation == WITHDRAWN else TOLD
         count += 1
     journal.count = 0
     return count

@@ -33,6 +33,7 @@ cdef class Replayer:
     cdef bint can_reopen            # whether a verdict may rest on later events, or on time
     cdef bint takes_equal           # whether events without ids can be retracted
     cdef uint32_t spacing           # events of a chunk; 0 if it follows the size of states
+    cdef bint judges                # else letters are numbers of rows, and nothing is judged
     cdef bint is_broken
     cdef int64_t deadline
     cdef readonly uint64_t event_count, late_count, refused_count

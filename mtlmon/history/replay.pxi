@@ -36,10 +36,12 @@ cdef class Replayer:
 
     def __cinit__(
         self, Session session not None, *, lateness=None, uint64_t wait=0, delay=None,
-        bint is_by_key=False, uint32_t spacing=0, bint can_reopen=True, bint takes_equal=False
+        bint is_by_key=False, uint32_t spacing=0, bint can_reopen=True, bint takes_equal=False,
+        bint judges=True
     ):
         self.session = session
-        self.words = session.letter_words
+        self.judges = judges
+        self.words = session.letter_words if judges else 1
         self.loaded = NO_TRACE
         self.has_lateness = lateness is not None
         self.lateness = 0 if lateness is None else lateness
@@ -148,7 +150,7 @@ cdef class Replayer:
         cdef const Point *point
         cdef uint32_t place
         for done in range(rows.count):
-            self.event_count += not rows.flags[done] & IS_GONE
+            self.event_count += not rows.flags[done] & IS_PASSED
         done = 0
         if rows.count and not trace.has_begun and not self.is_by_key:
             for done in range(self.advances.count):
@@ -325,14 +327,16 @@ cdef class Replayer:
         """Judge the events of a chunk from number `first` on, and let time pass before event 0."""
         cdef size_t done = first
         cdef size_t last
+        if not self.judges:
+            return 0
         if first == 0 and chunk.advances:
             self.session.pass_time(chunk.advance)
             self.apply(number)
-        if not chunk.has_gone:
+        if not chunk.has_passed:
             return self.run_events(number, chunk, first, chunk.count)
         while done < chunk.count:
             last = done
-            while last < chunk.count and not chunk.points[last].flags & IS_GONE:
+            while last < chunk.count and not chunk.points[last].flags & IS_PASSED:
                 last += 1
             self.run_events(number, chunk, done, last)
             done = last + 1

@@ -24,8 +24,8 @@ def trace_parts(Histories histories not None, uint32_t number):
     """What `add_trace` needs to rebuild a trace.
 
     Returns:
-        The engine's snapshot at the start of what is remembered; time-stamps, letters, and
-        whether each time-point has had a verdict, with twice the flags of its row, as bytes; the
+        The engine's snapshot at the start of what is remembered; time-stamps, letters, and what
+        has been told of each time-point, with four times the flags of its row, as bytes; the
         offset of the first event; the places of events before which time passes and the
         time-stamps it passes to; and whether the trace has events, where it ends, the largest
         time-stamp so far or None, how far time has passed, what is final, and whether there have
@@ -62,7 +62,7 @@ def trace_parts(Histories histories not None, uint32_t number):
             (<char *> chunk.letters)[:chunk.count * histories.words * sizeof(uint64_t)]
         )
         for i in range(chunk.count):
-            told.append(chunk.points[i].is_told | chunk.points[i].flags << 1)
+            told.append(chunk.points[i].is_told | chunk.points[i].flags << 2)
     return (
         state, b"".join(time_stamps), b"".join(letters), bytes(told), offset or 0, advances,
         trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
@@ -87,18 +87,19 @@ def add_trace(
     cdef uint64_t clock = 0
     cdef const uint64_t *times = <const uint64_t *> <const char *> time_stamps
     cdef const uint64_t *bits = <const uint64_t *> <const char *> letters
-    cdef bytes flags = bytes([flag >> 1 for flag in told])
+    cdef bytes flags = bytes([flag >> 2 for flag in told])
     cdef bytearray offsets = bytearray(8 * count)
     cdef Rows rows, part
     cdef size_t words = histories.words
-    cdef size_t atoms = len(histories.session.program.atoms)
+    cdef size_t atoms = atom_count(histories)
     cdef Trace *trace
     cdef Chunk *chunk
     cdef uint32_t c, i
     if len(time_stamps) != 8 * count or len(letters) != 8 * count * histories.words:
         raise SnapshotError(_DAMAGED)
-    if told and max(told) > 2 * (HAS_ID | IS_GONE) + 1:
-        raise SnapshotError(_DAMAGED)
+    for flag in told:
+        if flag & 3 > TOLD_GONE or flag >> 2 & ~(HAS_ID | IS_GONE | IS_HIDDEN):
+            raise SnapshotError(_DAMAGED)
     rows.time_stamps = times
     rows.letters = bits
     rows.flags = <const uint8_t *> <const char *> flags
@@ -154,7 +155,7 @@ def add_trace(
     for c in range(trace.first, trace.count):
         chunk = trace.chunks[c]
         for i in range(chunk.count):
-            chunk.points[i].is_told = told[done] & 1
+            chunk.points[i].is_told = told[done] & 3
             done += 1
     histories.journal.count = 0
 
@@ -288,6 +289,11 @@ def add_intervals(Histories histories not None, list intervals not None, uint64_
     histories.closed_below = closed_below
 
 
+cdef size_t atom_count(Histories histories):
+    """How many bits letters have."""
+    return len(histories.session.program.atoms) if histories.judges else 64
+
+
 cdef bint is_letter(const uint64_t *letter, size_t words, size_t atoms) noexcept nogil:
     """Whether a letter has no bits beyond those of the formula's atoms."""
     cdef size_t k
@@ -324,7 +330,7 @@ def add_waiting(
             or histories.arrivals.time_stamps[k] > MAX_TIME_STAMP()
             or not is_letter(
                 histories.arrivals.letters + k * histories.words, histories.words,
-                len(histories.session.program.atoms)
+                atom_count(histories)
             )
         ):
             raise SnapshotError(_DAMAGED)

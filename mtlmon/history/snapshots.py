@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"mtlmon history 2\n"
+_MAGIC = b"mtlmon history 3\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _DAMAGED = "the snapshot of a history is damaged"

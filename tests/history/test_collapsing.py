@@ -312,8 +312,9 @@ def test_what_is_selected_by_state_need_not_begin_with_a_first_line() -> None:
     ("lines", "place", "message"),
     [
         ("5:0 true\n5:0 false", "2:1", "a second verdict of 5:0: changes begin with '!'"),
-        ("!x5:0\n!5:0 true", "2:1", "the event of 5:0 was retracted: no line about it can follow"),
-        ("!x5:0\n\n5:1 = 5:0", "3:1", "the event of 5:0 was retracted"),
+        ("!x5:0\n5:0 true", "2:1", "a second verdict of 5:0: changes begin with '!'"),
+        ("!x5:0\n!x5:0", "2:1", "5:0 is no time-point already"),
+        ("!x5:0\n\n5:1 = 5:0", "3:1", "5:0 is no time-point any more"),
         ("!@7\nk\t5:0 true", "2:3", "verdicts below 7 are final"),
         ("!@7\n7:0 = 5:0", "2:1", "verdicts below 7 are final"),
         ("!@7\n!@6", "2:1", "verdicts below 7 are final already"),

@@ -132,7 +132,13 @@ class Collapsed:
             assert line.point[0] > self.bounds.get(key, -1), f"{text}: the bound has not moved"
             self.bounds[key] = line.point[0]
             return
-        assert name not in self.withdrawn, f"{text}: the time-point was withdrawn"
+        if name in self.withdrawn:
+            # a row can be a time-point again; no other row ever has its name
+            assert line.kind in ("update", "open"), f"{text}: the time-point was withdrawn"
+            self.withdrawn.discard(name)
+            self.verdicts[name] = None
+            if line.kind == "open":
+                return
         assert line.point[0] >= self.bound(line.key), f"{text}: below the final bound"
         if line.kind == "withdraw":
             self.withdrawn.add(name)
@@ -206,6 +212,9 @@ def _check_bounds(collapsed: Collapsed, state: State, where: str) -> None:
     `Collapsed` refuses lines below it.
     """
     for key, bound in collapsed.bounds.items():
+        if key is not None and key not in state.final_below:
+            # all events of this key were refused
+            continue
         most = state.final_below["" if key is None else key]
         assert bound <= most, f"!@{bound}: verdicts from {most} on may still change {where}"
 

@@ -1,0 +1,241 @@
+"""Histories whose letters depend on other events: one admits the events, others judge them.
+
+Which events there are, and what they are called, is found by a `LeadingHistory`, which knows events
+by numbers only. Letters are computed then, and `FollowingHistory` judges them under these names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon.arrays.native import EventColumns
+from mtlmon.engine.native import Session
+from mtlmon.history.history import History
+from mtlmon.history.native import (
+    Histories,
+    follow,
+    keep_time,
+    pass_time_of,
+    placements,
+    revise,
+    waiting_parts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+    from typing import Any, Literal
+
+    from numpy.typing import NDArray
+
+    from mtlmon.history.changes import Changes
+
+__all__ = [
+    "HAS_ID",
+    "IS_GONE",
+    "IS_HIDDEN",
+    "FollowingHistory",
+    "LeadingHistory",
+    "NumberedHistory",
+    "Placements",
+    "name_type",
+]
+
+HAS_ID, IS_GONE, IS_HIDDEN = 1, 2, 8
+"""Flags of rows: it has an id; it was retracted; it is no time-point of the policy now."""
+
+
+class NumberedHistory(History):
+    """A history whose keys are the numbers of traces, from 0 in the order of their first events."""
+
+    def _numbers_of(
+        self, keys: Sequence[Hashable] | NDArray[np.uint32], count: int
+    ) -> NDArray[np.uint32]:
+        numbers = np.ascontiguousarray(keys, np.uint32)
+        for number in range(len(self._keys), int(numbers.max(initial=0)) + 1 if count else 0):
+            self._number_of(number)
+        return numbers
+
+
+def name_type() -> np.dtype[np.void]:
+    """The type of the names of time-points: `time_stamp`, `offset` and the number of a `trace`."""
+    return np.dtype(
+        {
+            "names": ["time_stamp", "offset", "trace"],
+            "formats": ["i8", "u8", "u4"],
+            "itemsize": 24,
+        }
+    )
+
+
+def _placed_type() -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            ("time_stamp", "i8"),
+            ("offset", "u8"),
+            ("content", "u8"),
+            ("trace", "u4"),
+            ("flags", "u4"),
+        ]
+    )
+
+
+class Placements(NamedTuple):
+    """What has become of events.
+
+    Attributes:
+        placed: those that have their names now, by trace and time: arrays of the fields
+            `time_stamp`, `offset`, `trace`, `content` and `flags`.
+        withdrawn: the names of events that were retracted, of `name_type()`.
+    """
+
+    placed: NDArray[np.void]
+    withdrawn: NDArray[np.void]
+
+
+class LeadingHistory(NumberedHistory):
+    """Finds which events there are, and what they are called; it judges none.
+
+    The letter of an event is its content: a number of 64 bits, which equal events share, if they
+    can be retracted.
+
+    Args:
+        lateness: as for `History`; so are the others.
+        wait: likewise.
+        clock: likewise.
+        equality: likewise.
+    """
+
+    def __init__(
+        self,
+        *,
+        lateness: int | None,
+        wait: int = 0,
+        clock: Literal["all", "key"] = "all",
+        equality: bool = False,
+    ) -> None:
+        super().__init__(
+            "true", "naive", lateness=lateness, wait=wait, clock=clock, equality=equality
+        )
+
+    def _new_histories(self) -> Histories:
+        return Histories(
+            Session(self.program, self.mode),
+            lateness=self._lateness,
+            wait=self._wait,
+            delay=0,
+            is_by_key=self._clock == "key",
+            can_reopen=False,
+            takes_equal=self._equality,
+            judges=False,
+        )
+
+    def push_contents(
+        self,
+        time_stamps: NDArray[np.int64],
+        contents: NDArray[np.uint64],
+        numbers: NDArray[np.uint32] | None,
+        ids: Sequence[Hashable] | None,
+        operations: NDArray[np.uint8] | None,
+    ) -> NDArray[np.uint32]:
+        """Take a batch of rows; return the indices of those that come too late.
+
+        Args:
+            time_stamps: their time-stamps.
+            contents: the contents of their events.
+            numbers: the numbers of their traces, or None.
+            ids: as for `push`.
+            operations: the numbers of what the rows do, or None.
+        """
+        columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
+        columns.add_letters(64, np.ascontiguousarray(contents))
+        return self.push_columns(columns, numbers, ids=ids, operations=operations).refused
+
+    def now(self, number: int = 0) -> int | None:
+        """The largest time-stamp so far, of a trace if these have their own times."""
+        return self._histories.now(number)
+
+    def admits_from(self, number: int = 0) -> int | None:
+        """The time-stamp below which no event can come or go any more; None if there is none."""
+        return self._histories.bound(number)
+
+    def waiting_contents(self) -> NDArray[np.uint64]:
+        """The contents of the events that wait."""
+        return np.frombuffer(waiting_parts(self._histories)[1], np.uint64)
+
+    def placements(self) -> Placements:
+        """Tell what has become of events since the last call."""
+        placed, withdrawn = placements(self._histories)
+        return Placements(
+            np.frombuffer(placed, _placed_type()), np.frombuffer(withdrawn, name_type())
+        )
+
+
+class FollowingHistory(NumberedHistory):
+    """Judges the events of a `LeadingHistory`, with the arguments of `History`."""
+
+    def follow(
+        self,
+        columns: EventColumns,
+        numbers: NDArray[np.uint32] | None,
+        flags: NDArray[np.uint8],
+        is_keyed: bool,
+    ) -> None:
+        """Take events with their letters, and judge them and those around revised ones.
+
+        Args:
+            columns: the events, by trace and time, as they were placed.
+            numbers: the numbers of their traces, if they have keys.
+            flags: the flags of their rows.
+            is_keyed: whether events have keys.
+        """
+        if columns.count:
+            self._require_keys(is_keyed)
+        own = None
+        if is_keyed and numbers is not None:
+            own = self._numbers_of(numbers, columns.count)
+        follow(self._histories, columns, own, np.ascontiguousarray(flags, np.uint8))
+
+    def revise(
+        self,
+        columns: EventColumns,
+        numbers: NDArray[np.uint32],
+        offsets: NDArray[np.uint64],
+        flags: NDArray[np.uint8],
+    ) -> None:
+        """Give time-points other letters or flags; the next call of `follow` judges them.
+
+        Args:
+            columns: their time-stamps and letters.
+            numbers: the numbers of their traces.
+            offsets: their offsets.
+            flags: the flags of their rows.
+        """
+        revise(
+            self._histories,
+            columns,
+            np.ascontiguousarray(numbers, np.uint32),
+            np.ascontiguousarray(offsets, np.uint64),
+            np.ascontiguousarray(flags, np.uint8),
+        )
+
+    def keep_time(self, leader: LeadingHistory) -> None:
+        """Let it be as late as it is for the history that admits events."""
+        keep_time(self._histories, leader._histories)
+
+    def pass_time(self, time_stamp: int, number: int | None) -> None:
+        """Let time pass without an event, in all traces or in one."""
+        pass_time_of(self._histories, time_stamp, number)
+
+    def final_below(self, key: Hashable = None) -> int | None:
+        """Do what `History` does, also for the numbers of traces of which all rows wait."""
+        assert key is None or isinstance(key, int)
+        return self._histories.bound(key)
+
+    def changes(self) -> Changes:
+        """Return what has changed since the last call."""
+        return self._changes()
+
+    def _settings(self) -> dict[str, Any]:
+        return {**super()._settings(), "follows": True}
