@@ -20,6 +20,7 @@ from mtlmon.cli.policies import (
     policies_of,
     require_no_terminal,
     statuses,
+    text_atoms,
 )
 from mtlmon.cli.policy_work import EventWork, NoWriter
 from mtlmon.cli.pump import Pump
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
+    from mtlmon.policy import Policy
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables.event_batch import EventBatch
 
@@ -88,7 +90,7 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
 
 def require_correctable_policies(file: PolicyFile, options: Options) -> None:
     """Raise Failure if verdicts of some policies cannot be corrected."""
-    from mtlmon.policy.needs import needs_of
+    from mtlmon.streams.late_support import late_obstacle
     from mtlmon.syntax.report import visible
 
     if file.assumptions:
@@ -99,15 +101,19 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             raise refusal(f"policies with variables, as {name}")
         if policy.message is not None and options.output_format != "text":
             raise refusal(f"messages of triggers, as {name}, in tables")
-        if policy.clock is not None:
-            raise refusal(f"policies on chosen rows or on ticks, as {name}")
-        needs = needs_of(file, policy.formula.atoms)
-        if needs.remembering:
-            atom = visible(needs.remembering[0])
-            raise refusal(f"atoms that depend on other rows, as {atom} of policy {name}")
-        if needs.atoms and not options.is_table:
-            atom = visible(min(needs.atoms))
-            raise refusal(f"computed atoms of text logs, as {atom} of policy {name}")
+        if (obstacle := late_obstacle(file, policy)) is not None:
+            raise refusal(f"{obstacle}, as in policy {name}")
+        if options.checkpoint is not None and depends_on_others(file, policy, options):
+            raise refusal(f"--checkpoint and atoms that depend on other rows, as in policy {name}")
+
+
+def depends_on_others(file: PolicyFile, policy: Policy, options: Options) -> bool:
+    """Whether a late row may change the letters of other rows, or which are time-points."""
+    from mtlmon.policy.needs import needs_of
+
+    needs = needs_of(file, policy.formula.atoms)
+    is_computed = bool(needs.atoms) and not options.is_table
+    return policy.clock is not None or bool(needs.remembering) or is_computed
 
 
 def refusal(what: str) -> Failure:
@@ -398,12 +404,18 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
                 id=options.id,
             ),
         )
+        check.streams, check.inputs = source.streams, lambda batch: batch.inputs
     else:
         log = open_log(options.log)
+        atoms, streams = text_atoms(
+            check.atoms, check.atoms_of_partitions, file, log.name, {}, options.on_error
+        )
+        if streams is not None:
+            check.streams, check.inputs = streams.atoms, streams.inputs
         source = TextLog(
             log.descriptor,
             log.name,
-            check.atoms,
+            atoms,
             skip_errors=options.on_error == "skip",
             memory=check.memory,
             in_any_order=True,

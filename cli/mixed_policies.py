@@ -106,7 +106,9 @@ def check_mixed_text(
         order.memory = memory
     log = open_log(options.log)
     shown = shown_in(check, file, options, is_for_explanations=False)
-    atoms, streams = text_atoms(check, file, log.name, shown[0], None)
+    atoms, streams = text_atoms(
+        check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None
+    )
     prepare_messages(check, options)
     outputs = lines, table = mixed_output(check, None, options)
     analysis = valid_analysis(file, None)
@@ -131,7 +133,9 @@ def check_mixed_text(
         rewind(start)
         log = open_log(options.log)
         shown = shown_in(check, file, options, is_for_explanations=True)
-        _, streams = text_atoms(check, file, log.name, shown[0], None)
+        _, streams = text_atoms(
+            check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None
+        )
         source = TextLog(
             log.descriptor,
             log.name,

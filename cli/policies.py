@@ -392,7 +392,9 @@ def open_text_source(
     if order is not None:
         order.memory = check.memory
     log = open_log(options.log)
-    atoms, streams = text_atoms(check, file, log.name, shown or {}, options.on_error)
+    atoms, streams = text_atoms(
+        check.atoms, check.atoms_of_partitions, file, log.name, shown or {}, options.on_error
+    )
     return TextLog(
         log.descriptor,
         log.name,
@@ -461,7 +463,8 @@ def open_table_source(
 
 
 def text_atoms(
-    check: LogCheck,
+    wanted: Sequence[str],
+    atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]],
     file: Formula | PolicyFile,
     path: str,
     shown: Mapping[When, Sequence[str]],
@@ -470,22 +473,22 @@ def text_atoms(
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
     at_ticks = {
         period: names
-        for needed in check.atoms_of_partitions
+        for needed in atoms_of_partitions
         for period, names in needed.items()
         if period
     }
     if not isinstance(file, PolicyFile) or not (file.atoms or at_ticks):
-        return check.atoms, None
+        return tuple(wanted), None
     from mtlmon.policy.needs import needs_of
 
-    defined = [name for name in check.atoms if name in file.atoms]
+    defined = [name for name in wanted if name in file.atoms]
     if not defined and not at_ticks:
-        return check.atoms, None
+        return tuple(wanted), None
     from mtlmon.checking.text_streams import TextStreams
 
     others = [name for names in at_ticks.values() for name in names]
     every_shown = [name for names in shown.values() for name in names]
-    needs = needs_of(file, [*check.atoms, *others], every_shown)
+    needs = needs_of(file, [*wanted, *others], every_shown)
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
     log_atoms = needs_of(file, [*defined, *others], every_shown).log_atoms
     return named, TextStreams(

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
 from mtlmon.checking.check_snapshots import opened, sealed
-from mtlmon.checking.clocks import end_time_of_all
+from mtlmon.checking.clocks import clock_of, end_time_of_all
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
+from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
-from mtlmon.errors import EventError
-from mtlmon.history.history import History
+from mtlmon.errors import EventError, MtlmonError, SnapshotError
+from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.checking.clocks import EndTime
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.history.changes import Changes
     from mtlmon.policy import Policy
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.syntax.formula import Formula
+    from mtlmon.streams.atoms import StreamAtoms
 
     class ArrivalSource(Protocol):
         """A log whose batches have events as they come."""
@@ -61,18 +63,6 @@ class Bounds(NamedTuple):
     wait: int
 
 
-class NumberedHistory(History):
-    """A history whose keys are the numbers of traces, from 0 in the order of their first events."""
-
-    def _numbers_of(
-        self, keys: Sequence[Hashable] | NDArray[np.uint32], count: int
-    ) -> NDArray[np.uint32]:
-        numbers = np.ascontiguousarray(keys, np.uint32)
-        for number in range(len(self._keys), int(numbers.max(initial=0)) + 1 if count else 0):
-            self._number_of(number)
-        return numbers
-
-
 class HistoryCheck:
     """Checks several policies on a log, in one pass, with a history for each of them.
 
@@ -81,7 +71,7 @@ class HistoryCheck:
     final.
 
     Args:
-        policies: the policies, which are on all events.
+        policies: the policies, which are on all rows or on those that a condition chooses.
         mode: as for `Monitor`.
         bounds: returns how late events may be; called once the first events have been read.
         clock: "all": an event is late if it is below the largest time-stamp of the log; "key": if
@@ -106,7 +96,14 @@ class HistoryCheck:
         is_within_row: whether some policies have not had the last batch yet; there is no snapshot
             then.
         memory: as given.
+        streams: set this before the first events if atoms depend on other rows: computes them.
+        inputs: then the function that returns the columns that streams read of a batch.
     """
+
+    streams: StreamAtoms | None = None
+    inputs: Callable[[Any], pa.RecordBatch] | None = None
+    # how many rows have a state of the streams; 0 means as many as its size suggests
+    _spacing = 0
 
     def __init__(
         self,
@@ -134,6 +131,8 @@ class HistoryCheck:
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
         self._partition_of = list(owners)
+        # the atoms that choose time-points; None where all rows are
+        self._chosen_by = [_chosen_by(policy) for policy in self.policies]
         # Equivalences say nothing about how many time-points are false, so where that matters they
         # are counted by histories in which there are none: by policy, the number of its counter.
         self._counters: list[int | None] = []
@@ -141,13 +140,15 @@ class HistoryCheck:
             is_exact = not policy.has_tolerance or self._sessions[number].mode == "naive"
             self._counters.append(None if is_exact else len(self._sessions))
             if not is_exact:
-                self._add_counter(policy.formula, number)
+                self._add_counter(policy, number)
         self._first_companion = len(self._sessions)
         for policy, owner in zip(self._companions.policies, self._companions.owners, strict=True):
-            self._add_counter(policy.formula, owner)
+            self._add_counter(policy, owner)
         memory.note("formula", formula_bytes(*(policy.formula for policy in self.policies)))
         memory.check()
         self._histories: list[NumberedHistory] = []
+        # those whose rows have letters that depend on other rows, by the number of the partition
+        self._late_partitions: dict[int, LatePartition] = {}
         # for each history, how many time-points are now true, false and equivalent
         self._now = np.zeros((len(self._sessions), 4), np.int64)
         self.verdicts = ChangedRows()
@@ -166,22 +167,29 @@ class HistoryCheck:
         self._since_measured = 0
         self._held = 0
 
-    def _add_counter(self, formula: Formula, owner: int) -> None:
-        self._sessions.append(Session(formula, "naive", bdd=self._bdd))
+    def _add_counter(self, policy: Policy, owner: int) -> None:
+        self._sessions.append(Session(policy.formula, "naive", bdd=self._bdd))
         self._partition_of.append(self.partitions.of_policies[owner])
+        self._chosen_by.append(_chosen_by(policy))
 
     @property
     def atoms(self) -> tuple[str, ...]:
         """The atoms that the policies need, in order of first occurrence."""
-        return tuple(dict.fromkeys(name for one in self._sessions for name in one.atoms))
+        names = (name for some in self.atoms_of_partitions for name in some[0])
+        return tuple(dict.fromkeys(names))
 
     @property
     def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
         """For each partition, the atoms of its policies, under 0."""
         atoms: list[dict[str, None]] = [{} for _ in self.partitions.columns]
-        for partition, session in zip(self._partition_of, self._sessions, strict=True):
-            atoms[partition].update(dict.fromkeys(session.atoms))
+        for number, partition in enumerate(self._partition_of):
+            atoms[partition].update(dict.fromkeys(self._atoms_of(number)))
         return [{0: list(one)} for one in atoms]
+
+    def _atoms_of(self, number: int) -> list[str]:
+        """The atoms of a session, and the one that chooses its time-points."""
+        chosen_by = self._chosen_by[number]
+        return [*self._sessions[number].atoms, *([] if chosen_by is None else [chosen_by])]
 
     @property
     def modes(self) -> list[Literal["local", "global", "naive"]]:
@@ -195,17 +203,44 @@ class HistoryCheck:
         self._lengths = bounds
         lateness, wait = bounds
         self._histories = [
-            NumberedHistory(
-                session.program,
-                session.mode,
+            self._history(number, lateness, wait) for number in range(len(self._sessions))
+        ]
+        followed: dict[int, dict[str, None]] = {}
+        for number, history in enumerate(self._histories):
+            if isinstance(history, FollowingHistory):
+                atoms = followed.setdefault(self._partition_of[number], {})
+                atoms.update(dict.fromkeys(self._atoms_of(number)))
+        self._late_partitions = {
+            partition: LatePartition(
+                self.streams,
+                partition,
+                atoms,
+                has_keys=bool(self.partitions.columns[partition]),
                 lateness=lateness,
                 wait=wait,
                 clock=self._clock,
                 equality=self._equality,
-                bdd=self._bdd,
+                spacing=self._spacing,
             )
-            for session in self._sessions
-        ]
+            for partition, atoms in followed.items()
+        }
+
+    def _history(self, number: int, lateness: int, wait: int) -> NumberedHistory:
+        """A history that admits rows itself, or one that follows."""
+        session, chosen_by = self._sessions[number], self._chosen_by[number]
+        computed = () if self.streams is None else self.streams.names
+        follows = chosen_by is not None or not set(session.atoms).isdisjoint(computed)
+        kind = FollowingHistory if follows else NumberedHistory
+        return kind(
+            session.program,
+            session.mode,
+            lateness=lateness,
+            wait=0 if follows else wait,
+            clock=self._clock,
+            # a row that is a time-point now may be none if another one comes late
+            equality=self._equality or chosen_by in computed,
+            bdd=self._bdd,
+        )
 
     def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
         """Check the next events; whenever this yields, there may be changes to take out.
@@ -226,14 +261,20 @@ class HistoryCheck:
         self.revision += 1
         refused = np.zeros(count, np.bool_)
         self.is_within_row = True
+        inputs = None if self.inputs is None else self.inputs(batch)
+        for late in self._late_partitions.values():
+            refused[late.push(batch, inputs)] = True
         for number, history in enumerate(self._histories):
             partition = self._partition_of[number]
-            events = batch.events_of(history.atoms, partition)
-            operations, ids = batch.corrections or (None, None)
-            changes = history.push_columns(
-                events, batch.numbers_of(partition), ids=ids, operations=operations
-            )
-            refused[changes.refused] = True
+            if isinstance(history, FollowingHistory):
+                changes = self._followed(number, history)
+            else:
+                events = batch.events_of(history.atoms, partition)
+                operations, ids = batch.corrections or (None, None)
+                changes = history.push_columns(
+                    events, batch.numbers_of(partition), ids=ids, operations=operations
+                )
+                refused[changes.refused] = True
             self._take(number, changes)
             if number + 1 < len(self._histories):
                 yield
@@ -252,6 +293,12 @@ class HistoryCheck:
         self._measure()
         yield
         self._require_matched()
+
+    def _followed(self, number: int, history: FollowingHistory) -> Changes:
+        """Let a history hear what has become of rows; return what changes."""
+        late = self._late_partitions[self._partition_of[number]]
+        late.tell(history, self._sessions[number].atoms, self._chosen_by[number])
+        return history.changes()
 
     def _require_matched(self) -> None:
         """Refuse retractions whose rows have not come, if they are an error."""
@@ -318,8 +365,13 @@ class HistoryCheck:
         if source.clock is None or not self._histories:
             return
         self.revision += 1
+        end = end_time_of_all(source.clock, end_time)
+        for late in self._late_partitions.values():
+            late.finish(end)
         for number, history in enumerate(self._histories):
-            self._take(number, history.finish(end_time_of_all(source.clock, end_time)))
+            if isinstance(history, FollowingHistory):
+                self._take(number, self._followed(number, history))
+            self._take(number, history.finish(end))
             yield
         self._tell_bounds(None)
         yield
@@ -331,6 +383,7 @@ class HistoryCheck:
             return
         self._since_measured = 0
         self._held = sum(history.counters["held_bytes"] for history in self._histories)
+        self._held += sum(late.byte_count for late in self._late_partitions.values())
         self.memory.note("sorting", self._held)
         self.memory.check()
 
@@ -345,8 +398,10 @@ class HistoryCheck:
         The snapshot does not include the texts of the keys, nor changes that wait.
 
         Raises:
-            SnapshotError: the log has ended.
+            SnapshotError: the log has ended, or atoms depend on other rows.
         """
+        if self._late_partitions:
+            raise SnapshotError("there are no snapshots yet where atoms depend on other rows")
         told = [[*key, bound] for key, bound in self._told_of_keys.items()]
         head = {
             "lengths": self._lengths if self._histories else None,
@@ -444,15 +499,31 @@ class HistoryCheck:
     @property
     def unmatched(self) -> int:
         """How many retractions have found no row."""
-        return self._histories[0].counters["unmatched"] if self._histories else 0
+        return self._admitting.counters["unmatched"] if self._histories else 0
 
     @property
     def retracted(self) -> int:
         """How many rows were retracted, or replaced by others with their ids."""
-        return self._histories[0].counters["retracted"] if self._histories else 0
+        return self._admitting.counters["retracted"] if self._histories else 0
+
+    @property
+    def _admitting(self) -> NumberedHistory:
+        """A history that decides which rows there are; there is one."""
+        late = next(iter(self._late_partitions.values()), None)
+        return self._histories[0] if late is None else late.leader
 
     @property
     def judged_again(self) -> int:
         """How many time-points of policies were judged again, as events came before them."""
         histories = self._histories[: len(self.policies)]
         return sum(history.counters["replayed_events"] for history in histories)
+
+
+def _chosen_by(policy: Policy) -> str | None:
+    """The atom that chooses the time-points of a policy; None if all rows are."""
+    clock = clock_of(policy)
+    if clock is None:
+        return None
+    if clock.atom is None or clock.period is not None:
+        raise MtlmonError(f"verdicts at {clock} cannot be corrected")
+    return clock.atom

@@ -82,6 +82,15 @@ class TextStreams:
         """The number of bytes that the states of all streams take."""
         return self._streams.held_bytes
 
+    @property
+    def atoms(self) -> StreamAtoms:
+        """What computes the atoms."""
+        return self._streams
+
+    def inputs(self, batch: TextBatch) -> pa.RecordBatch:
+        """Return what the atoms are computed of, for the events of a batch."""
+        return self._streams.prepared(*self._rows(batch))
+
     def track_rows(self) -> None:
         """Refuse to leave out rows that wait, as rows are known by their places."""
         self._streams.tracks_rows = True

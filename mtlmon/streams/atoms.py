@@ -185,6 +185,42 @@ class StreamAtoms:
         self._compile(schema)
         return list(self._programs)
 
+    @property
+    def programs_now(self) -> Sequence[StreamProgram | None]:
+        """The program of each partition, for the columns that were seen last."""
+        return self._programs
+
+    def names_of(self, partition: int) -> tuple[str, ...]:
+        """Return the names of the atoms that are computed at the rows of a partition."""
+        return self._wanted[partition].get(ROWS, ())
+
+    def held_at_rows(
+        self,
+        partition: int,
+        batch: pa.RecordBatch,
+        time_stamps: NDArray[np.int64],
+        numbers: NDArray[np.uint32],
+    ) -> list[NDArray[np.bool_]]:
+        """Compute where the atoms of one partition hold at the next rows, and remember these.
+
+        Args:
+            partition: its number; it must have no ticks.
+            batch: the rows, with the columns that its program reads.
+            time_stamps: their time-stamps.
+            numbers: the numbers of their traces.
+
+        Returns:
+            The atoms in the order of `names_of`.
+
+        Raises:
+            RowError: integers overflow in some rows.
+        """
+        program = self._programs[partition]
+        assert program is not None
+        found = program.evaluate(batch, time_stamps, numbers)
+        names = self.names_of(partition)
+        return [np.asarray(pc.fill_null(found[name], False)) for name in names]
+
     def settled(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each of the first traces of a partition, 0 if its rows still matter."""
         program = self._programs[partition]

@@ -40,10 +40,12 @@ class EventBatch:
             on.
         origins: the files and rows of the events, if `TableEvents.track_rows` was called.
         corrections: what the rows do, if `open_tables` was asked for that.
+        inputs: the columns that streams read, if whoever checks the rows computes the streams.
     """
 
     origins: Origins | None = None
     corrections: Corrections | None = None
+    inputs: pa.RecordBatch | None = None
 
     def __init__(
         self,

@@ -258,6 +258,11 @@ class TableEvents(BatchReader[EventBatch]):
             self._streams.keep(partition, numbers)
 
     @property
+    def streams(self) -> StreamAtoms | None:
+        """Computes the atoms that depend on other rows; None if there are none."""
+        return self._streams
+
+    @property
     def skipped(self) -> int:
         """The number of rows that were not usable, if `on_error` is "skip"."""
         return self._check.skipped
@@ -466,7 +471,7 @@ class TableEvents(BatchReader[EventBatch]):
         """Yield the batches of rows, and None for each batch that is skipped."""
         count = len(rows.time_stamps)
         skipped = min(count, self.to_skip)
-        if self._streams is not None:
+        if self._streams is not None and not isinstance(self._order, Arrivals):
             if self._relations is not None:
                 yield from self._of_pieces(self._relations.admit(rows))
                 return
@@ -517,6 +522,9 @@ class TableEvents(BatchReader[EventBatch]):
             batch.origins = self._origins.of(rows)
         if isinstance(self._order, Arrivals):
             batch.corrections = self._order.corrections
+            if self._streams is not None:
+                held = self._held(rows, self._streams)
+                batch.inputs = self._streams.prepared(rows.batch, held)
         return batch
 
     def _with_streams(

@@ -130,8 +130,9 @@ def open_tables(
             of CSV, and rows of other formats as JSON lines with the columns that are read. Without
             `wait`, all rows below the largest time-stamp so far are refused.
         in_any_order: whether batches have the rows as they come, although their times may decrease.
-            Whoever checks them refuses those that come too late, by `TableEvents.refuse`. Not
-            together with `sort`, `wait` and atoms that depend on other rows.
+            Whoever checks them refuses those that come too late, by `TableEvents.refuse`, and
+            computes atoms that depend on other rows, by `TableEvents.streams` of
+            `EventBatch.inputs`. Not together with `sort` and `wait`.
         operation: with `in_any_order`, the column that says what rows do, as for `History.push`;
             null means "insert".
         id: with `in_any_order`, the column of the ids of events, integers or texts.
@@ -256,8 +257,8 @@ def open_tables(
         stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams, shown)
     order: RowOrder | Arrivals | None = None
     if in_any_order:
-        if sort or wait is not None or stream_atoms is not None:
-            raise MtlmonError("rows that come in any order are neither sorted nor remembered")
+        if sort or wait is not None:
+            raise MtlmonError("rows that come in any order are not sorted")
         order = Arrivals(late, corrections if corrections.columns else None)
     elif wait is not None or late is not None:
         if sort:

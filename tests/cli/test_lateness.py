@@ -227,8 +227,16 @@ def test_refused_options(
     ("text", "what"),
     [
         (
-            "stream s = count[0,5](p)\natom many = s > 1\npolicy one: many\n",
-            "atoms that depend on other rows, as many of policy one",
+            "atom later = count[0,5](p).next(or: 0) > 1\npolicy one: later\n",
+            "values of later rows, next(...), as in policy one",
+        ),
+        (
+            "stream s = count[0,5](p) every 5\natom many = s.hold(or: 0) > 1\npolicy one: many\n",
+            "streams on ticks (s), as in policy one",
+        ),
+        (
+            "stream s = count[0,5]() per ts as t\natom a = any(s > 1 over s)\npolicy one: a\n",
+            "streams with instances (s), as in policy one",
         ),
         (
             "atom p(x)\nfind one: p(x) AND NOT EVENTUALLY[0,5] p(x)\n",
@@ -236,10 +244,8 @@ def test_refused_options(
         ),
         (
             "policy one on every 5: count[0,5](p) > 0\n",
-            "policies on chosen rows or on ticks, as one",
+            "policies on ticks, as in policy one",
         ),
-        ("policy one on rows where p: q\n", "policies on chosen rows or on ticks, as one"),
-        ("atom late = ts > 5\npolicy one: late\n", "computed atoms of text logs, as late of"),
         ("unit s\nassume rate <= 3/s\npolicy one: p\n", "assumptions about the log"),
     ],
 )

@@ -1,0 +1,496 @@
+"""The rows of one partition that come late, where letters depend on other rows.
+
+A history that judges nothing finds which rows there are. Their atoms are computed then, also those
+of other rows that see them, and the histories of policies hear of new rows and of changed ones.
+
+Bounds of what is final need not know how far streams reach. Streams look at their own row and at
+earlier ones. So a row at time t, which comes or goes, changes atoms of rows at t or later only, and
+all of these can still come themselves, as t is not below the bound of admission, b. Therefore the
+atoms of all rows below b stay. A verdict of a time-point at s depends on atoms up to s + d, where d
+is the decision delay of the formula, and on how far time has passed. If s + d is below b, these
+stay; whether time has passed is shown by rows, whatever their atoms are, and by those that are
+time-points for good (`History` knows which ones can be retracted, or chosen no longer).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.arrays.native import EventColumns
+from mtlmon.history.following import (
+    IS_GONE,
+    IS_HIDDEN,
+    FollowingHistory,
+    LeadingHistory,
+    Placements,
+    name_type,
+)
+from mtlmon.history.operations import ADVANCE
+from mtlmon.streams.late_rows import ChunkedRows, Computer, Names, Rows, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Literal
+
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.streams.atoms import StreamAtoms
+
+__all__ = ["LatePartition"]
+
+# So many traces have chunks of their own, so that a late row concerns no other trace. The others
+# share chunks, so many of them as well, which bounds what a batch costs.
+_GROUPS = 256
+# How many groups a batch looks at for rows to forget, beside those that it has rows of.
+_SWEPT_GROUPS = 64
+# The pool is made smaller when it has so many more rows than wait.
+_SPARE_ROWS = 4096
+# So many contents more than twice those that were left make it worth looking for old ones.
+_SPARE_CONTENTS = 4096
+_NO_COLUMN = "\0"
+
+
+class _Step(NamedTuple):
+    """Rows that have their names, and then perhaps time that passes.
+
+    Attributes:
+        rows: the rows, by trace and time.
+        flags: their flags.
+        advance: how far time passes then, and in which trace or in all; or None.
+    """
+
+    rows: Rows
+    flags: NDArray[np.uint8]
+    advance: tuple[int, int | None] | None
+
+
+class _Revised(NamedTuple):
+    """Rows whose atoms have changed, and rows that were taken back.
+
+    Attributes:
+        names: their names.
+        held: which atoms hold.
+        flags: whether they were taken back.
+    """
+
+    names: Names
+    held: NDArray[np.bool_]
+    flags: NDArray[np.uint8]
+
+
+class LatePartition:
+    """The rows of a partition, for policies whose letters depend on other rows.
+
+    Args:
+        streams: computes atoms; None if all are known for each row by itself.
+        partition: the number of the partition.
+        atoms: the atoms that its policies need.
+        has_keys: whether its traces have keys.
+        lateness: as for `History`; so are the others.
+        wait: likewise.
+        clock: likewise.
+        equality: likewise.
+        spacing: as for `ChunkedRows`.
+
+    Attributes:
+        leader: finds which rows there are.
+        atoms: the atoms, in the order of the columns of `Rows.held`.
+    """
+
+    def __init__(
+        self,
+        streams: StreamAtoms | None,
+        partition: int,
+        atoms: Iterable[str],
+        *,
+        has_keys: bool,
+        lateness: int,
+        wait: int,
+        clock: Literal["all", "key"],
+        equality: bool,
+        spacing: int = 0,
+    ) -> None:
+        self._streams = streams
+        self._partition = partition
+        self._has_keys = has_keys
+        self._lateness = lateness
+        self._wait = wait
+        self._clock = clock
+        self._spacing = spacing
+        computed = () if streams is None else streams.names_of(partition)
+        plain = [name for name in dict.fromkeys(atoms) if name not in computed]
+        self._plain = plain
+        self.atoms = (*plain, *computed)
+        self.leader = LeadingHistory(lateness=lateness, wait=wait, clock=clock, equality=equality)
+        self._computer: Computer | None = None
+        self._groups: dict[int, ChunkedRows] = {}
+        self._swept = 0
+        self._pool = _Pool()
+        self._contents = _Contents()
+        self._steps: list[_Step] = []
+        self._revised: _Revised | None = None
+
+    # ---- batches ---------------------------------------------------------------------------
+
+    def push(self, batch: EventBatch, inputs: pa.RecordBatch | None) -> NDArray[np.int64]:
+        """Take a batch; `tell` says what has become of it.
+
+        Args:
+            batch: the rows, as they come.
+            inputs: the columns that streams read; None if there are no streams.
+
+        Returns:
+            The indices of the rows that come too late.
+
+        Raises:
+            EventError: integers overflow in a row.
+        """
+        stamps = np.asarray(batch.time_stamps, np.int64)
+        count = len(stamps)
+        numbers = batch.numbers_of(self._partition)
+        operations, ids = batch.corrections or (None, None)
+        rows = self._rows_of(batch, inputs, numbers)
+        if operations is None and ids is None:
+            contents = self._contents.new(count)
+        else:
+            contents = self._contents.numbers_of(rows)
+        self._pool.add(contents, rows)
+        refused: list[NDArray[np.int64]] = []
+        found: list[tuple[Placements, tuple[int, int | None] | None]] = []
+        first = 0
+        advances = [] if operations is None else np.flatnonzero(operations == ADVANCE).tolist()
+        for last in [*advances, count]:
+            part = slice(first, last)
+            if first < last:
+                late = self.leader.push_contents(
+                    stamps[part],
+                    contents[part],
+                    None if numbers is None else numbers[part],
+                    None if ids is None else list(ids[part]),
+                    None if operations is None else operations[part],
+                )
+                refused.append(late.astype(np.int64) + first)
+            first = last + 1
+            passed = None
+            if last < count:
+                passed = self._let_time_pass(
+                    int(stamps[last]), 0 if numbers is None else int(numbers[last])
+                )
+            found.append((self.leader.placements(), passed))
+        self._take(found)
+        if operations is not None or ids is not None:
+            self._contents.forget(self.leader, 2 * self._lateness)
+        return np.concatenate(refused) if refused else np.empty(0, np.int64)
+
+    def _let_time_pass(self, time_stamp: int, trace: int) -> tuple[int, int | None] | None:
+        """Let time pass in the history that leads; return how far it passes for others."""
+        number = trace if self._clock == "key" else None
+        known = self.leader.now(0 if number is None else number)
+        if known is not None and known >= time_stamp:
+            return None
+        self.leader.advance(time_stamp, key=number)
+        return (time_stamp - self._wait, number) if time_stamp >= self._wait else None
+
+    def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
+        """End the log: nothing waits any more."""
+        self.leader.finish(end_time)
+        self._take([(self.leader.placements(), None)])
+
+    def _rows_of(
+        self,
+        batch: EventBatch,
+        inputs: pa.RecordBatch | None,
+        numbers: NDArray[np.uint32] | None,
+    ) -> Rows:
+        """The rows of a batch, without names, and with the atoms that are known."""
+        stamps = np.asarray(batch.time_stamps, np.int64)
+        count = len(stamps)
+        held = np.zeros((count, len(self.atoms)), np.bool_)
+        words = batch.letters_of(self._partition)
+        for place, name in enumerate(self._plain):
+            atom = batch.atoms.index(name)
+            held[:, place] = words[:, atom // 64] >> np.uint64(atom % 64) & np.uint64(1)
+        columns: tuple[str, ...] = ()
+        program = None
+        if self._streams is not None and inputs is not None:
+            program = self._streams.programs_now[self._partition]
+        if program is not None:
+            columns = program.columns
+            if self._computer is None:
+                assert self._streams is not None
+                self._computer = Computer(self._streams, self._partition, len(self._plain))
+        if inputs is None or not columns:
+            # a batch without columns would not know how many rows it has
+            inputs = pa.RecordBatch.from_arrays([pa.nulls(count)], [_NO_COLUMN])
+        else:
+            inputs = inputs.select(columns)
+        traces = np.zeros(count, np.uint32) if numbers is None else np.asarray(numbers, np.uint32)
+        return Rows(inputs, stamps, traces, np.zeros(count, np.uint64), held)
+
+    # ---- what has become of rows -----------------------------------------------------------
+
+    def _take(self, found: list[tuple[Placements, tuple[int, int | None] | None]]) -> None:
+        """Compute the atoms of rows that have their names now, and of those that see them."""
+        placed = np.concatenate([one.placed for one, _ in found])
+        withdrawn = np.concatenate([one.withdrawn for one, _ in found])
+        flags = placed["flags"].astype(np.uint8)
+        if len(withdrawn):
+            withdrawn = _taken_back(placed, withdrawn, flags)
+        rows = self._pool.take(placed)
+        if not self.leader.counters["waiting"]:
+            self._pool.clear()
+        elif self._pool.count > 2 * self.leader.counters["waiting"] + _SPARE_ROWS:
+            self._pool.keep(self.leader.waiting_contents())
+        gone = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
+        changed: list[Rows] = []
+        if self._computer is not None:
+            rows, changed = self._update(rows, flags, gone)
+        self._revised = _revised(changed, gone, rows.held.shape[1])
+        first = 0
+        self._steps = []
+        for one, passed in found:
+            last = first + len(one.placed)
+            self._steps.append(_Step(rows.between(first, last), flags[first:last], passed))
+            first = last
+
+    def _update(self, rows: Rows, flags: NDArray[np.uint8], gone: Names) -> tuple[Rows, list[Rows]]:
+        """Compute the atoms of new rows; return them, and others whose atoms have changed."""
+        held = rows.held.copy()
+        changed: list[Rows] = []
+        staying = np.flatnonzero(flags & IS_GONE == 0)
+        # in the order of time; those of a trace and time-stamp keep theirs
+        staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
+        groups = self._groups_of(rows.traces[staying])
+        leaving = self._groups_of(gone.traces)
+        touched = np.unique(np.concatenate([groups, leaving])).tolist()
+        for number in touched:
+            group = self._groups.get(number)
+            if group is None:
+                assert self._computer is not None
+                divisor = _GROUPS if number >= _GROUPS and self._clock == "all" else 1
+                group = ChunkedRows(self._computer, divisor, self._spacing)
+                self._groups[number] = group
+            own = staying if len(touched) == 1 else staying[groups == number]
+            is_leaving = leaving == number
+            names = Names(*(column[is_leaving] for column in gone))
+            held[own], others = group.update(rows.taken(own), names)
+            changed += others
+        self._forget(touched)
+        return rows._replace(held=held), changed
+
+    def _groups_of(self, traces: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The numbers of the groups that traces belong to.
+
+        Keys that have their own times have no common order, so each of them is alone.
+        """
+        wide = traces.astype(np.int64)
+        if self._clock == "key":
+            return wide
+        return np.where(wide < _GROUPS, wide, _GROUPS + wide % _GROUPS)
+
+    def _forget(self, touched: Sequence[int]) -> None:
+        """Forget rows of groups that were touched, and of some others."""
+        numbers = list(self._groups)
+        others = [
+            numbers[(self._swept + k) % len(numbers)]
+            for k in range(min(_SWEPT_GROUPS, len(numbers)))
+        ]
+        self._swept = (self._swept + len(others)) % max(1, len(numbers))
+        for number in {*touched, *others}:
+            bound = self.leader.admits_from(number if self._clock == "key" else 0)
+            if bound is not None:
+                self._groups[number].forget(bound)
+
+    def tell(
+        self, history: FollowingHistory, names: Sequence[str], clock: str | None = None
+    ) -> None:
+        """Let the history of a policy hear what has become of the rows of the last batch.
+
+        Args:
+            history: the history.
+            names: its atoms.
+            clock: the atom that holds where the policy has time-points; None if all rows are.
+        """
+        places = [self.atoms.index(name) for name in names]
+        choice = None if clock is None else self.atoms.index(clock)
+        revised = self._revised
+        assert revised is not None
+        if len(revised.flags):
+            history.revise(
+                _columns(revised.names.time_stamps, revised.held, places),
+                revised.names.traces,
+                revised.names.offsets,
+                _chosen(revised.flags, revised.held, choice),
+            )
+        for rows, flags, passed in self._steps:
+            history.follow(
+                _columns(rows.time_stamps, rows.held, places),
+                rows.traces,
+                _chosen(flags, rows.held, choice),
+                self._has_keys,
+            )
+            if passed is not None:
+                history.pass_time(*passed)
+        history.keep_time(self.leader)
+
+    # ---- what is known ---------------------------------------------------------------------
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that rows and states take, about."""
+        of_groups = sum(group.byte_count for group in self._groups.values())
+        return self.leader.counters["held_bytes"] + self._pool.byte_count + of_groups
+
+
+def _taken_back(
+    placed: NDArray[np.void], withdrawn: NDArray[np.void], flags: NDArray[np.uint8]
+) -> NDArray[np.void]:
+    """Mark placed rows that were taken back in the same batch; return the others taken back."""
+    places = {
+        name: place
+        for place, name in enumerate(
+            zip(
+                placed["trace"].tolist(),
+                placed["time_stamp"].tolist(),
+                placed["offset"].tolist(),
+                strict=True,
+            )
+        )
+    }
+    others = []
+    for number, name in enumerate(
+        zip(
+            withdrawn["trace"].tolist(),
+            withdrawn["time_stamp"].tolist(),
+            withdrawn["offset"].tolist(),
+            strict=True,
+        )
+    ):
+        if name in places:
+            flags[places[name]] |= IS_GONE
+        else:
+            others.append(number)
+    return withdrawn[others] if others else np.empty(0, name_type())
+
+
+def _revised(changed: list[Rows], gone: Names, atoms: int) -> _Revised:
+    """What has changed, and what was taken back."""
+    names = [*(rows.names for rows in changed), gone]
+    held = [*(rows.held for rows in changed), np.zeros((len(gone.offsets), atoms), np.bool_)]
+    flags = np.zeros(sum(map(len, held)), np.uint8)
+    flags[len(flags) - len(gone.offsets) :] = IS_GONE
+    columns = (np.concatenate(columns) for columns in zip(*names, strict=True))
+    return _Revised(Names(*columns), np.concatenate(held), flags)
+
+
+def _columns(
+    time_stamps: NDArray[np.int64], held: NDArray[np.bool_], places: Sequence[int]
+) -> EventColumns:
+    columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
+    if len(time_stamps):
+        for atom, place in enumerate(places):
+            columns.add_bytes(atom, np.ascontiguousarray(held[:, place]).view(np.uint8))
+    return columns
+
+
+def _chosen(
+    flags: NDArray[np.uint8], held: NDArray[np.bool_], choice: int | None
+) -> NDArray[np.uint8]:
+    """The flags of rows, of which some are no time-points of a policy."""
+    if choice is None:
+        return flags
+    return flags | np.where(held[:, choice], 0, IS_HIDDEN).astype(np.uint8)
+
+
+class _Pool:
+    """Rows that have no names yet, by the numbers of their contents."""
+
+    def __init__(self) -> None:
+        self._contents: list[NDArray[np.uint64]] = []
+        self._parts: list[Rows] = []
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._contents))
+
+    def add(self, contents: NDArray[np.uint64], rows: Rows) -> None:
+        self._contents.append(contents)
+        self._parts.append(rows)
+
+    def clear(self) -> None:
+        # the last one tells what columns there are
+        nothing = np.empty(0, np.intp)
+        self._contents = [np.empty(0, np.uint64)]
+        self._parts = [one.taken(nothing) for one in self._parts[-1:]]
+
+    def keep(self, contents: NDArray[np.uint64]) -> None:
+        """Keep the rows with some contents."""
+        known, rows = self._joined()
+        kept = np.flatnonzero(np.isin(known, contents))
+        self._contents, self._parts = [known[kept]], [rows.taken(kept)]
+
+    def take(self, placed: NDArray[np.void]) -> Rows:
+        """Return the rows that have been placed, with their names."""
+        known, rows = self._joined()
+        order = np.argsort(known, kind="stable")
+        places = order[np.searchsorted(known[order], placed["content"])]
+        taken = rows.taken(places)
+        return taken._replace(
+            time_stamps=np.ascontiguousarray(placed["time_stamp"]),
+            traces=np.ascontiguousarray(placed["trace"]),
+            offsets=np.ascontiguousarray(placed["offset"]),
+        )
+
+    def _joined(self) -> tuple[NDArray[np.uint64], Rows]:
+        self._contents = [np.concatenate(self._contents)]
+        self._parts = [joined(self._parts)]
+        return self._contents[0], self._parts[0]
+
+    @property
+    def byte_count(self) -> int:
+        return sum(part.byte_count for part in self._parts)
+
+
+class _Contents:
+    """Numbers for what events are, which equal events share."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        # for each content its number, its trace, and how late it was when it came last
+        self._known: dict[str, tuple[int, int, int]] = {}
+        self._swept = 0
+
+    def new(self, count: int) -> NDArray[np.uint64]:
+        """Return numbers that no other rows have."""
+        self._next += count
+        return np.arange(self._next - count, self._next, dtype=np.uint64)
+
+    def numbers_of(self, rows: Rows) -> NDArray[np.uint64]:
+        """Return the numbers of rows; those of equal rows of a trace are equal."""
+        columns = [column.to_pylist() for column in rows.inputs.columns]
+        found = np.empty(len(rows.time_stamps), np.uint64)
+        cells = zip(*columns, strict=True)
+        names = zip(rows.traces.tolist(), rows.time_stamps.tolist(), strict=True)
+        for place, ((trace, time_stamp), row) in enumerate(zip(names, cells, strict=True)):
+            # texts, as a NaN equals no other one
+            key = f"{trace} {time_stamp} {row!r} {rows.held[place].tobytes().hex()}"
+            known = self._known.get(key)
+            number = int(self.new(1)[0]) if known is None else known[0]
+            self._known[key] = number, trace, time_stamp
+            found[place] = number
+        return found
+
+    def forget(self, leader: LeadingHistory, age: int) -> None:
+        """Forget the contents of events that are older than so much, if there may be many."""
+        if len(self._known) <= 2 * self._swept + _SPARE_CONTENTS:
+            return
+        self._known = {
+            key: (number, trace, time_stamp)
+            for key, (number, trace, time_stamp) in self._known.items()
+            if (leader.now(trace) or 0) - time_stamp <= age
+        }
+        self._swept = len(self._known)

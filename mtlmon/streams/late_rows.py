@@ -1,0 +1,470 @@
+"""Atoms that depend on other rows, where rows come late or are taken back.
+
+The rows of some traces are in chunks, in the order of time, each with the state of the streams at
+its start. A late row goes into its chunk; atoms are computed again from the start of that chunk on,
+up to a chunk whose rows see none of what has changed. So no stream needs an algorithm of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import EventError, RowError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.streams.program import StreamProgram
+
+__all__ = ["NO_NAMES", "ChunkedRows", "Computer", "Rows", "joined"]
+
+# A chunk has at least so many rows, so that what is not of a row counts for little.
+_LEAST_SPACING = 256
+# About how many bytes a row takes at least: a state takes no more than its rows.
+_ROW_BYTES = 32
+# What a chunk takes beside its rows and its state.
+_CHUNK_BYTES = 1024
+
+
+class Rows(NamedTuple):
+    """Rows of some traces, with their atoms.
+
+    Attributes:
+        inputs: the columns that streams read.
+        time_stamps: their time-stamps.
+        traces: the numbers of their traces.
+        offsets: their offsets among the rows of their trace that have their time-stamp.
+        held: which atoms hold: a column for each.
+    """
+
+    inputs: pa.RecordBatch
+    time_stamps: NDArray[np.int64]
+    traces: NDArray[np.uint32]
+    offsets: NDArray[np.uint64]
+    held: NDArray[np.bool_]
+
+    def taken(self, places: NDArray[np.intp]) -> Rows:
+        """Return some of the rows."""
+        return Rows(
+            self.inputs.take(pa.array(places)),
+            self.time_stamps[places],
+            self.traces[places],
+            self.offsets[places],
+            self.held[places],
+        )
+
+    def between(self, first: int, last: int) -> Rows:
+        """Return the rows from number `first` to below `last`."""
+        return Rows(
+            self.inputs.slice(first, last - first),
+            self.time_stamps[first:last],
+            self.traces[first:last],
+            self.offsets[first:last],
+            self.held[first:last],
+        )
+
+    @property
+    def names(self) -> Names:
+        """The names of the rows."""
+        return Names(self.time_stamps, self.traces, self.offsets)
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that the rows take, about."""
+        of_names = 20 * len(self.time_stamps)
+        return int(self.inputs.nbytes) + self.held.size + of_names
+
+
+class Names(NamedTuple):
+    """Names of rows: the attributes are those of `Rows`."""
+
+    time_stamps: NDArray[np.int64]
+    traces: NDArray[np.uint32]
+    offsets: NDArray[np.uint64]
+
+
+NO_NAMES = Names(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64))
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of all parts, of which there is one, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    schema = parts[-1].inputs.schema
+    inputs = pa.Table.from_batches([fitted(part.inputs, schema) for part in parts])
+    batches = inputs.combine_chunks().to_batches()
+    return Rows(
+        batches[0] if batches else fitted(parts[0].inputs, schema),
+        np.concatenate([part.time_stamps for part in parts]),
+        np.concatenate([part.traces for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.held for part in parts]),
+    )
+
+
+def fitted(inputs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the types of a later schema: columns may have had no value so far."""
+    if inputs.schema.equals(schema):
+        return inputs
+    columns = []
+    for field in schema:
+        column = inputs.column(field.name)
+        if not column.type.equals(field.type):
+            column = column.cast(field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class Computer:
+    """Computes the atoms of rows of one partition, from any state on.
+
+    Args:
+        streams: computes them.
+        partition: the number of the partition.
+        plain: how many atoms are known without it; they come first in `Rows.held`.
+
+    There must be programs, which have computed nothing yet.
+
+    Attributes:
+        first_state: the state before the first row.
+        loaded: the rows whose state at the end the program has; None if it has another one.
+        row_count: how many rows were computed, each as often as that.
+    """
+
+    def __init__(self, streams: StreamAtoms, partition: int, plain: int) -> None:
+        self._streams = streams
+        self._partition = partition
+        self._plain = plain
+        self.first_state = self.program.snapshot()
+        self.loaded: ChunkedRows | None = None
+        self.row_count = 0
+
+    @property
+    def program(self) -> StreamProgram:
+        """The streams, for the columns that were seen last."""
+        program = self._streams.programs_now[self._partition]
+        assert program is not None
+        return program
+
+    def park(self) -> None:
+        """Let the rows whose state the program has keep it, as it will have another one."""
+        if self.loaded is not None:
+            self.loaded.take_back()
+            self.loaded = None
+
+    def compute(self, rows: Rows, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Compute the atoms of the next rows, and return `held` with them.
+
+        Args:
+            rows: the rows.
+            numbers: the numbers of their traces in the state.
+
+        Raises:
+            EventError: integers overflow in a row.
+        """
+        count = len(rows.time_stamps)
+        self.row_count += count
+        held = rows.held.copy()
+        try:
+            found = self._streams.held_at_rows(
+                self._partition, rows.inputs, np.ascontiguousarray(rows.time_stamps), numbers
+            )
+        except RowError as error:
+            raise EventError(
+                f"at time-stamp {rows.time_stamps[error.rows[0]]}: {error.reason}; such rows "
+                "cannot be left out where verdicts are corrected"
+            ) from None
+        for place, array in enumerate(found, self._plain):
+            held[:, place] = array
+        return held
+
+
+class _Chunk:
+    """Rows, and the state before them.
+
+    Args:
+        start: no row below this time-stamp belongs here, but for the first chunk.
+        state: the state.
+    """
+
+    def __init__(self, start: int, state: bytes) -> None:
+        self.start = start
+        self.state = state
+        self.count = 0
+        self._parts: list[Rows] = []
+
+    @property
+    def end(self) -> int:
+        """The time-stamp of the last row."""
+        return int(self._parts[-1].time_stamps[-1]) if self.count else self.start
+
+    def add(self, rows: Rows) -> None:
+        self._parts.append(rows)
+        self.count += len(rows.time_stamps)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows; there are some."""
+        self._parts = [joined(self._parts)]
+        return self._parts[0]
+
+    @rows.setter
+    def rows(self, rows: Rows) -> None:
+        self._parts = [rows]
+        self.count = len(rows.time_stamps)
+
+    @property
+    def byte_count(self) -> int:
+        return _CHUNK_BYTES + len(self.state) + sum(part.byte_count for part in self._parts)
+
+
+class ChunkedRows:
+    """The rows of some traces, as far as they or what follows them can change.
+
+    Args:
+        computer: computes atoms.
+        divisor: the number of a trace divided by it is its number in the state.
+        spacing: how many rows a chunk has; 0 means as many as the size of the state suggests.
+    """
+
+    def __init__(self, computer: Computer, divisor: int, spacing: int = 0) -> None:
+        self._computer = computer
+        self._divisor = divisor
+        self._spacing = spacing
+        self._chunks: list[_Chunk] = []
+        # the state at the end, unless the computer has it
+        self._live = computer.first_state
+
+    def update(self, new: Rows, gone: Names) -> tuple[NDArray[np.bool_], list[Rows]]:
+        """Take new rows in, and remove others.
+
+        Args:
+            new: the new rows, in the order of time; each comes behind all rows of its time-stamp.
+            gone: the names of the rows to remove, which are there.
+
+        Returns:
+            `held` of the new rows with all atoms, and the other rows at which atoms have changed.
+        """
+        count = len(new.time_stamps)
+        held = new.held.copy()
+        late = 0
+        if self._chunks:
+            late = int(np.searchsorted(new.time_stamps, self._chunks[-1].end))
+        changed: list[Rows] = []
+        if late or len(gone.time_stamps):
+            held[:late], changed = self._replay(new.between(0, late), gone)
+        done = late
+        while done < count:
+            done = self._append(new, done, held)
+        return held, changed
+
+    def _append(self, new: Rows, first: int, held: NDArray[np.bool_]) -> int:
+        """Compute rows at the end, from number `first` on; return the number behind them."""
+        self._load_end()
+        if not self._chunks or self._chunks[-1].count >= self._room(self._chunks[-1]):
+            start = int(new.time_stamps[first])
+            self._chunks.append(_Chunk(start, self._computer.program.snapshot()))
+        chunk = self._chunks[-1]
+        last = min(len(new.time_stamps), first + self._room(chunk) - chunk.count)
+        rows = new.between(first, last)
+        held[first:last] = self._compute(rows)
+        chunk.add(rows._replace(held=held[first:last]))
+        return last
+
+    def _room(self, chunk: _Chunk) -> int:
+        """How many rows a chunk should have: a state takes no more memory than they do."""
+        return self._spacing or max(_LEAST_SPACING, len(chunk.state) // _ROW_BYTES)
+
+    def _compute(self, rows: Rows) -> NDArray[np.bool_]:
+        numbers = rows.traces // np.uint32(self._divisor)
+        if self._divisor == 1:
+            numbers = np.zeros(len(rows.traces), np.uint32)
+        return self._computer.compute(rows, numbers)
+
+    # ---- states ----------------------------------------------------------------------------
+
+    def _load_end(self) -> None:
+        """Let the computer have the state at the end."""
+        if self._computer.loaded is self:
+            return
+        self._computer.park()
+        self._computer.program.restore(self._live)
+        self._computer.loaded = self
+
+    def take_back(self) -> None:
+        """Keep the state at the end, which the computer has."""
+        self._live = self._computer.program.snapshot()
+
+    # ---- late rows -------------------------------------------------------------------------
+
+    def _replay(self, late: Rows, gone: Names) -> tuple[NDArray[np.bool_], list[Rows]]:
+        """Put rows in their places, remove others, and compute what they may change."""
+        arrivals, departures = self._touched(late, gone)
+        held = late.held.copy()
+        changed: list[Rows] = []
+        self._computer.park()
+        # up to where anything has changed in this replay
+        highest = -1
+        place = -1
+        while True:
+            if highest < 0:
+                # another replay begins
+                waiting = [*arrivals, *departures]
+                if not waiting:
+                    return held, changed
+                place = min(waiting)
+                self._computer.program.restore(self._chunks[place].state)
+            new = np.array(arrivals.pop(place, []), np.intp)
+            removed = departures.pop(place, [])
+            times = [late.time_stamps[new], gone.time_stamps[removed]]
+            highest = max([highest, *(int(own.max()) for own in times if len(own))])
+            is_new = self._merge(place, late, new, gone, removed)
+            behind = self._compute_again(place, is_new, held, new, changed)
+            arrivals = _moved(arrivals, behind - place - 1)
+            departures = _moved(departures, behind - place - 1)
+            place = behind
+            if place == len(self._chunks):
+                # the replay has come to the end
+                self._computer.loaded = self
+                return held, changed
+            following = self._chunks[place]
+            state = self._computer.program.snapshot()
+            is_touched = place in arrivals or place in departures
+            is_as_before = state == following.state or self._is_out_of_reach(following, highest)
+            if is_as_before and not is_touched:
+                highest = -1
+            following.state = state
+
+    def _is_out_of_reach(self, chunk: _Chunk, time_stamp: int) -> bool:
+        """Whether no row of a chunk depends on rows of a time-stamp or below."""
+        reach = self._computer.program.reach
+        return reach is not None and chunk.start > time_stamp + reach
+
+    def _touched(
+        self, late: Rows, gone: Names
+    ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """By the places of chunks, the numbers of rows that come there, and of those that go."""
+        starts = [chunk.start for chunk in self._chunks]
+        arrivals: dict[int, list[int]] = {}
+        for number, time_stamp in enumerate(late.time_stamps.tolist()):
+            place = max(0, bisect_right(starts, time_stamp) - 1)
+            arrivals.setdefault(place, []).append(number)
+        departures: dict[int, list[int]] = {}
+        for number, time_stamp in enumerate(gone.time_stamps.tolist()):
+            place = max(0, bisect_right(starts, time_stamp) - 1)
+            # rows of one time-stamp may stand in several chunks
+            while place and not len(self._found(place, gone, number)):
+                place -= 1
+            departures.setdefault(place, []).append(number)
+        return arrivals, departures
+
+    def _found(self, place: int, gone: Names, number: int) -> NDArray[np.intp]:
+        """Where a row stands in a chunk, if it does."""
+        if not self._chunks[place].count:
+            return np.empty(0, np.intp)
+        rows = self._chunks[place].rows
+        first, last = np.searchsorted(
+            rows.time_stamps, [gone.time_stamps[number], gone.time_stamps[number] + 1]
+        )
+        is_it = (rows.offsets[first:last] == gone.offsets[number]) & (
+            rows.traces[first:last] == gone.traces[number]
+        )
+        places: NDArray[np.intp] = np.arange(first, last)[is_it]
+        return places
+
+    def _merge(
+        self, place: int, late: Rows, new: NDArray[np.intp], gone: Names, removed: list[int]
+    ) -> NDArray[np.bool_]:
+        """Put rows into a chunk, each behind those of its time-stamp, and remove others.
+
+        Returns:
+            Which of the rows of the chunk are new.
+        """
+        chunk = self._chunks[place]
+        if removed:
+            places = np.concatenate([self._found(place, gone, number) for number in removed])
+            kept = np.delete(np.arange(chunk.count), places)
+            chunk.rows = chunk.rows.taken(kept)
+        if not len(new):
+            return np.zeros(chunk.count, np.bool_)
+        before = chunk.count
+        chunk.start = min(chunk.start, int(late.time_stamps[new[0]]))
+        both = joined([*([chunk.rows] if before else []), late.taken(new)])
+        order = np.argsort(both.time_stamps, kind="stable")
+        chunk.rows = both.taken(order)
+        return order >= before
+
+    def _compute_again(
+        self,
+        place: int,
+        is_new: NDArray[np.bool_],
+        held: NDArray[np.bool_],
+        new: NDArray[np.intp],
+        changed: list[Rows],
+    ) -> int:
+        """Compute the rows of a chunk, which may become several; return the place behind them.
+
+        Args:
+            place: the place of the chunk.
+            is_new: which of its rows are new.
+            held: gets the atoms of the new rows.
+            new: the places of these in `held`.
+            changed: gets the other rows at which atoms have changed.
+        """
+        chunk = self._chunks[place]
+        if not chunk.count:
+            return place + 1
+        rows = chunk.rows
+        most = self._room(chunk)
+        count = len(rows.time_stamps)
+        firsts = [0]
+        if count >= 2 * most:
+            firsts = list(range(0, count - most + 1, most))
+        parts = []
+        for first, last in zip(firsts, [*firsts[1:], count], strict=True):
+            part = rows.between(first, last)
+            if first:
+                other = _Chunk(int(part.time_stamps[0]), self._computer.program.snapshot())
+                place += 1
+                self._chunks.insert(place, other)
+                chunk = other
+            found = self._compute(part)
+            chunk.rows = part._replace(held=found)
+            parts.append(found)
+        after = np.concatenate(parts)
+        held[new] = after[is_new]
+        is_other = np.any(after != rows.held, axis=1) & ~is_new
+        if is_other.any():
+            changed.append(rows._replace(held=after).taken(np.flatnonzero(is_other)))
+        return place + 1
+
+    # ---- what is forgotten -----------------------------------------------------------------
+
+    def forget(self, bound: int) -> None:
+        """Forget rows that nothing can change any more: none below a time comes or goes."""
+        count = 0
+        chunks = self._chunks
+        while (
+            count + 1 < len(chunks)
+            and chunks[count].end < bound
+            and chunks[count + 1].start <= bound
+        ):
+            count += 1
+        del chunks[:count]
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that all chunks take, about."""
+        return len(self._live) + sum(chunk.byte_count for chunk in self._chunks)
+
+
+def _moved(rows: dict[int, list[int]], by: int) -> dict[int, list[int]]:
+    """The same rows, as the chunks that are yet to be computed have moved."""
+    return {place + by: numbers for place, numbers in rows.items()} if by else rows

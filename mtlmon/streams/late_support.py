@@ -1,0 +1,41 @@
+"""What verdicts cannot be corrected with, of what policies read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.needs import needs_of
+
+if TYPE_CHECKING:
+    from mtlmon.policy import Policy, PolicyFile
+
+__all__ = ["late_obstacle"]
+
+
+def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
+    """Return what keeps the verdicts of a policy from being corrected; None if nothing does.
+
+    Streams are computed again from a state before a late row, which works for whatever has its
+    values at rows. Ticks and instances also depend on when time passes and on which rows are there.
+    """
+    clock = policy.clock
+    if clock is not None and clock.period is not None and not clock.waits:
+        return "policies on ticks"
+    atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    needs = needs_of(file, atoms)
+    if needs.later_values or (clock is not None and clock.waits):
+        return "values of later rows, next(...)"
+    for name in sorted(needs.streams):
+        stream = file.streams[name]
+        if stream.per:
+            return f"streams with instances ({name})"
+        if stream.clock is not None and stream.clock.period is not None:
+            return f"streams on ticks ({name})"
+    if needs.relations:
+        from mtlmon.policy.validity.declared import reads_rows
+
+        for relation in needs.relations:
+            owner, name = file.owner_of(relation)
+            if reads_rows(owner.intervals, name):
+                return f"relations made of rows of the log ({relation})"
+    return None

@@ -1,0 +1,168 @@
+"""Policies with streams on rows that come late, compared with ordered runs and with the reference.
+
+The texts have three atoms that depend on other rows, which `programs` chooses at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.changes import ChangeLines
+from mtlmon.checking.history_check import Bounds, HistoryCheck
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.tables import open_tables
+from mtlmon.tables.events import TableEvents
+from tests.checking.test_history_check import Clock, Mode, Row
+from tests.traces import EndTime
+
+STREAMS = """\
+key user
+stream big = amount on amount > 6
+stream total = total.last(or: 0) + amount - sum[5,9](amount, or: 0)
+stream asked = count[0,4](ask)
+stream most = max[0,5](asked)
+stream before = big.last(or: 9)
+atom plain = amount > 5
+"""
+
+CONDITIONS = (
+    "count[0,6](amount > 3) >= 3",
+    "count[0,7](ask) >= 2",
+    "count[0,inf]() > 5",
+    "sum[1,5](amount) > 12",
+    "avg[0,inf](amount) > 4.2",
+    "max[0,4](amount) = 8",
+    "median[0,9](amount) > 4",
+    "distinct[0,8](host) = 2",
+    "amount.last(or: 0) > amount",
+    "amount.at(-3, or: 0) > 4",
+    "big.hold(or: 0) > 7",
+    "before < amount",
+    "total > 20",
+    "most > 2",
+)
+FORMULAS = (
+    "a IMPLIES EVENTUALLY[0,5] (reply OR plain)",
+    "ALWAYS[0,4] (b IMPLIES ONCE[0,6] ask)",
+    "(ask SINCE[0,8] c) OR PREVIOUS plain",
+    "b IMPLIES EVENTUALLY a",
+    "NEXT[0,3] a",
+    "NOT c",
+)
+CLOCKS = ("", " on rows where a", " on rows where b", " on rows where ask")
+KEYS = {"answered": "", "calm": " per host", "pair": " per user, host", "whole": " per none"}
+
+
+def atoms_of(source: random.Random) -> str:
+    return "".join(f"atom {name} = {source.choice(CONDITIONS)}\n" for name in "abc")
+
+
+def program(source: random.Random, clocks: Sequence[str] = CLOCKS) -> PolicyFile:
+    """A file of policies with the names and keys that `wanted` knows."""
+    policies = "".join(
+        f"policy {name}{key}{source.choice(clocks)}: {source.choice(FORMULAS)}\n"
+        for name, key in KEYS.items()
+    )
+    return parse_policies(STREAMS + atoms_of(source) + policies)
+
+
+class Corrected(NamedTuple):
+    """What a check has said: the lines of each batch and of the end; the check and its source."""
+
+    lines: list[list[str]]
+    check: HistoryCheck
+    source: TableEvents
+
+
+def corrected(
+    file: PolicyFile,
+    batches: Sequence[pa.Table],
+    bounds: Bounds,
+    *,
+    mode: Mode = "local",
+    clock: Clock = "all",
+    end: EndTime = None,
+    ends: bool = True,
+    spacing: int = 0,
+    operation: str | None = None,
+    id: str | None = None,
+    equality: bool = False,
+    event: str | None = None,
+) -> Corrected:
+    """Correct the verdicts of policies, batch by batch."""
+    check = HistoryCheck(
+        file.policies,
+        mode,
+        lambda: bounds,
+        memory=MemoryLimit(),
+        clock=clock,
+        key=file.key or (),
+        equality=equality,
+    )
+    check._spacing = spacing
+    source = open_tables(
+        batches,
+        check.atoms,
+        policies=file,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+        in_any_order=True,
+        operation=operation,
+        id=id,
+        event=event,
+    )
+    check.streams, check.inputs = source.streams, lambda batch: batch.inputs
+    keys = TraceKeys(check.partitions, tuple(source.key_tables))
+    output = ChangeLines([policy.name for policy in file.policies], keys, "all")
+
+    def taken() -> list[str]:
+        output.put(check.verdicts)
+        return output.writer.take().decode().splitlines()
+
+    lines = []
+    with source:
+        for batch in source:
+            for _ in check.feed(batch, source):
+                pass
+            lines.append(taken())
+        if ends:
+            for _ in check.end(source, end):
+                pass
+            lines.append(taken())
+    return Corrected(lines, check, source)
+
+
+def ordered(
+    file: PolicyFile, rows: pa.Table, mode: Mode, end: EndTime, *, ends: bool = True
+) -> list[str]:
+    """The lines for rows that are sorted by time."""
+    check = LogCheck(file.policies, mode, key=file.key or (), threads=1)
+    source = open_tables(
+        rows,
+        check.atoms,
+        policies=file,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+        sort=True,
+    )
+    keys = TraceKeys(check.partitions, tuple(source.key_tables))
+    output = TextOutput([policy.name for policy in file.policies], keys)
+    steps = check.run(source, end) if ends else (s for b in source for s in check.feed(b, source))
+    for _ in steps:
+        output.put(check.verdicts)
+    output.put(check.verdicts)
+    return sorted(output.writer.take().decode().splitlines())
+
+
+def table(rows: Sequence[Row]) -> pa.Table:
+    columns = [[row[place] for row in rows] for place in range(len(Row._fields))]
+    types = [pa.int64(), pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.int64()]
+    arrays = [pa.array(one, kind) for one, kind in zip(columns, types, strict=True)]
+    return pa.Table.from_arrays(arrays, list(Row._fields))
