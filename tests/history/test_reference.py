@@ -111,7 +111,7 @@ GOOD = [["1:1 = 1:0", "1:0 true", "3:0 true"], ["!1:0", "!x3:0"], ["!1:0 false"]
         (0, ["1:1 = 1:0", "1:0 true", "!x3:0"], "['3:0'] were not retracted after batch 0"),
         (1, ["!1:0"], "3:0 has been retracted after batch 1"),
         (1, ["!1:0 true", "!x3:0"], "!1:0 true: says what was said"),
-        (1, ["!x3:0", "!1:0", "!3:0 true"], "!3:0 true: the time-point was withdrawn"),
+        (1, ["!x3:0", "!1:0", "!3:0 true"], "3:0 has been retracted after batch 1"),
         (2, [], "1:0 is False, not None, after batch 2"),
         (2, ["!1:0 false", "!@2"], "!@2: verdicts from 1 on may still change after batch 2"),
         (2, ["!@1", "!@1"], "!@1: the bound has not moved"),
