@@ -14,7 +14,7 @@ from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.motion import Motions
 from mtlmon.streams.recursion import MachineTask
 from mtlmon.streams.repeated_ticks import REPEATABLE, delay_of
-from mtlmon.streams.self_changes import SelfChanges, Sources
+from mtlmon.streams.self_changes import Lengths, SelfChanges, Sources
 from mtlmon.streams.time_changes import TimeChanges
 from mtlmon.syntax.traversal import postorder
 
@@ -54,6 +54,8 @@ class Delays:
         motions: how values change with the time alone.
         machines: the streams that read themselves, by the period of their ticks.
         stay: for how long values may go on to change after a row.
+        filling: for how long windows of ticks may go on to change after a tick at which what they
+            look at changed.
         time_delays: after how much time a change makes a difference that is not due to a row.
     """
 
@@ -64,10 +66,17 @@ class Delays:
         self.motions = motions
         self.machines: dict[int, list[MachineTask]] = {}
         self.stay = 0
+        self.filling = 0
         self.time_delays = {0}
         # what reads ticks, and becomes something else if some are left out
         self._of_last: list[tuple[Kernel, int]] = []
         self._windows: list[KernelTask] = []
+        self._stepping: list[KernelTask] = []
+        self._filling_below = 0
+
+    def begin_layer(self) -> None:
+        """Begin with windows that may look at the results of all those before."""
+        self._filling_below = self.filling
 
     def add(self, kernel: Kernel) -> None:
         """Add the delays of a window or offset over rows."""
@@ -128,10 +137,21 @@ class Delays:
             if extent.lower:
                 self.shift(argument)
             return
+        can_step = (
+            argument > ROWS
+            and period > ROWS
+            and not period % argument
+            and kernel.can_step_over_ticks(argument)
+        )
+        if can_step and not can_leave_out:
+            self._stepping.append(task)
+            last = extent.upper // argument * argument
+            self.filling = max(self.filling, self._filling_below + last)
+            return
         has_gaps = can_leave_out or task.may_be_null
         ago = _time_ago(kernel, argument, period, has_gaps=has_gaps)
         if ago is None:
-            reason = _reason_of_ticks(kernel, has_gaps, is_repeatable)
+            reason = _reason_of_ticks(kernel, has_gaps, is_repeatable or can_step)
             self.obstacles.append(Obstacle(f"{node} {reason}", node))
             return
         if node.operator is ops.LAST:
@@ -145,6 +165,9 @@ class Delays:
             kernel.look_back(ago)
         for task in self._windows:
             task.repeat_ticks()
+        for task in self._stepping:
+            for kernel in task.kernels:
+                kernel.step_over_ticks(task.argument_period)
 
     def shift(self, *lengths: int) -> None:
         """Add delays that are longer by each of some lengths of time."""
@@ -160,7 +183,8 @@ class Delays:
     @property
     def has_own_changes(self) -> bool:
         """Whether values may change for a trace at other times than after delays."""
-        return bool(self.machines or self.stay or any(self.motions.crossings.values()))
+        is_moving = any(self.motions.crossings.values())
+        return bool(self.machines or self.stay or self.filling or is_moving)
 
     def time_changes(
         self, periods: Sequence[int], schema: pa.Schema, environment: Environment
@@ -178,10 +202,14 @@ class Delays:
         if not self.has_own_changes:
             return None
         # what reads a value at ticks of another period does so later
-        linger = max(self.time_delays) + (max(periods) if len(periods) > 1 else 0)
+        later = max(periods) if len(periods) > 1 else 0
+        # such values are read at the next tick of a longer period, too
+        filling = self.filling + later if self.filling else 0
+        linger = max(self.time_delays) + self.filling + later
         stay = self.stay + linger if self.stay else 0
         crossings = self.motions.crossings
-        sources = Sources(crossings, self.machines, stay, linger, schema, environment)
+        lengths = Lengths(stay, filling, linger)
+        sources = Sources(crossings, self.machines, lengths, schema, environment)
         return SelfChanges(sources, periods)
 
 
@@ -219,6 +247,7 @@ def delays_of(
         for name, part in parts.items()
     }
     for layer in layers:
+        found.begin_layer()
         for period, parts in layer.parts.items():
             if period > ROWS:
                 found.obstacles += [

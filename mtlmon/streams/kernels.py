@@ -165,6 +165,30 @@ class Kernel:
         self.native = self._kernel()
         self.counter = self._counter()
 
+    def can_step_over_ticks(self, period: int) -> bool:
+        """Whether a window of ticks of a period can do without some; see `step_over_ticks`."""
+        lower, upper, _ = self.extent
+        return (
+            self.node.operator in _STEPS and -(-lower // period) <= upper // period <= MOST_DISTANCE
+        )
+
+    def step_over_ticks(self, period: int) -> None:
+        """Let a window of ticks go by their numbers; it must have had no row.
+
+        Ticks may then be left out where all values in the window are the same: see
+        `native.TickWindow`.
+
+        Args:
+            period: the period of the ticks that it looks at.
+        """
+        lower, upper, _ = self.extent
+        first, last = -(-lower // period), upper // period
+        kind, is_float = _STEPS[self.node.operator], self.argument.name == "float"
+        self.native = native.TickWindow(kind, is_float, first, last)
+        if self.counter is not None:
+            self.counter = native.TickWindow("count", False, first, last)
+        self.pane = 0
+
     def beside(self, last: Expression, argument: Kind) -> Kernel:
         """Return a kernel of the last values of an argument, with the texts of this one."""
         return Kernel(last, argument, argument, Extent(0, -1, 1), self._texts)
@@ -271,7 +295,7 @@ class Kernel:
         done = int(np.searchsorted(meeting.results, done)) if done < count else rows.count
         return results[meeting.results], validity[meeting.results], done
 
-    def _counter(self) -> native.CountWindow | None:
+    def _counter(self) -> native.Kernel | None:
         if self.node.operator not in _COUNTING or self._default is None:
             return None
         return native.CountWindow(self.extent.lower, self.extent.upper)
@@ -324,6 +348,10 @@ _SUMS: dict[Operator, Literal["sum", "avg", "var", "stddev"]] = {
     ops.WINDOW_AVG: "avg",
     ops.WINDOW_VAR: "var",
     ops.WINDOW_STDDEV: "stddev",
+}
+_STEPS: dict[Operator, Literal["sum", "avg", "var", "stddev", "count"]] = {
+    **_SUMS,
+    ops.WINDOW_COUNT: "count",
 }
 _CHOICES: dict[Operator, Literal["first", "last", "min", "max"]] = {
     ops.WINDOW_FIRST: "first",

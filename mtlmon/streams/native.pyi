@@ -90,6 +90,12 @@ class Fold(Kernel):
 class Last(Kernel):
     def __init__(self, distance: int) -> None: ...
 
+@final
+class TickWindow(Kernel):
+    def __init__(
+        self, kind: _Sum | Literal["count"], is_float: bool, first: int, last: int
+    ) -> None: ...
+
 OPERATIONS: Final[dict[str, int]]
 
 @final

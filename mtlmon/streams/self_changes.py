@@ -1,9 +1,10 @@
 """The ticks at which values change although no row enters or leaves a window.
 
-There are three reasons. A comparison with the time changes when the time has passed a limit, which
+There are four reasons. A comparison with the time changes when the time has passed a limit, which
 is known as soon as the values at a tick are: see `motion`. A stream that reads itself may change at
 each tick, until a tick leaves its state as it was. An integral changes as long as a window moves
-over what a row has brought.
+over what a row has brought, and a sum of ticks as long as not all ticks in the window have the new
+value.
 
 So a trace that is due is *awake* from then on: all of its ticks are computed until the end of the
 batch. Then it is known when it has to be computed again, if no row comes: at the next tick, at a
@@ -12,7 +13,7 @@ later one, or never.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -46,21 +47,33 @@ _ROUNDING = 2.0**-48
 _FORGOTTEN = 2**32 - 1
 
 
+class Lengths(NamedTuple):
+    """For how long a trace stays awake.
+
+    Attributes:
+        stay: after a row.
+        filling: after a tick that is due.
+        linger: after a tick at which values changed without a row.
+    """
+
+    stay: int
+    filling: int
+    linger: int
+
+
 class Sources:
     """What lets values change at ticks without a row.
 
     Args:
         crossings: the crossings at ticks, by their period.
         machines: the streams that read themselves, by the period of their ticks.
-        stay: for how long a trace stays awake after a row.
-        linger: for how long, after a tick at which values changed without a row.
+        lengths: for how long a trace stays awake.
         schema: all columns.
         environment: the time column and the units.
 
     Attributes:
         periods: the periods of ticks at which something may change.
-        stay: as given.
-        linger: as given.
+        lengths: as given.
         lingers: whether a trace stays awake after a tick at which values changed.
     """
 
@@ -68,14 +81,12 @@ class Sources:
         self,
         crossings: Mapping[int, Sequence[Crossing]],
         machines: Mapping[int, Sequence[MachineTask]],
-        stay: int,
-        linger: int,
+        lengths: Lengths,
         schema: pa.Schema,
         environment: Environment,
     ) -> None:
-        self.stay = stay
-        self.linger = linger
-        self.lingers = linger > 0 or any(
+        self.lengths = lengths
+        self.lingers = lengths.linger > 0 or any(
             machine.linger > 0 for some in machines.values() for machine in some
         )
         self._crossings = {period: some for period, some in crossings.items() if some}
@@ -149,6 +160,11 @@ def _steps(
             above = values >= -wrong
             steps[above] = np.maximum(values - wrong, 0.0)[above] / -lower
         return np.floor(steps), sizes <= period * motion.fastest + wrong
+
+
+def _later(times: Integers, length: int) -> Integers:
+    """Return times that are later by a length, as far as 64 bits go."""
+    return np.minimum(times, _NEVER - length) + length
 
 
 class SelfChanges:
@@ -228,11 +244,15 @@ class SelfChanges:
         """
         begins = self._begins(start)
         np.minimum.at(begins, dues[1], dues[0])
-        stops = np.minimum(rows[0], _NEVER - self._sources.stay) + self._sources.stay
-        if self._sources.stay and len(stops):
-            *following, until = self._state
+        stay, filling, _ = self._sources.lengths
+        due_stops, stops = _later(dues[0], filling), _later(rows[0], stay)
+        *following, until = self._state
+        if stay or filling:
             until = until.copy()
-            np.maximum.at(until, rows[1], stops)
+            if stay:
+                np.maximum.at(until, rows[1], stops)
+            if filling:
+                np.maximum.at(until, dues[1], due_stops)
             self._state = (*following, until)
         awake = np.flatnonzero(begins < limit)
         first = max(start, int(begins[awake].min(initial=limit)))
@@ -240,7 +260,7 @@ class SelfChanges:
         if self._sources.periods:
             is_awake = begins[awake] <= every[:, np.newaxis]
         else:
-            is_awake = self._are_staying(every, awake, dues, rows, stops)
+            is_awake = self._are_staying(every, awake, (*dues, due_stops), (*rows, stops))
         which, own = np.nonzero(is_awake)
         return every[which], awake[own].astype(np.uint32)
 
@@ -248,11 +268,10 @@ class SelfChanges:
         self,
         every: Integers,
         awake: Integers,
-        dues: tuple[Integers, Numbers],
-        rows: tuple[Integers, Numbers],
-        stops: Integers,
+        dues: tuple[Integers, Numbers, Integers],
+        rows: tuple[Integers, Numbers, Integers],
     ) -> Flags:
-        """Return at which ticks traces are due, or not long after rows."""
+        """Return at which ticks traces are awake because of dues and rows, with their ends."""
         # how many reasons begin and end at each tick
         counts = np.zeros((len(every) + 2, len(awake)), np.int64)
 
@@ -260,9 +279,10 @@ class SelfChanges:
             np.add.at(counts, (np.searchsorted(every, begins), columns), 1)
             np.add.at(counts, (np.searchsorted(every, ends, "right"), columns), -1)
 
-        add(dues[0], dues[0], np.searchsorted(awake, dues[1]))
+        add(dues[0], dues[2], np.searchsorted(awake, dues[1]))
         is_awake = np.isin(rows[1], awake)
-        add(rows[0][is_awake], stops[is_awake], np.searchsorted(awake, rows[1][is_awake]))
+        if self._sources.lengths.stay:
+            add(rows[0][is_awake], rows[2][is_awake], np.searchsorted(awake, rows[1][is_awake]))
         before = self._marked[-1]
         count = np.searchsorted(awake, len(before))
         until = before[awake[:count]]
@@ -290,8 +310,8 @@ class SelfChanges:
             array[numbers] = ticks
             if self._sources.lingers:
                 is_moved = moved >= 0
-                linger = np.minimum(moved[is_moved], _NEVER - self._sources.linger)
-                np.maximum.at(until, numbers[is_moved], linger + self._sources.linger)
+                ends = _later(moved[is_moved], self._sources.lengths.linger)
+                np.maximum.at(until, numbers[is_moved], ends)
         self._state = (*following, until)
 
     def begin(self) -> None:

@@ -98,6 +98,10 @@ WANTED = [
     "any[0,20](quiet)",
     "distinct[0,13](gap > 3)",
     "first[0,30](m)",
+    "sum[0,9](n)",
+    "avg[3,20](m)",
+    "count[0,13](quiet)",
+    "stddev[0,30](n.last())",
 ]
 
 
@@ -214,6 +218,54 @@ def spread(log: list[Row]) -> list[Row]:
     return [(time + 9 * (time // 6), order.index(trace), row) for time, trace, row in log]
 
 
+@st.composite
+def filling_programs(draw: st.DrawFn) -> TimedTexts:
+    """Windows of ticks, over each other, that tell how often a value is in them."""
+    period = draw(st.sampled_from(PERIODS))
+    aggregate = st.sampled_from(
+        ["sum", "sum", "avg", "avg", "var", "stddev", "max", "last", "distinct"]
+    )
+    streams: dict[str, tuple[str, None, int]] = {"x": (draw(st.sampled_from(VALUES)), None, period)}
+    for name in ["w0", "w1"]:
+        lower, length = draw(st.integers(0, 15)), draw(st.integers(0, 20))
+        argument = draw(st.sampled_from([*streams]))
+        text = f"{draw(aggregate)}[{lower},{lower + length}]({argument})"
+        if draw(st.integers(0, 3)) == 0:
+            default = draw(st.sampled_from(["", ", or: 3"]))
+            text = f"count[{lower},{lower + length}]({argument} > 0.5{default})"
+        streams[name] = text, None, draw(st.sampled_from([period, period, 2 * period]))
+        if streams[name][2] != period:
+            break
+    wanted: list[str | tuple[str, int]] = ["x.hold()"]
+    wanted += [(name, stream[2]) for name, stream in streams.items() if name != "x"]
+    return TimedTexts({**streams}, wanted)
+
+
+VALUES = [
+    "count[0,3]()",
+    "i.hold() % 3",
+    "if count[0,5](b) > 0 then null else i.hold() % 2",
+    "avg[0,7](f, or: 0.0)",
+    "if t - t.hold() > 12 then 2 else 1",
+    "integral[0,6](i % 5)",
+    "if t % 2 = 0 then 1 else 0",
+]
+
+
+@settings(max_examples=150)
+@given(filling_programs(), rows(12), STEPS, st.integers(1, 4), st.integers(0, 20), st.booleans())
+def test_windows_of_ticks_rest_when_they_are_full(
+    texts: TimedTexts, log: list[Row], step: int, size: int, saved: int, can_leave_out: bool
+) -> None:
+    log = timed(spread(log))
+    until = log[-1][0] + 90 if log else 7
+    wanted = expected(texts, log, until)
+    found, due = in_steps(
+        texts, log, until, step=step, size=size, saved=saved, can_leave_out=can_leave_out
+    )
+    require_same((found, filled(due, wanted[1])), wanted, texts)
+
+
 @settings(max_examples=60)
 @given(recursive_ticking_programs(), rows(), STEPS, st.integers(1, 4), st.integers(0, 20))
 def test_streams_that_read_themselves_rest(
@@ -267,6 +319,9 @@ CELLS: dict[str, Any] = {"i": 1, "f": 1.0, "b": True, "s": "a"}
         ("ago > 2", [10, 20, 30, 40, 50]),
         ("held > 3", [10, 20, 30]),
         ("any[0,40](q)", [10, *range(50, 110, 10)]),
+        ("sum[0,40](x)", [*range(10, 100, 10)]),
+        ("avg[10,40](n)", [*range(10, 70, 10)]),
+        ("count[0,30](q)", [*range(10, 50, 10), *range(60, 100, 10)]),
     ],
 )
 def test_few_ticks_are_computed(text: str, due: list[int]) -> None:

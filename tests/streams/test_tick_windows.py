@@ -1,0 +1,118 @@
+"""Windows that go by the numbers of ticks, against the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtlmon.errors import SnapshotError
+from mtlmon.streams import native
+from tests.reference.aggregates import Value
+from tests.streams.test_kernels import Feeder, cases, compare, expected, gives_floats, same
+
+NAMES = ["count", "sum", "avg", "var", "stddev"]
+
+
+def tick_window(name: str, is_float: bool, first: int, last: int) -> native.TickWindow:
+    return native.TickWindow(name, is_float, first, last)  # type: ignore[arg-type]
+
+
+def by_number(rows: list[tuple[int, int, Value]]) -> list[tuple[int, int, Value]]:
+    """The rows with their numbers in their trace as times."""
+    counts: dict[int, int] = {}
+    found = []
+    for _, trace, value in rows:
+        number = counts[trace] = counts.get(trace, -1) + 1
+        found.append((number, trace, value))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(st.data(), st.integers(0, 3), st.integers(0, 20))
+def test_windows_of_ticks_are_those_of_the_reference(
+    name: str, kind: str, data: st.DataObject, first: int, length: int
+) -> None:
+    case = data.draw(cases(kind))
+    is_float = kind == "float"
+    wanted = expected(name, by_number(case["rows"]), first, first + length)
+    compare(
+        case,
+        lambda: tick_window(name, is_float, first, first + length),
+        gives_floats(name, is_float),
+        wanted,
+    )
+
+
+@given(cases("int"), st.sampled_from(NAMES), st.integers(0, 2))
+def test_traces_can_be_forgotten(case: dict[str, Any], name: str, first: int) -> None:
+    rows, last = case["rows"], first + 3
+    feeder = Feeder(tick_window(name, False, first, last), False, gives_floats(name, False))
+    own: list[tuple[int, int, Value]] = []
+    numbers: dict[int, int] = {}
+    for start, end in case["batches"]:
+        batch = []
+        for time, trace, value in rows[start:end]:
+            batch.append((time, numbers.setdefault(trace, len(numbers)), value))
+        own += rows[start:end]
+        wanted = expected(name, by_number(own), first, last)
+        feeder.kernel.begin()
+        found = feeder.feed(batch)
+        if len(found) < len(batch):
+            break
+        assert all(map(same, found, wanted[len(own) - len(batch) :]))
+        # the first trace is forgotten, and begins anew with its next tick
+        forgotten = next(iter(numbers), None)
+        own = [one for one in own if one[1] != forgotten]
+        order = sorted(numbers, key=lambda trace: numbers[trace])
+        numbers = {trace: place for place, trace in enumerate(order[1:])}
+        new = [2**32 - 1, *range(len(numbers))][: len(order)]
+        feeder.kernel.keep(np.array(new, np.uint32).tobytes())
+
+
+def test_long_windows_get_room_as_ticks_come() -> None:
+    kernel = tick_window("sum", False, 0, 999)
+    feeder = Feeder(kernel, False, False)
+    rows: list[tuple[int, int, Value]]
+    rows = [(time, trace, time % 7) for time in range(1200) for trace in range(2)]
+    sizes = []
+    found = []
+    for place in range(0, len(rows), 100):
+        kernel.begin()
+        found += feeder.feed(rows[place : place + 100])
+        sizes.append(kernel.held_bytes)
+    totals = np.cumsum([time % 7 for time in range(1200)])
+    wanted = totals - np.concatenate([np.zeros(1000, int), totals[:200]])
+    assert found == wanted.repeat(2).tolist()
+    assert sizes[0] < sizes[-1] / 5
+    assert max(sizes) <= kernel.most_bytes(2, 0, 0, 100)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_snapshot_is_refused(name: str) -> None:
+    feeder = Feeder(tick_window(name, False, 1, 3), False, False)
+    feeder.feed([(1, 0, 5), (2, 1, None), (3, 0, 2)])
+    snapshot = feeder.kernel.snapshot()
+    for size in range(len(snapshot)):
+        with pytest.raises(SnapshotError):
+            tick_window(name, False, 1, 3).restore(snapshot[:size])
+    with pytest.raises(SnapshotError):
+        tick_window(name, False, 1, 3).restore(snapshot + b"\0")
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="no window from 3 to 2 ticks ago"):
+        tick_window("sum", True, 3, 2)
+    with pytest.raises(ValueError, match="unknown sum"):
+        tick_window("total", True, 0, 2)
+    batch = native.Batch(np.array([3, 4]), None, 2)
+    two = np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match="not among those of the argument"):
+        tick_window("sum", True, 0, 2).feed(
+            batch, two, None, two, np.zeros(2, np.uint8), None, batch
+        )
