@@ -20,7 +20,14 @@ from bench.relational import relational
 from bench.relations import relations
 from bench.settings import Settings
 from bench.slices import slices
-from bench.spark import spark, spark_memory, spark_steps, spark_stream, spark_trace
+from bench.spark import (
+    spark,
+    spark_memory,
+    spark_relations,
+    spark_steps,
+    spark_stream,
+    spark_trace,
+)
 from bench.stream_commands import stream_command, stream_rates
 from bench.streams import streams
 from bench.tables import tables
@@ -219,6 +226,11 @@ MEASURES = {
         spark_memory,
         "Spark: memory of a Python worker against rows in one key",
         replace(_THROUGHPUT, workloads=("f3",), repeats=3),
+    ),
+    "spark-relations": Measure(
+        spark_relations,
+        "Spark: policies with variables in slices, against a pass-through function",
+        replace(_THROUGHPUT, workloads=("star", "linear", "triangle"), events=4_000_000, repeats=5),
     ),
     "spark-steps": Measure(
         spark_steps,

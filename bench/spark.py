@@ -70,6 +70,30 @@ def spark(settings: Settings) -> Result:
     return {"rows": rows, "notes": []}
 
 
+def spark_relations(settings: Settings) -> Result:
+    """Rows a second with variables: sliced, sorted, and passed through Python or monitored there.
+
+    Statistics are given. There are four slices for each processor.
+    """
+    rows: list[Row] = []
+    for name in settings.workloads:
+        asked = {
+            "master": "local[2]",
+            "case": name,
+            "rows": settings.events,
+            "slices": 8,
+            "repeats": settings.repeats,
+        }
+        seconds = _run(asked, 2, settings.limit)["seconds"]
+        passed, monitored = (statistics.median(seconds[way]) for way in ("pass", "monitor"))
+        row: Row = {"formula": name}
+        row["pass M rows/s"] = settings.events / passed / 1e6
+        row["monitor M rows/s"] = settings.events / monitored / 1e6
+        row["monitor %"] = 100 * passed / monitored
+        rows.append(row)
+    return {"rows": rows, "notes": []}
+
+
 def spark_steps(settings: Settings) -> Result:
     """Where the time goes on one core: seconds a million rows, step by step."""
     rows: list[Row] = []

@@ -14,17 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mtlmon.spark
+from bench.relational import CASES
+from mtlmon.policy import parse_policies
 from mtlmon.spark.batch.frames import sorted_rows
+from mtlmon.spark.batch.relations import prepared_relations, rows_of_slices
 from mtlmon.spark.common.events import event_source
 from mtlmon.spark.common.ordering import orders_of
 from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.slice_monitors import SliceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _RATE = 1000
+_PAIR_RATE = 10_000
 # Few rows of a time-stamp have the same device, and of those that do equal ones may change places.
 _ORDER = ("device", "p", "q")
 
@@ -47,13 +53,10 @@ def main() -> None:
         }
     )
     spark.sparkContext.setLogLevel("ERROR")
-    events = _events(spark, asked["rows"], asked["keys"], asked.get("rate", _RATE))
-    if "steps" in asked:
-        plans = _steps(events, asked["formula"])
-    elif "ranges" in asked:
-        plans = _trace_plans(events, asked["formula"], asked["ranges"])
+    if "case" in asked:
+        plans = _relation_plans(_pairs(spark, asked["rows"]), asked["case"], asked["slices"])
     else:
-        plans = _plans(events, asked["formula"])
+        plans = _plans_of(spark, asked)
     found: dict[str, Any] = {}
     if asked["repeats"]:
         seconds: dict[str, list[float]] = {name: [] for name in plans}
@@ -70,6 +73,16 @@ def main() -> None:
         _seconds(plans["monitor"]())
         found["peak"] = _peak_of_workers()
     print(json.dumps(found))
+
+
+def _plans_of(spark: SparkSession, asked: dict[str, Any]) -> dict[str, Callable[[], DataFrame]]:
+    """The plans for a policy without variables."""
+    events = _events(spark, asked["rows"], asked["keys"], asked.get("rate", _RATE))
+    if "steps" in asked:
+        return _steps(events, asked["formula"])
+    if "ranges" in asked:
+        return _trace_plans(events, asked["formula"], asked["ranges"])
+    return _plans(events, asked["formula"])
 
 
 def _events(spark: SparkSession, rows: int, keys: int, rate: int) -> DataFrame:
@@ -93,6 +106,50 @@ def _plans(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]
         "pass": lambda: ordered.mapInArrow(pass_through, ordered.schema),
         "monitor": monitored,
         "equivalences": lambda: monitored(resolve=False),
+    }
+
+
+def _pairs(spark: SparkSession, rows: int) -> DataFrame:
+    """Pairs of integers in three relations, the first of them rare, as in `bench relational`."""
+    from pyspark.sql import functions as F
+
+    number = F.col("id")
+
+    def drawn(salt: int, limit: int) -> Column:
+        return F.pmod(F.xxhash64(number, F.lit(salt)), F.lit(limit))
+
+    kind = drawn(1, 200)
+    return spark.range(rows).select(
+        (number / _PAIR_RATE).cast("bigint").alias("ts"),
+        F.when(kind < 2, "A").when(kind < 101, "B").otherwise("C").alias("what"),
+        drawn(2, 10**9).alias("x"),
+        drawn(3, 10**9).alias("y"),
+    )
+
+
+def _relation_plans(pairs: DataFrame, name: str, slices: int) -> dict[str, Callable[[], DataFrame]]:
+    """A policy with variables in slices, and the same rows in the same slices passed through."""
+    atoms = [f'atom {atom}(first = x, second = y) = what = "{atom}"' for atom in "ABC"]
+    text = "\n".join(["unit s", *atoms, f"find found: {CASES[name].formula}"])
+    statistics = mtlmon.spark.relation_statistics(pairs, text, slices=slices, time="ts")
+    source, rows = prepared_relations(
+        pairs,
+        parse_policies(text),
+        time="ts",
+        atoms=None,
+        event=None,
+        event_separator="|",
+        time_unit=None,
+        resolution=None,
+        on_error="stop",
+        function="monitor",
+    )
+    sliced = SliceSource(source, slices, statistics)
+    ordered = rows_of_slices(rows, sliced, reporter_of(pairs.sparkSession, None))
+    monitored = partial(mtlmon.spark.monitor, pairs, text, time="ts", slices=slices)
+    return {
+        "pass": lambda: ordered.mapInArrow(pass_through, ordered.schema),
+        "monitor": partial(monitored, statistics=statistics),
     }
 
 

@@ -126,8 +126,6 @@ def monitor_relations(
     rows of a slice are sorted by time and monitored, and of what it reports, only the valuations
     that it owns are kept. Only rows of atoms are copied, and Spark itself computes slices.
     """
-    from pyspark.sql import functions as F
-
     source, rows = prepared_relations(
         df,
         file,
@@ -146,8 +144,23 @@ def monitor_relations(
     if statistics is None:
         statistics = Statistics() if count == 1 else _collected(rows, source, count)
     sliced = SliceSource(source, count, statistics)
+    ordered = rows_of_slices(rows, sliced, reporter_of(df.sparkSession, counts))
+    found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(sliced.schema()))
+    return valuations(found, sliced, sliced.slicing())
+
+
+def rows_of_slices(rows: DataFrame, sliced: SliceSource, reporter: Reporter) -> DataFrame:
+    """Return the rows of atoms of each slice in one partition, by slice and time.
+
+    Args:
+        rows: the rows of a data frame, as `prepared_relations` returns them.
+        sliced: how rows are sliced.
+        reporter: sends counts of rows to the driver.
+    """
+    from pyspark.sql import functions as F
+
     slicing = sliced.slicing()
-    given, columns = rows_of_atoms(rows, source, slicing, reporter_of(df.sparkSession, counts))
+    given, columns = rows_of_atoms(rows, sliced.source, slicing, reporter)
     placed = given.select(
         F.explode(slices_of_rows(slicing, columns)).alias(SLICE),
         TIME,
@@ -155,9 +168,8 @@ def monitor_relations(
         *columns.arguments,
     )
     # the constant keeps Spark from changing the partitions; see `sorted_rows`
-    ordered = placed.repartition(count, SLICE, F.lit(0)).sortWithinPartitions(SLICE, TIME)
-    found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(sliced.schema()))
-    return valuations(found, sliced, slicing)
+    parts = placed.repartition(sliced.slices, SLICE, F.lit(0))
+    return parts.sortWithinPartitions(SLICE, TIME)
 
 
 def _check_end(end_time: EndTime) -> None:
