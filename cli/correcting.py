@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
-    from mtlmon.policy import Policy
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables.event_batch import EventBatch
 
@@ -103,17 +102,6 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             raise refusal(f"messages of triggers, as {name}, in tables")
         if (obstacle := late_obstacle(file, policy)) is not None:
             raise refusal(f"{obstacle}, as in policy {name}")
-        if options.checkpoint is not None and depends_on_others(file, policy, options):
-            raise refusal(f"--checkpoint and atoms that depend on other rows, as in policy {name}")
-
-
-def depends_on_others(file: PolicyFile, policy: Policy, options: Options) -> bool:
-    """Whether a late row may change the letters of other rows, or which are time-points."""
-    from mtlmon.policy.needs import needs_of
-
-    needs = needs_of(file, policy.formula.atoms)
-    is_computed = bool(needs.atoms) and not options.is_table
-    return policy.clock is not None or bool(needs.remembering) or is_computed
 
 
 def refusal(what: str) -> Failure:

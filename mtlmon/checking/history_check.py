@@ -17,7 +17,7 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
-from mtlmon.errors import EventError, MtlmonError, SnapshotError
+from mtlmon.errors import EventError, MtlmonError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -185,6 +185,11 @@ class HistoryCheck:
         for number, partition in enumerate(self._partition_of):
             atoms[partition].update(dict.fromkeys(self._atoms_of(number)))
         return [{0: list(one)} for one in atoms]
+
+    @property
+    def _computed(self) -> list[str]:
+        """The atoms that depend on other rows."""
+        return [] if self.streams is None else sorted(self.streams.names)
 
     def _atoms_of(self, number: int) -> list[str]:
         """The atoms of a session, and the one that chooses its time-points."""
@@ -398,10 +403,8 @@ class HistoryCheck:
         The snapshot does not include the texts of the keys, nor changes that wait.
 
         Raises:
-            SnapshotError: the log has ended, or atoms depend on other rows.
+            SnapshotError: the log has ended.
         """
-        if self._late_partitions:
-            raise SnapshotError("there are no snapshots yet where atoms depend on other rows")
         told = [[*key, bound] for key, bound in self._told_of_keys.items()]
         head = {
             "lengths": self._lengths if self._histories else None,
@@ -416,7 +419,9 @@ class HistoryCheck:
             "latest": [one.latest.tolist() for one in self._late],
         }
         histories = (history.snapshot() for history in self._histories)
-        return sealed(self._settings(), joined_parts([json.dumps(head).encode(), *histories]))
+        late = (one.snapshot() for one in self._late_partitions.values())
+        parts = [json.dumps(head).encode(), *histories, *late]
+        return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of another check; this check must be new.
@@ -440,8 +445,10 @@ class HistoryCheck:
                 late.latest = np.array(latest, np.int64)
             if head["lengths"] is not None:
                 self._begin(Bounds(*head["lengths"]))
-            for history, part in zip(self._histories, parts, strict=True):
-                history.restore(part)
+            holders: list[NumberedHistory | LatePartition] = [*self._histories]
+            holders += self._late_partitions.values()
+            for holder, part in zip(holders, parts, strict=True):
+                holder.restore(part)
         except (ValueError, KeyError, TypeError, OverflowError):
             raise damaged() from None
 
@@ -453,6 +460,7 @@ class HistoryCheck:
             ("other policies or another mode", (texts, self.modes)),
             ("policies with other keys", self.partitions),
             ("another clock (--clock)", self._clock),
+            ("other streams", self._computed),
             ("another choice of what is counted", (self._counters, len(self._sessions))),
         ]
 
@@ -467,7 +475,9 @@ class HistoryCheck:
         """For each partition, how many traces have had events."""
         counts = [0] * len(self.partitions.columns)
         for partition, history in zip(self._partition_of, self._histories, strict=False):
-            counts[partition] = len(history.keys)
+            counts[partition] = max(counts[partition], len(history.keys))
+        for partition, late in self._late_partitions.items():
+            counts[partition] = max(counts[partition], len(late.leader.keys))
         return counts
 
     # ---- what is known ---------------------------------------------------------------------

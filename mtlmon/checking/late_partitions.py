@@ -14,7 +14,8 @@ time-points for good (`History` knows which ones can be retracted, or chosen no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,8 @@ from mtlmon.history.following import (
 )
 from mtlmon.history.operations import ADVANCE
 from mtlmon.streams.late_rows import ChunkedRows, Computer, Names, Rows, joined
+from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -268,12 +271,7 @@ class LatePartition:
         leaving = self._groups_of(gone.traces)
         touched = np.unique(np.concatenate([groups, leaving])).tolist()
         for number in touched:
-            group = self._groups.get(number)
-            if group is None:
-                assert self._computer is not None
-                divisor = _GROUPS if number >= _GROUPS and self._clock == "all" else 1
-                group = ChunkedRows(self._computer, divisor, self._spacing)
-                self._groups[number] = group
+            group = self._group(number)
             own = staying if len(touched) == 1 else staying[groups == number]
             is_leaving = leaving == number
             names = Names(*(column[is_leaving] for column in gone))
@@ -281,6 +279,15 @@ class LatePartition:
             changed += others
         self._forget(touched)
         return rows._replace(held=held), changed
+
+    def _group(self, number: int) -> ChunkedRows:
+        group = self._groups.get(number)
+        if group is None:
+            assert self._computer is not None
+            divisor = _GROUPS if number >= _GROUPS and self._clock == "all" else 1
+            group = ChunkedRows(self._computer, divisor, self._spacing)
+            self._groups[number] = group
+        return group
 
     def _groups_of(self, traces: NDArray[np.uint32]) -> NDArray[np.int64]:
         """The numbers of the groups that traces belong to.
@@ -336,6 +343,61 @@ class LatePartition:
             if passed is not None:
                 history.pass_time(*passed)
         history.keep_time(self.leader)
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the state between two batches as bytes, for `restore`; there has been one."""
+        contents, waiting = self._pool.parts()
+        head: dict[str, Any] = {"known": self._contents.parts(), "groups": []}
+        states: list[bytes] = []
+        rows: list[Rows] = [waiting]
+        if self._computer is not None:
+            self._computer.park()
+            states.append(self._computer.first_state)
+        for number, group in self._groups.items():
+            chunks, own_states, own_rows = group.parts()
+            head["groups"].append([number, chunks])
+            states += own_states
+            rows += own_rows
+        schema = None if self._streams is None else self._streams.schema
+        parts = [
+            json.dumps(head).encode(),
+            b"" if schema is None else schema.serialize().to_pybytes(),
+            self.leader.snapshot(),
+            contents.tobytes(),
+            # the rows that wait come first
+            rows_as_bytes(joined(rows)),
+        ]
+        return joined_parts([*parts, *states])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; nothing must have come.
+
+        Raises:
+            SnapshotError, ValueError, KeyError, TypeError, ArrowException: the bytes are damaged.
+        """
+        text, schema, leader, contents, data, *states = split_parts(snapshot)
+        head = json.loads(text)
+        self.leader.restore(leader)
+        self._contents.restore(head["known"])
+        rows = rows_of_bytes(data, len(self.atoms))
+        waiting = np.frombuffer(contents, np.uint64)
+        self._pool.add(waiting, rows.between(0, len(waiting)))
+        if not states:
+            return
+        assert self._streams is not None
+        if self._streams.schema is None:
+            self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
+        self._computer = Computer(self._streams, self._partition, len(self._plain))
+        self._computer.first_state, *states = states
+        first = len(waiting)
+        for number, chunks in head["groups"]:
+            last = first + sum(count for _, count in chunks)
+            own = states[: 1 + len(chunks)]
+            self._group(number).restore(chunks, own, rows.between(first, last))
+            states = states[1 + len(chunks) :]
+            first = last
 
     # ---- what is known ---------------------------------------------------------------------
 
@@ -445,6 +507,10 @@ class _Pool:
             offsets=np.ascontiguousarray(placed["offset"]),
         )
 
+    def parts(self) -> tuple[NDArray[np.uint64], Rows]:
+        """Return the rows and their contents, for `add`."""
+        return self._joined()
+
     def _joined(self) -> tuple[NDArray[np.uint64], Rows]:
         self._contents = [np.concatenate(self._contents)]
         self._parts = [joined(self._parts)]
@@ -463,6 +529,15 @@ class _Contents:
         # for each content its number, its trace, and how late it was when it came last
         self._known: dict[str, tuple[int, int, int]] = {}
         self._swept = 0
+
+    def parts(self) -> tuple[int, dict[str, tuple[int, int, int]], int]:
+        """Return what `restore` needs."""
+        return self._next, self._known, self._swept
+
+    def restore(self, parts: Sequence[Any]) -> None:
+        """Go on from what `parts` has returned."""
+        self._next, known, self._swept = parts
+        self._known = {key: (number, trace, time) for key, (number, trace, time) in known.items()}
 
     def new(self, count: int) -> NDArray[np.uint64]:
         """Return numbers that no other rows have."""

@@ -190,6 +190,15 @@ class StreamAtoms:
         """The program of each partition, for the columns that were seen last."""
         return self._programs
 
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns that were seen last, with the atoms of the log, for `compile_for`."""
+        return self._schema
+
+    def compile_for(self, schema: pa.Schema) -> None:
+        """Make programs for rows with these columns."""
+        self._compile(schema)
+
     def names_of(self, partition: int) -> tuple[str, ...]:
         """Return the names of the atoms that are computed at the rows of a partition."""
         return self._wanted[partition].get(ROWS, ())

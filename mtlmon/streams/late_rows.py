@@ -459,6 +459,32 @@ class ChunkedRows:
             count += 1
         del chunks[:count]
 
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def parts(self) -> tuple[list[tuple[int, int]], list[bytes], list[Rows]]:
+        """Return what `restore` needs; the computer must be parked.
+
+        Returns:
+            The start and the number of rows of each chunk; the state at the end, and that at the
+            start of each chunk; and the rows of those that have some.
+        """
+        return (
+            [(chunk.start, chunk.count) for chunk in self._chunks],
+            [self._live, *(chunk.state for chunk in self._chunks)],
+            [chunk.rows for chunk in self._chunks if chunk.count],
+        )
+
+    def restore(self, chunks: Sequence[Sequence[int]], states: Sequence[bytes], rows: Rows) -> None:
+        """Go on from what `parts` has returned, with the rows of all chunks."""
+        self._live = states[0]
+        first = 0
+        for (start, count), state in zip(chunks, states[1:], strict=True):
+            chunk = _Chunk(start, state)
+            if count:
+                chunk.rows = rows.between(first, first + count)
+            first += count
+            self._chunks.append(chunk)
+
     @property
     def byte_count(self) -> int:
         """The number of bytes that all chunks take, about."""

@@ -737,6 +737,10 @@ class TableEvents(BatchReader[EventBatch]):
                 seen.add(name)
                 texts = Texts(*keys.column(own, place))
                 columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
+        if self._streams is not None and isinstance(self._order, Arrivals):
+            # what streams compute of the rows is not known here
+            for name in self._selection.predicates:
+                columns += digest_columns(self._selection.cells(rows.batch, name))
         if self.digests_shown:
             for shown in rows.letters.shown:
                 for name in sorted(shown):

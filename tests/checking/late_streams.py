@@ -95,18 +95,24 @@ def corrected(
     id: str | None = None,
     equality: bool = False,
     event: str | None = None,
+    restores: bool = False,
 ) -> Corrected:
-    """Correct the verdicts of policies, batch by batch."""
-    check = HistoryCheck(
-        file.policies,
-        mode,
-        lambda: bounds,
-        memory=MemoryLimit(),
-        clock=clock,
-        key=file.key or (),
-        equality=equality,
-    )
-    check._spacing = spacing
+    """Correct the verdicts of policies, batch by batch; with `restores`, each by another check."""
+
+    def new() -> HistoryCheck:
+        check = HistoryCheck(
+            file.policies,
+            mode,
+            lambda: bounds,
+            memory=MemoryLimit(),
+            clock=clock,
+            key=file.key or (),
+            equality=equality,
+        )
+        check._spacing = spacing
+        return check
+
+    check = new()
     source = open_tables(
         batches,
         check.atoms,
@@ -132,6 +138,11 @@ def corrected(
             for _ in check.feed(batch, source):
                 pass
             lines.append(taken())
+            if restores:
+                snapshot, streams, inputs = check.snapshot(), check.streams, check.inputs
+                check = new()
+                check.streams, check.inputs = streams, inputs
+                check.restore(snapshot)
         if ends:
             for _ in check.end(source, end):
                 pass

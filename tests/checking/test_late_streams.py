@@ -101,6 +101,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(first: int, clock: C
             clock=clock,
             end=end,
             spacing=source.choice([0, 1, 2, 5]),
+            restores=source.random() < 0.3,
         )
         so_far: list[str] = []
         count = 0
@@ -299,6 +300,7 @@ def test_corrected_rows(has_ids: bool, clock: Clock) -> None:
             end=end,
             ends=end is not None,
             spacing=source.choice([0, 1, 2, 5]),
+            restores=source.random() < 0.3,
             operation="op",
             id="id" if has_ids else None,
             equality=not has_ids,
