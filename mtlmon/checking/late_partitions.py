@@ -284,7 +284,8 @@ class LatePartition:
         group = self._groups.get(number)
         if group is None:
             assert self._computer is not None
-            divisor = _GROUPS if number >= _GROUPS and self._clock == "all" else 1
+            is_shared = self._clock == "all" and number >= _GROUPS
+            divisor = _GROUPS if is_shared else None
             group = ChunkedRows(self._computer, divisor, self._spacing)
             self._groups[number] = group
         return group

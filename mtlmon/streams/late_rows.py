@@ -97,7 +97,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     """Return the rows of all parts, of which there is one, in order."""
     if len(parts) == 1:
         return parts[0]
-    schema = parts[-1].inputs.schema
+    schema = _common_schema([part.inputs.schema for part in parts])
     inputs = pa.Table.from_batches([fitted(part.inputs, schema) for part in parts])
     batches = inputs.combine_chunks().to_batches()
     return Rows(
@@ -109,17 +109,25 @@ def joined(parts: Sequence[Rows]) -> Rows:
     )
 
 
+def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The types of columns, of which some may have had no value so far in some schemas."""
+    fields = list(schemas[-1])
+    for place, field in enumerate(fields):
+        if pa.types.is_null(field.type):
+            others = (schema.field(place) for schema in schemas)
+            known = (one for one in others if not pa.types.is_null(one.type))
+            fields[place] = next(known, field)
+    return pa.schema(fields)
+
+
 def fitted(inputs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows with the types of a later schema: columns may have had no value so far."""
-    if inputs.schema.equals(schema):
-        return inputs
+    """Return rows with the types of a schema, which may have other columns, too."""
     columns = []
-    for field in schema:
-        column = inputs.column(field.name)
-        if not column.type.equals(field.type):
-            column = column.cast(field.type)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    for name, column in zip(inputs.schema.names, inputs.columns, strict=True):
+        place = schema.get_field_index(name)
+        kind = column.type if place < 0 else schema.field(place).type
+        columns.append(column if column.type.equals(kind) else column.cast(kind))
+    return pa.RecordBatch.from_arrays(columns, inputs.schema.names)
 
 
 class Computer:
@@ -173,8 +181,11 @@ class Computer:
         self.row_count += count
         held = rows.held.copy()
         try:
+            # columns may have had no value, and so no type, when the rows came
+            assert self._streams.schema is not None
+            inputs = fitted(rows.inputs, self._streams.schema)
             found = self._streams.held_at_rows(
-                self._partition, rows.inputs, np.ascontiguousarray(rows.time_stamps), numbers
+                self._partition, inputs, np.ascontiguousarray(rows.time_stamps), numbers
             )
         except RowError as error:
             raise EventError(
@@ -230,11 +241,12 @@ class ChunkedRows:
 
     Args:
         computer: computes atoms.
-        divisor: the number of a trace divided by it is its number in the state.
+        divisor: the number of a trace divided by it is its number in the state; None if there is
+            only one trace.
         spacing: how many rows a chunk has; 0 means as many as the size of the state suggests.
     """
 
-    def __init__(self, computer: Computer, divisor: int, spacing: int = 0) -> None:
+    def __init__(self, computer: Computer, divisor: int | None, spacing: int = 0) -> None:
         self._computer = computer
         self._divisor = divisor
         self._spacing = spacing
@@ -283,9 +295,10 @@ class ChunkedRows:
         return self._spacing or max(_LEAST_SPACING, len(chunk.state) // _ROW_BYTES)
 
     def _compute(self, rows: Rows) -> NDArray[np.bool_]:
-        numbers = rows.traces // np.uint32(self._divisor)
-        if self._divisor == 1:
+        if self._divisor is None:
             numbers = np.zeros(len(rows.traces), np.uint32)
+        else:
+            numbers = rows.traces // np.uint32(self._divisor)
         return self._computer.compute(rows, numbers)
 
     # ---- states ----------------------------------------------------------------------------
@@ -336,9 +349,7 @@ class ChunkedRows:
                 return held, changed
             following = self._chunks[place]
             state = self._computer.program.snapshot()
-            is_touched = place in arrivals or place in departures
-            is_as_before = state == following.state or self._is_out_of_reach(following, highest)
-            if is_as_before and not is_touched:
+            if state == following.state or self._is_out_of_reach(following, highest):
                 highest = -1
             following.state = state
 
@@ -450,14 +461,10 @@ class ChunkedRows:
     def forget(self, bound: int) -> None:
         """Forget rows that nothing can change any more: none below a time comes or goes."""
         count = 0
-        chunks = self._chunks
-        while (
-            count + 1 < len(chunks)
-            and chunks[count].end < bound
-            and chunks[count + 1].start <= bound
-        ):
+        while count + 1 < len(self._chunks) and self._chunks[count].end < bound:
             count += 1
-        del chunks[:count]
+        # what comes between these and the rest is computed from the state before the rest
+        del self._chunks[:count]
 
     # ---- snapshots -------------------------------------------------------------------------
 

@@ -81,6 +81,13 @@ class Corrected(NamedTuple):
     source: TableEvents
 
 
+class Ordered(NamedTuple):
+    """What a check of rows in order has said, sorted, and the check."""
+
+    lines: list[str]
+    check: LogCheck
+
+
 def corrected(
     file: PolicyFile,
     batches: Sequence[pa.Table],
@@ -152,8 +159,8 @@ def corrected(
 
 def ordered(
     file: PolicyFile, rows: pa.Table, mode: Mode, end: EndTime, *, ends: bool = True
-) -> list[str]:
-    """The lines for rows that are sorted by time."""
+) -> Ordered:
+    """What a check says of rows that are sorted by time."""
     check = LogCheck(file.policies, mode, key=file.key or (), threads=1)
     source = open_tables(
         rows,
@@ -169,7 +176,7 @@ def ordered(
     for _ in steps:
         output.put(check.verdicts)
     output.put(check.verdicts)
-    return sorted(output.writer.take().decode().splitlines())
+    return Ordered(sorted(output.writer.take().decode().splitlines()), check)
 
 
 def table(rows: Sequence[Row]) -> pa.Table:
