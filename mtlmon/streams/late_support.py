@@ -16,7 +16,7 @@ def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
     """Return what keeps the verdicts of a policy from being corrected; None if nothing does.
 
     Streams are computed again from a state before a late row, which works for whatever has its
-    values at rows. Ticks and instances also depend on when time passes and on which rows are there.
+    values at rows. Ticks also depend on when time passes, and on the first row of their trace.
     """
     clock = policy.clock
     if clock is not None and clock.period is not None and not clock.waits:
@@ -27,8 +27,6 @@ def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
         return "values of later rows, next(...)"
     for name in sorted(needs.streams):
         stream = file.streams[name]
-        if stream.per:
-            return f"streams with instances ({name})"
         if stream.clock is not None and stream.clock.period is not None:
             return f"streams on ticks ({name})"
     if needs.relations:

@@ -29,6 +29,8 @@ stream total = total.last(or: 0) + amount - sum[5,9](amount, or: 0)
 stream asked = count[0,4](ask)
 stream most = max[0,5](asked)
 stream before = big.last(or: 9)
+stream of_host = count[0,9](ask) per host as h
+stream views = views.last(or: 0) + 1 per amount as k from ask until amount > 7
 atom plain = amount > 5
 """
 
@@ -47,6 +49,10 @@ CONDITIONS = (
     "before < amount",
     "total > 20",
     "most > 2",
+    "any(of_host > 2 over of_host)",
+    "of_host[host] > 1",
+    "sum(views over views) > 2",
+    "coalesce(views[amount], 0) > 1",
 )
 FORMULAS = (
     "a IMPLIES EVENTUALLY[0,5] (reply OR plain)",

@@ -235,10 +235,6 @@ def test_refused_options(
             "streams on ticks (s), as in policy one",
         ),
         (
-            "stream s = count[0,5]() per ts as t\natom a = any(s > 1 over s)\npolicy one: a\n",
-            "streams with instances (s), as in policy one",
-        ),
-        (
             "atom p(x)\nfind one: p(x) AND NOT EVENTUALLY[0,5] p(x)\n",
             "policies with variables, as one",
         ),
