@@ -131,6 +131,8 @@ class LatePartition:
         self.leader = LeadingHistory(lateness=lateness, wait=wait, clock=clock, equality=equality)
         self._computer: Computer | None = None
         self._groups: dict[int, ChunkedRows] = {}
+        # their numbers, and the next one to look at for rows to forget
+        self._numbers: list[int] = []
         self._swept = 0
         self._pool = _Pool()
         self._contents = _Contents()
@@ -244,9 +246,9 @@ class LatePartition:
         if len(withdrawn):
             withdrawn = _taken_back(placed, withdrawn, flags)
         rows = self._pool.take(placed)
-        if not self.leader.counters["waiting"]:
+        if not self.leader.waiting:
             self._pool.clear()
-        elif self._pool.count > 2 * self.leader.counters["waiting"] + _SPARE_ROWS:
+        elif self._pool.count > 2 * self.leader.waiting + _SPARE_ROWS:
             self._pool.keep(self.leader.waiting_contents())
         gone = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
         changed: list[Rows] = []
@@ -288,6 +290,7 @@ class LatePartition:
             divisor = _GROUPS if is_shared else None
             group = ChunkedRows(self._computer, divisor, self._spacing)
             self._groups[number] = group
+            self._numbers.append(number)
         return group
 
     def _groups_of(self, traces: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -302,7 +305,7 @@ class LatePartition:
 
     def _forget(self, touched: Sequence[int]) -> None:
         """Forget rows of groups that were touched, and of some others."""
-        numbers = list(self._groups)
+        numbers = self._numbers
         others = [
             numbers[(self._swept + k) % len(numbers)]
             for k in range(min(_SWEPT_GROUPS, len(numbers)))

@@ -135,10 +135,12 @@ def revise(
 def keep_time(Histories histories not None, Histories leader not None):
     """Let it be as late as it is for others, and let the same events still be admitted."""
     cdef uint32_t k
-    histories.make_traces(leader.trace_count)
     histories.has_now = leader.has_now
     histories.now_of_all = leader.now_of_all
     histories.closed_below = leader.closed_below
+    if not leader.is_by_key:
+        return
+    histories.make_traces(leader.trace_count)
     for k in range(leader.trace_count):
         histories.traces[k].has_now = leader.traces[k].has_now
         histories.traces[k].now = leader.traces[k].now

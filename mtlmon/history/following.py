@@ -160,6 +160,11 @@ class LeadingHistory(NumberedHistory):
         """The time-stamp below which no event can come or go any more; None if there is none."""
         return self._histories.bound(number)
 
+    @property
+    def waiting(self) -> int:
+        """How many events wait."""
+        return self._histories.waiting
+
     def waiting_contents(self) -> NDArray[np.uint64]:
         """The contents of the events that wait."""
         return np.frombuffer(waiting_parts(self._histories)[1], np.uint64)
