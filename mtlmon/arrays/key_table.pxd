@@ -38,6 +38,9 @@ cdef class KeyTable:
         self, void **block, size_t *room, size_t used, size_t needed, size_t item_size
     ) except -1 nogil
     cdef void free_former(self) noexcept nogil
+    cdef int check_cells(self, list cells) except -1
+    cdef Text joined_text(self, list cells, size_t row) except *
+    cdef Slot *slot_of(self, Text text, uint64_t hash) noexcept nogil
     cdef int number_texts(self, TextCells cells, uint32_t *numbers) except -1 nogil
     cdef int number_joined(self, list cells, uint32_t *numbers) except -1
     cdef int number_entries(

@@ -255,6 +255,31 @@ cdef class KeyTable:
         """
         cdef TextCells column
         cdef Memory memory
+        self.check_cells(cells)
+        column = cells[0]
+        memory = writable_numbers(numbers, column.count)
+        if self.columns == 1:
+            with nogil:
+                self.number_texts(column, <uint32_t *> memory.buffer.buf)
+        else:
+            self.number_joined(cells, <uint32_t *> memory.buffer.buf)
+
+    def find_rows(self, list cells not None, numbers):
+        """Write the number of each row's key as `number_rows` does, but 2^32-1 for unknown keys."""
+        cdef TextCells column
+        cdef Memory memory
+        cdef Text text
+        cdef size_t row
+        self.check_cells(cells)
+        column = cells[0]
+        memory = writable_numbers(numbers, column.count)
+        for row in range(column.count):
+            text = self.joined_text(cells, row)
+            (<uint32_t *> memory.buffer.buf)[row] = self.slot_of(text, self.hash_of(text)).number
+
+    cdef int check_cells(self, list cells) except -1:
+        """Check that there are the columns of keys, without null."""
+        cdef TextCells column
         cdef size_t k
         if len(cells) != <Py_ssize_t> self.columns:
             raise ValueError(f"{len(cells)} columns instead of {self.columns}")
@@ -264,13 +289,7 @@ cdef class KeyTable:
             for k in range(column.count if column.validity != NULL else 0):
                 if is_cell_null(column, k):
                     raise ValueError("a key is null")
-        column = cells[0]
-        memory = writable_numbers(numbers, column.count)
-        if self.columns == 1:
-            with nogil:
-                self.number_texts(column, <uint32_t *> memory.buffer.buf)
-        else:
-            self.number_joined(cells, <uint32_t *> memory.buffer.buf)
+        return 0
 
     def number_dictionary(self, TextCells dictionary not None, indices, size_t count, numbers):
         """Write the number of each row's key, given as an index into a dictionary.
@@ -313,29 +332,34 @@ cdef class KeyTable:
         return 0
 
     cdef int number_joined(self, list cells, uint32_t *numbers) except -1:
-        """With several columns, the text of a key consists of all its texts with their lengths."""
+        cdef size_t row
+        cdef Text text
+        for row in range((<TextCells> cells[0]).count):
+            text = self.joined_text(cells, row)
+            numbers[row] = self.number_of(text, self.hash_of(text))
+        return 0
+
+    cdef Text joined_text(self, list cells, size_t row) except *:
+        """The text of a key: with several columns, all its texts with their lengths."""
         cdef TextCells column
-        cdef size_t rows = (<TextCells> cells[0]).count
-        cdef size_t row, length, size
+        cdef size_t length
+        cdef size_t size = 0
         cdef uint64_t prefix
         cdef size_t k
         cdef Text text
-        for row in range(rows):
-            size = 0
-            for k in range(self.columns):
-                column = <TextCells> cells[k]
-                text.place = cell_text(column, row, &length)
-                self.reserve_joined(size + sizeof(prefix) + length)
-                if k + 1 < self.columns:
-                    prefix = length
-                    memcpy(self.joined + size, &prefix, sizeof(prefix))
-                    size += sizeof(prefix)
-                memcpy(self.joined + size, text.place, length)
-                size += length
-            text.place = self.joined
-            text.length = size
-            numbers[row] = self.number_of(text, self.hash_of(text))
-        return 0
+        for k in range(self.columns):
+            column = <TextCells> cells[k]
+            text.place = cell_text(column, row, &length)
+            self.reserve_joined(size + sizeof(prefix) + length)
+            if k + 1 < self.columns:
+                prefix = length
+                memcpy(self.joined + size, &prefix, sizeof(prefix))
+                size += sizeof(prefix)
+            memcpy(self.joined + size, text.place, length)
+            size += length
+        text.place = self.joined
+        text.length = size
+        return text
 
     cdef int number_entries(
         self, TextCells dictionary, uint32_t *number_of, const uint8_t *indices, size_t count,
@@ -359,6 +383,19 @@ cdef class KeyTable:
 
     cdef uint32_t number_of(self, Text text, uint64_t hash) except? 4294967295 nogil:
         """The number of a key, which is new if the key has none; NONE after an error."""
+        cdef Slot *slot = self.slot_of(text, hash)
+        if slot.number != NONE:
+            return slot.number
+        if 4 * (self.count + 1) > 3 * self.slot_mask:
+            self.resize(2 * (self.slot_mask + 1))
+            slot = self.free_slot(hash)
+        self.append(text)
+        slot.number = <uint32_t> (self.count - 1)
+        slot.tag = <uint32_t> (hash >> 32)
+        return slot.number
+
+    cdef Slot *slot_of(self, Text text, uint64_t hash) noexcept nogil:
+        """The slot of a key; a free one if the key has no number."""
         cdef uint32_t tag = <uint32_t> (hash >> 32)
         cdef size_t position = hash & self.slot_mask
         cdef Slot *slot = self.slots + position
@@ -369,16 +406,10 @@ cdef class KeyTable:
                 if known.length == text.length and memcmp(
                     known.place, text.place, text.length
                 ) == 0:
-                    return slot.number
+                    break
             position = (position + 1) & self.slot_mask
             slot = self.slots + position
-        if 4 * (self.count + 1) > 3 * self.slot_mask:
-            self.resize(2 * (self.slot_mask + 1))
-            slot = self.free_slot(hash)
-        self.append(text)
-        slot.number = <uint32_t> (self.count - 1)
-        slot.tag = tag
-        return slot.number
+        return slot
 
     cdef int append(self, Text text) except -1 nogil:
         """Store the text of a new key."""

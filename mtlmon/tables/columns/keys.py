@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.tables.columns.arrow_text import is_text, text_array, text_cells
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 # How many rows to look at to see whether keys are few.
 _SAMPLED_ROWS = 1024
+
+NO_NUMBER = 2**32 - 1
+"""Stands for the number of an unknown key."""
 
 
 def number_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
@@ -42,6 +47,24 @@ def number_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint3
         # the texts must live as long as their cells
         texts = [text_array(column) for column in columns]
         keys.number_rows([text_cells(text) for text in texts], numbers)
+    return numbers
+
+
+def find_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
+    """Return the number of every row's key; 2^32-1 where it is null, or has no number.
+
+    Raises:
+        pa.ArrowException: values of some type cannot be converted to text.
+    """
+    texts = [text_array(column) for column in columns]
+    is_known = reduce(pc.and_, [text.is_valid() for text in texts])
+    rows = np.flatnonzero(is_known)
+    numbers = np.full(len(texts[0]), NO_NUMBER, np.uint32)
+    # the texts must live as long as their cells
+    known = [text.take(pa.array(rows)) for text in texts]
+    found = np.empty(len(rows), np.uint32)
+    keys.find_rows([text_cells(text) for text in known], found)
+    numbers[rows] = found
     return numbers
 
 
