@@ -86,22 +86,23 @@ def explain_violations(
         Each violation with its proof, or with the error that says why there is none, as soon as
             enough of the log has been read.
     """
-    at_ticks: dict[Clock, tuple[str, ...]] = {}
-    for one, clock in zip(policies, clocks or (), strict=clocks is not None):
+    partitions = [0] * len(policies) if partition_of is None else partition_of
+    at_ticks: dict[tuple[int, Clock], tuple[str, ...]] = {}
+    for one, partition, clock in zip(policies, partitions, clocks or (), strict=False):
         if clock is not None and clock.period is not None:
-            known_atoms = at_ticks.get(clock, ())
-            at_ticks[clock] = tuple(dict.fromkeys((*known_atoms, *one.formula.atoms)))
+            known_atoms = at_ticks.get((partition, clock), ())
+            at_ticks[partition, clock] = tuple(dict.fromkeys((*known_atoms, *one.formula.atoms)))
     # by partition, time-points, and number of the trace
     traces: dict[tuple[int, Clock | None, int], list[tuple[int, TraceParts]]] = {}
     for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
         names = [(one.time_stamp, one.offset) for one in group]
-        partition = 0 if partition_of is None else partition_of[policy]
+        partition = partitions[policy]
         clock = None if clocks is None else clocks[policy]
-        own_atoms = atoms if clock is None else at_ticks.get(clock, atoms)
+        own_atoms = atoms if clock is None else at_ticks.get((partition, clock), atoms)
         parts = TraceParts(policies[policy].formula, names, own_atoms, unit)
         traces.setdefault((partition, clock, number), []).append((policy, parts))
     for violation in noted:
-        partition = 0 if partition_of is None else partition_of[violation.policy]
+        partition = partitions[violation.policy]
         clock = None if clocks is None else clocks[violation.policy]
         traces.setdefault((partition, clock, violation.number), [])
     wanted: dict[tuple[int, Clock | None], list[int]] = {}
@@ -131,7 +132,7 @@ def explain_violations(
             offsets[partition] = one.offsets(times, traces_of)
             one.add(times, traces_of, offsets[partition])
         for (partition, clock), numbers in wanted.items():
-            order = atoms if clock is None else at_ticks.get(clock, atoms)
+            order = atoms if clock is None else at_ticks.get((partition, clock), atoms)
             chosen = _chosen(batch, count, partition, clock, numbers, order, offsets)
             before = last_rows.get((partition, clock))
             if before is not None:
