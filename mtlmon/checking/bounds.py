@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
@@ -277,6 +279,7 @@ def _kept(
     environment = file.environment._replace(relations=relations)
     stream_atoms = StreamAtoms(file, [wanted], needs.log_atoms, environment, streams)
     stream_atoms.only_due = True
+    stream_atoms.know_traces([columns], lambda _, keys: np.zeros(len(keys[0]), np.uint32))
     programs = stream_atoms.programs(schema)
     owners: dict[int, tuple[str, str]] = {}
     for name, predicate in file.atoms.items():
@@ -291,7 +294,7 @@ def _kept(
     for program in programs:
         if program is None:
             continue
-        has_ticks = bool(program.periods)
+        has_ticks = program.has_ticks
         if columns:
             restless += [_restless(one, columns, owners) for one in program.obstacles]
         for kernel, period in program.kernels:

@@ -9,11 +9,20 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.definitions import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mtlmon.policy import Policy
 
     EndTime = int | Literal["last", "inf"] | None
 
-__all__ = ["clock_of", "end_time_of_all", "period_of", "refuse_waiting"]
+__all__ = [
+    "clock_of",
+    "end_time_of_all",
+    "period_of",
+    "refuse_passing_time",
+    "refuse_waiting",
+    "tick_period",
+]
 
 
 def clock_of(policy: Policy) -> Clock | None:
@@ -25,17 +34,23 @@ def clock_of(policy: Policy) -> Clock | None:
     clock = policy.clock
     if clock is None or not clock.has_ticks or isinstance(clock.period, int):
         return clock
-    from mtlmon.policy.predicates.time_points import Waiting, period_in_units
+    from mtlmon.policy.predicates.time_points import when_in_units
 
     assert clock.period is not None
-    assert not isinstance(clock.period, Waiting)
-    return Clock(period=period_in_units(clock.period, None))
+    return Clock(period=when_in_units(clock.period, None))
 
 
 def period_of(clock: Clock | None) -> int | None:
-    """Return the period of a policy's ticks, in units of time; None if it is on rows."""
+    """Return the period of a policy's ticks, in units of time; None if it has none."""
     period = None if clock is None else clock.period
     return period if isinstance(period, int) else None
+
+
+def tick_period(clock: Clock | None) -> int | None:
+    """Return the period of a policy's ticks for `PolicyMonitors.run_ticks`: 0 for changes."""
+    if clock is None or not clock.has_ticks:
+        return None
+    return period_of(clock) or 0
 
 
 def refuse_waiting(verdicts: str, *, advances: bool) -> None:
@@ -48,6 +63,22 @@ def refuse_waiting(verdicts: str, *, advances: bool) -> None:
             f"{what} is not possible where a policy uses next(...), because its rows wait for "
             "later ones"
         )
+
+
+def refuse_passing_time(policies: Iterable[Policy]) -> None:
+    """Refuse policies on changes of relations, where time passes without rows.
+
+    Raises:
+        MtlmonError: there is one.
+    """
+    from mtlmon.policy.predicates.time_points import Changes
+
+    for policy in policies:
+        if policy.clock is not None and isinstance(policy.clock.period, Changes):
+            raise MtlmonError(
+                f"policy {policy.name} is on {policy.clock}, which are known once a later row has "
+                "come, so time cannot pass without rows: leave out --idle"
+            )
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.checking.batch_points import points_of
 from mtlmon.checking.check_snapshots import CheckNumbers, opened, sealed
-from mtlmon.checking.clocks import clock_of, period_of, refuse_waiting
+from mtlmon.checking.clocks import (
+    clock_of,
+    period_of,
+    refuse_passing_time,
+    refuse_waiting,
+    tick_period,
+)
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.feeding import Feeder
 from mtlmon.checking.idle_keys import IdleKeys
@@ -23,6 +29,7 @@ from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
+from mtlmon.syntax.durations import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -150,6 +157,8 @@ class LogCheck:
         self._has_waiting = any(waits)
         if self._has_waiting:
             refuse_waiting(verdicts, advances=advance_every is not None)
+        if passes_time:
+            refuse_passing_time(self.policies)
         keys = (policy.key for policy in self.policies)
         self.partitions = partitions_of(keys, key, has_whole=has_whole)
         of_policies = self.partitions.of_policies
@@ -223,7 +232,8 @@ class LogCheck:
         # 2.5 s instead of 1.2 s for a million ticks of one trace
         self.repeats_ticks = self._has_ticks and not self._wants_first and not gets_all_ticks
         if self.repeats_ticks:
-            self._native.run_ticks([period_of(clock) for clock in self._clocks], wanted)
+            periods = [tick_period(clock) for clock in self._clocks]
+            self._native.run_ticks(periods, wanted)
         self.slice_events = max(_SLICE_EVENTS // len(self._monitors), _LEAST_EVENTS)
         if self.memory.limit is not None:
             share = self.memory.limit // 8 // len(self._monitors)
@@ -331,7 +341,7 @@ class LogCheck:
         for partition, one, clock in every:
             when: When = _ROWS
             if clock is not None and clock.period is not None:
-                assert isinstance(clock.period, int | tuple)
+                assert not isinstance(clock.period, Duration)
                 when = clock.period
             needed = atoms[partition].setdefault(when, {})
             needed.update(dict.fromkeys(one.atoms))

@@ -19,6 +19,7 @@ from mtlmon.policy.predicates.printer import to_text
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.streams.kernels import extent_of
 from mtlmon.support.snapshot_parts import damaged
+from mtlmon.syntax.durations import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -179,7 +180,7 @@ def shown_names(
     names = [{} for _ in range(max(partition_of, default=0) + 1)]
     for policy, partition, clock in zip(policies, partition_of, clocks, strict=True):
         period = ROWS if clock is None or clock.period is None else clock.period
-        assert isinstance(period, int | tuple)
+        assert not isinstance(period, Duration)
         own = names[partition].setdefault(period, {})
         if policy.message is not None:
             own |= dict.fromkeys(policy.message[1])

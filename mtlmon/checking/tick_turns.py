@@ -71,7 +71,8 @@ def _limit(
     """A time below which there are about so many ticks as a turn has; at least one for each policy.
 
     Args:
-        awake: for each policy on ticks, its period and how many of its traces are not at rest.
+        awake: for each policy on ticks, its period and how many of its traces are not at rest; the
+            period is 0 if all ticks are given.
         events: for each of them, the times of the ticks that are given.
         done: all ticks below this time have been processed.
     """
@@ -81,10 +82,10 @@ def _limit(
         times = given[np.searchsorted(given, done) :]
         # at worst, all traces with new letters stay awake
         traces = count + np.arange(1, len(times) + 1)
-        ticks = traces * ((times - done) // period + 1)
+        ticks = traces * ((times - done) // period + 1) if period else traces
         place = int(np.searchsorted(ticks, most))
         if place < len(times):
-            limit = min(limit, max(int(times[place]), done + period))
-        elif count + len(times):
+            limit = min(limit, max(int(times[place]), done + max(1, period)))
+        elif period and count + len(times):
             limit = min(limit, done + max(1, most // (count + len(times))) * period)
     return limit

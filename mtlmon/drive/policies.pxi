@@ -145,7 +145,8 @@ cdef class PolicyMonitors(MemoryHolder):
         nothing and bring no verdict that is wanted. Not possible if the first violation is wanted.
 
         Args:
-            periods: for each policy its period, or None if all its events are given.
+            periods: for each policy its period, or None if its events are of rows; 0 for ticks at
+                any times, all of which are given.
             verdicts: which verdicts of these policies are wanted, if not all that the constructor
                 says.
         """
@@ -165,16 +166,17 @@ cdef class PolicyMonitors(MemoryHolder):
                 if self.delivery.resolver is None:
                     one.filter = filter
                 one.ticking = TickRuns(
-                    one.streams, period,
+                    one.streams, max(1, period),
                     not passes(filter, VERDICT_FALSE) and not collects,
                     not passes(filter, VERDICT_TRUE),
                 )
+                one.ticking.is_given = one.ticking.is_complete = period == 0
 
     def give_all_ticks(self):
         """From now on, let policies have the events at ticks that are given, and no others."""
         cdef KeyedMonitors one
         for one in self.monitors:
-            if one.ticking is not None:
+            if one.ticking is not None and not one.ticking.is_given:
                 one.ticking.give_all()
                 # The streams at rest have taken all ticks so far.
                 if one.ticking.done:
@@ -187,16 +189,19 @@ cdef class PolicyMonitors(MemoryHolder):
         """Whether `give_all_ticks` has been called, also before a snapshot."""
         cdef KeyedMonitors one
         for one in self.monitors:
-            if one.ticking is not None and one.ticking.is_complete:
+            if one.ticking is not None and one.ticking.is_complete and not one.ticking.is_given:
                 return True
         return False
 
     @property
     def awake(self):
-        """For each policy that takes ticks: its period, and how many streams are not at rest."""
+        """For each policy that takes ticks: its period, and how many streams are not at rest.
+
+        The period is 0 if all ticks are given.
+        """
         cdef KeyedMonitors one
         return [
-            (one.ticking.period, one.ticking.awake.count)
+            (0 if one.ticking.is_given else one.ticking.period, one.ticking.awake.count)
             for one in self.monitors if one.ticking is not None
         ]
 

@@ -24,6 +24,7 @@ cdef struct TickEvents:
 cdef class TickRuns:
     cdef Streams streams
     cdef bint is_complete           # whether all ticks are given from now on
+    cdef bint is_given              # whether they are from the beginning, at any times
     cdef EventBlock block           # of the given events, from number `next_event` on
     cdef uint64_t period
     cdef bint may_rest[2]           # for false and true: whether nobody wants such verdicts

@@ -74,7 +74,7 @@ cdef void free_events(TickEvents *events) noexcept nogil:
 cdef class TickRuns:
     """The ticks of a period at which the monitors of a policy have events.
 
-    period: the period.
+    period: the period; 1 if all ticks are given.
     rests_when_false, rests_when_true: whether nobody wants such verdicts.
     """
 

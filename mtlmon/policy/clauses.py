@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         ) -> Expression:
             """Return the expression with its names resolved."""
 
+        def require_relation(self, name: str, place: int) -> None:
+            """Check that there is a relation, which is named at some place."""
+
     from mtlmon.syntax.durations import Duration
 
 NONE = "none"
@@ -345,15 +348,28 @@ class PolicyClauses:
 
 
 def read_clock(clauses: ClauseReader, scope: Scope) -> Clock | None:
-    """Read a clock: `rows`, `rows where EXPR` or `every DURATION`; None means all rows.
+    """Read a clock: `rows`, `rows where EXPR`, `every DURATION` or `changes of RELATION`.
+
+    Returns:
+        The clock; None for all rows.
 
     Raises:
-        FormulaError: something else comes next.
+        FormulaError: something else comes next, or there is no such relation.
     """
     if clauses.take("every"):
         return Clock(period=clauses.duration())
+    if clauses.take("changes"):
+        from mtlmon.policy.predicates.time_points import Changes
+
+        if not clauses.take("of"):
+            raise clauses.expected("of", "as in on changes of sessions")
+        place = clauses.position
+        relation = clauses.column("the name of a relation")
+        scope.require_relation(relation, place)
+        return Clock(period=Changes(relation, place))
     if not clauses.take("rows"):
-        raise clauses.expected("rows or every", "as in on rows where x > 5, or on every 10s")
+        what = "as in on rows where x > 5, on every 10s, or on changes of sessions"
+        raise clauses.expected("rows, every or changes of", what)
     if not clauses.take("where"):
         return None
     return Clock(condition=scope.resolved(clauses.expression(), is_condition=True))

@@ -8,11 +8,15 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.time_points import ROWS, TimePoints, Waiting, explained
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.predicates.time_points import ROWS, Changes, TimePoints, Waiting, explained
+from mtlmon.policy.validity.declared import shape_of
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from mtlmon.errors import FormulaError
     from mtlmon.policy.definitions import Clock, Policy
     from mtlmon.policy.policy_file import PolicyFile
@@ -49,6 +53,8 @@ def clock_errors(file: PolicyFile) -> list[FormulaError]:
                 check(expression, _period(stream.clock), f"stream {name}", None)
     for policy in file.policies:
         what = "the formula" if policy.name is None else f"policy {policy.name}"
+        key = (file.key or ()) if policy.key is None else policy.key
+        errors += key_errors(file, policy.clock, key)
         if policy.clock is not None and policy.clock.condition is not None:
             check(policy.clock.condition, ROWS, what, None)
         for name in policy.formula.atoms:
@@ -59,6 +65,54 @@ def clock_errors(file: PolicyFile) -> list[FormulaError]:
                 atom, place = file.atoms[name].expression, None
             check(atom, _period(policy.clock), what, place)
     return errors
+
+
+def key_errors(
+    file: PolicyFile,
+    clock: Clock | None,
+    key: Iterable[str],
+    columns: Collection[str] | None = None,
+) -> list[FormulaError]:
+    """Return an error if a policy is on changes of a relation without its key.
+
+    Args:
+        file: the file of the policy.
+        clock: the time-points of the policy.
+        key: its key columns.
+        columns: the columns of the relation, if more is known of them than the file says.
+    """
+    if clock is None or not isinstance(clock.period, Changes):
+        return []
+    owner, name = file.owner_of(clock.period.relation)
+    known = shape_of(owner.intervals, name).columns or columns
+    missing = [] if known is None else [column for column in key if column not in known]
+    if not missing:
+        return []
+    relation, column = column_text(clock.period.relation), column_text(missing[0])
+    message = (
+        f"the traces are those of each {column}, which is no column of relation {relation}, so "
+        "it does not change for one of them"
+    )
+    hint = (
+        "write per none for the changes of the whole relation, or give it the column, as in "
+        f"group {column} select ..."
+    )
+    place = clock.period.place
+    return [
+        formula_error(file.text, place, message, source=file.source, hint=hint, kind=PolicyError)
+    ]
+
+
+def refused_changes(file: PolicyFile, changes: Changes) -> FormulaError:
+    """Return the error that changes of a relation cannot be time-points here."""
+    return formula_error(
+        file.text,
+        changes.place,
+        f"a policy on {changes} is not possible here",
+        source=file.source,
+        hint="policies on changes of relations are for the command and check_tables, on tables",
+        kind=PolicyError,
+    )
 
 
 def _period(clock: Clock | None) -> Period:

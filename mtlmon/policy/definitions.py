@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.expression import Expression
-    from mtlmon.policy.predicates.time_points import Waiting
+    from mtlmon.policy.predicates.time_points import Changes, Waiting
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Formula
 
@@ -24,7 +24,7 @@ class Clock:
     Attributes:
         condition: the time-points are the rows where this is true.
         period: the time-points are the ticks at the multiples of this; or, as `Waiting`, all rows,
-            which wait for later values.
+            which wait for later values; or, as `Changes`, the times at which a relation changes.
         atom: for a condition of a policy, the name of the atom that it is; otherwise None.
     """
 
@@ -33,7 +33,7 @@ class Clock:
     def __init__(
         self,
         condition: Expression | None = None,
-        period: int | Duration | Waiting | None = None,
+        period: int | Duration | Waiting | Changes | None = None,
         atom: str | None = None,
     ) -> None:
         self.condition = condition
@@ -56,7 +56,7 @@ class Clock:
 
     @property
     def has_ticks(self) -> bool:
-        """Whether the time-points are ticks."""
+        """Whether the time-points are ticks of a period, or changes of a relation."""
         return self.period is not None and not self.waits
 
     def __str__(self) -> str:
@@ -64,13 +64,13 @@ class Clock:
 
     def in_words(self, unit: str | None) -> str:
         """Say what the time-points are; with the unit of time-stamps, periods have a unit."""
-        if isinstance(self.period, tuple):
-            return str(self.period)
-        if self.period is not None:
-            from mtlmon.syntax.durations import period_text
+        if self.period is None:
+            return f"rows where {self.condition}"
+        from mtlmon.syntax.durations import Duration, period_text
 
+        if isinstance(self.period, int | Duration):
             return f"every {period_text(self.period, unit)}"
-        return f"rows where {self.condition}"
+        return str(self.period)
 
 
 class Policy:

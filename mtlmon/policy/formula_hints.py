@@ -27,15 +27,19 @@ _OTHER_QUOTES = re.compile(
 )
 # A line of what stands between the name of a policy and its colon.
 _CLAUSE = re.compile(
-    r"[ \t]*(severity|per|on[ \t]+every|at[ \t]+most)[ \t]+"
+    r"[ \t]*(severity|per|on[ \t]+every|on[ \t]+changes|at[ \t]+most)[ \t]+"
     r"(?![A-Z]+\b|and\b|or\b|implies\b|iff\b)[^\s:]+[^:]*\Z"
 )
 _KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "relation", "const")
 _FORMS = {
     "policy": (
-        'policy NAME ["TEXT"] [per COLUMN] [on every 10s] [at most 1%] [severity WORD]: FORMULA'
+        'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '
+        "[severity WORD]: FORMULA"
     ),
-    "trigger": 'trigger NAME [per COLUMN] [on every 10s]: CONDITION [message "TEXT"]',
+    "trigger": (
+        "trigger NAME [per COLUMN] [on every 10s | on changes of RELATION]: CONDITION "
+        '[message "TEXT"]'
+    ),
     "find": "find NAME: FORMULA",
     "let": "let NAME = FORMULA",
     "atom": "atom NAME = CONDITION",

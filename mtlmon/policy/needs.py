@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Policy
     from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.time_points import Changes
 
 _REMEMBERING = frozenset(
     {ops.STREAM, ops.ATOM, ops.LET, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()}
@@ -122,16 +123,26 @@ def _remembers(file: PolicyFile, node: Expression) -> bool:
 
 
 def looked_up_in(file: PolicyFile) -> tuple[str, ...]:
-    """Return the relations in which anything in a file looks values up, each once."""
+    """Return the relations in which anything in a file looks values up, each once.
+
+    Those whose changes are time-points of policies are among them.
+    """
     from mtlmon.policy.renaming import expressions_of
 
-    return tuple(
-        dict.fromkeys(
-            node.looked_up.relation
-            for node in postorder(*expressions_of(file))
-            if node.operator in ops.LOOK_UPS
-        )
+    found = dict.fromkeys(
+        node.looked_up.relation
+        for node in postorder(*expressions_of(file))
+        if node.operator in ops.LOOK_UPS
     )
+    return tuple(found | dict.fromkeys(one.relation for one in changes_in(file)))
+
+
+def changes_in(file: PolicyFile) -> tuple[Changes, ...]:
+    """Return the changes of relations that are time-points of a file's policies, each once."""
+    from mtlmon.policy.predicates.time_points import Changes
+
+    periods = (policy.clock.period for policy in file.policies if policy.clock is not None)
+    return tuple(dict.fromkeys(one for one in periods if isinstance(one, Changes)))
 
 
 def later_values_of(file: PolicyFile, policy: Policy) -> tuple[str, ...]:

@@ -307,6 +307,21 @@ class FileReader(DeclaredText):
         scope = self.scope._replace(parameters=parameters, is_atom_body=is_atom)
         return resolve(expression, scope, self.text, self.source, is_condition=is_condition)
 
+    def require_relation(self, name: str, place: int) -> None:
+        """Check that the file declares a relation, which is named at some place.
+
+        Raises:
+            PolicyError: it does not.
+        """
+        if name not in self.scope.relations:
+            from mtlmon.policy.predicates.looking_up import no_relation
+
+            if name in self.scope.streams:
+                message = f"{name} is a stream, and only relations change"
+                hint = "write on every 10s, or relation NAME = ..., and read the stream by .hold()"
+                raise self.error(place, message, hint)
+            raise self.error(place, *no_relation(name, self.scope))
+
     @cached_property
     def scope(self) -> Scope:
         """What names in expressions can stand for; constants have been read."""

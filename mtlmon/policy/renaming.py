@@ -95,9 +95,13 @@ class Renamer:
         if clock is None:
             return None
         from mtlmon.policy.definitions import Clock
+        from mtlmon.policy.predicates.time_points import Changes
 
         atom = None if clock.atom is None else self.name(clock.atom)
-        return Clock(self.optional(clock.condition), clock.period, atom)
+        period = clock.period
+        if isinstance(period, Changes):
+            period = Changes(self.name(period.relation), period.place + self.offset)
+        return Clock(self.optional(clock.condition), period, atom)
 
     def _span(self, span: Span | None) -> Span | None:
         if span is None or not self.offset:

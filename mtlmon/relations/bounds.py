@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mtlmon.relations.algebra import Node
 
-__all__ = ["KeptRecords", "kept_records"]
+__all__ = ["KeptRecords", "kept_changes", "kept_records"]
 
 _TIMES_BYTES = 16
 _NUMBER_BYTES = 8
@@ -74,6 +74,27 @@ def kept_records(
         number_bytes = _TIMES_BYTES + _NUMBER_BYTES * (len(schema) - texts)
         found.append(KeptRecords(_operator(node, tables), words, count, spans, texts, number_bytes))
     return found
+
+
+def kept_changes(
+    node: Node, schema: pa.Schema, keys: Iterable[str], tables: Mapping[str, int]
+) -> KeptRecords:
+    """Find what it takes to tell when a relation changes.
+
+    These are the records that are valid, and the times at which those of a batch begin and end.
+
+    Args:
+        node: the relation.
+        schema: its columns.
+        keys: the columns whose values are told with the times.
+        tables: as for `kept_records`.
+    """
+    count, spans = _extent(node, tables)
+    of_keys = [schema.field(name).type for name in keys]
+    columns = [*schema.types, *of_keys, *of_keys]
+    texts = sum(pa.types.is_large_string(one) for one in columns)
+    number_bytes = 2 * _TIMES_BYTES + _NUMBER_BYTES * (len(columns) - texts)
+    return KeptRecords("changes", "records at one time", count, spans, texts, number_bytes)
 
 
 def _operator(node: Node, tables: Mapping[str, int]) -> str:

@@ -208,7 +208,12 @@ def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | Non
 
 
 def columns_to_read(
-    file: PolicyFile, name: str, wanted: Iterable[str], of_log: Callable[[], Sequence[str] | None]
+    file: PolicyFile,
+    name: str,
+    wanted: Iterable[str],
+    of_log: Callable[[], Sequence[str] | None],
+    *,
+    needs_all: bool = False,
 ) -> list[str] | None:
     """Return which columns of the log must be read to look values up in a relation.
 
@@ -218,6 +223,7 @@ def columns_to_read(
         wanted: the columns of the relation that look-ups name.
         of_log: returns all columns of the log, if they can be known before it is read. Only then
             is it known what belongs to rows and what to tables that are joined with them.
+        needs_all: whether all columns of the relation matter, as for `distinct`.
 
     Returns:
         The columns; None if that depends on those of the log, which are not known.
@@ -239,13 +245,15 @@ def columns_to_read(
         is_open[relation.name] = has_all
     if is_open[name]:
         needed.update(dict.fromkeys(wanted))
-    if is_certain:
+    compares_all = needs_all and is_open[name]
+    if is_certain and not compares_all:
         return list(needed)
     known = of_log()
     if known is None:
         return None
     names, _ = columns_of_rows(file, name) or ((), False)
     _, matches_all = _open_relations(used_relations(file, name))
+    matches_all |= compares_all
     return [one for one in known if matches_all or one in names or one in needed]
 
 

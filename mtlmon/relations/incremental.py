@@ -180,6 +180,11 @@ class Query:
         ]
 
     @property
+    def result(self) -> tuple[Node, pa.Schema]:
+        """The operator whose records are the result, and their columns."""
+        return self._plan, self._types.of(self._plan)
+
+    @property
     def held_bytes(self) -> int:
         """The number of bytes that the records take that are kept."""
         return sum(

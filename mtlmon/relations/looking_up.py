@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.relations.changing import ChangeTimes
 from mtlmon.relations.lookup import LookUp
+from mtlmon.relations.records import NO_END, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,13 +19,16 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.kinds import Kind
 
-__all__ = ["KnownRelation"]
+__all__ = ["FIRST", "KnownRelation"]
+
+FIRST = -(2**63)
+"""No record starts before this time."""
 
 
 class KnownRelation:
     """The records of a relation, and look-ups by any of its columns.
 
-    It is a `Relation` of environments.
+    It is a `Relation` of environments, which tells the times of its changes, too.
 
     Args:
         table: its records, as `evaluate` returns them.
@@ -34,6 +39,7 @@ class KnownRelation:
 
     def __init__(self, table: pa.Table) -> None:
         self.kinds: Mapping[str, Kind] = {}
+        self._changes: dict[tuple[str, ...], ChangeTimes] = {}
         self.know(table)
 
     def know(self, table: pa.Table) -> None:
@@ -56,7 +62,15 @@ class KnownRelation:
     def held_bytes(self) -> int:
         """The number of bytes that its records take."""
         held: int = self._table.nbytes
-        return held
+        return held + sum(one.held_bytes for one in self._changes.values())
+
+    def changes(self, keys: Sequence[str]) -> ChangeTimes:
+        """Return the times at which it changes, for each value of some columns if there are any."""
+        found = self._changes.get(tuple(keys))
+        if found is None:
+            found = self._changes[tuple(keys)] = ChangeTimes(keys)
+            found.add(records_of(self._table), FIRST, NO_END)
+        return found
 
     def find(
         self, keys: Sequence[str], times: NDArray[np.int64], values: Sequence[pa.Array]

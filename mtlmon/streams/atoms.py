@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,19 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
+from mtlmon.policy.clock_errors import refused_changes
 from mtlmon.policy.messages import with_held_columns
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
+from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
+from mtlmon.streams.change_ticks import TraceChanges
 from mtlmon.streams.declarations import Stream
 from mtlmon.streams.program import StreamProgram
 from mtlmon.streams.ticking import Ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -111,7 +114,7 @@ class StreamAtoms:
     Args:
         file: the policy file.
         wanted: for each partition, the names of the atoms that its policies need: at rows under
-            `ROWS`, and at ticks under their period.
+            `ROWS`, and at ticks under their period, or the changes that they are.
         log_atoms: the atoms of the log that these atoms use.
         environment: the time column and its unit, and the zone.
         values: the names of the streams whose values are asked for.
@@ -163,6 +166,24 @@ class StreamAtoms:
         self._most_ticks = MOST_TICKS
         self._schema: pa.Schema | None = None
         self._programs: list[StreamProgram | None] = [None] * len(self._wanted)
+        # for changes of relations: the key columns of each partition, and what finds its traces
+        self._keys: list[tuple[str, ...]] = [()] * len(self._wanted)
+        self._find_traces: Callable[[int, Sequence[pa.Array]], NDArray[np.uint32]] | None = None
+
+    def know_traces(
+        self,
+        keys: Sequence[tuple[str, ...]],
+        find: Callable[[int, Sequence[pa.Array]], NDArray[np.uint32]],
+    ) -> None:
+        """Get to know the traces, before the first rows; needed for changes of relations.
+
+        Args:
+            keys: the key columns of each partition; none for one trace.
+            find: returns the numbers of the traces of a partition with some keys, and one that is
+                above all numbers for unknown keys.
+        """
+        self._keys = list(keys)
+        self._find_traces = find
 
     @property
     def names(self) -> frozenset[str]:
@@ -433,7 +454,7 @@ class StreamAtoms:
             raise
         self.points_left_out += sum(program.forget_left_out() for program in done)
         self._most_ticks = min(MOST_TICKS, 2 * self._most_ticks)
-        ends = [program.ticks_done for program in done if program.periods]
+        ends = [program.ticks_done for program in done if program.has_ticks]
         return results._replace(ticks_done=max(ends, default=0), has_all_ticks=self._has_all_ticks)
 
     def leave_out(self, error: TickError) -> None:
@@ -479,7 +500,7 @@ class StreamAtoms:
         return [
             (program, own)
             for program, own in zip(self._programs, numbers, strict=True)
-            if program is not None and program.periods
+            if program is not None and program.has_ticks
         ]
 
     def _period(self, name: str) -> int:
@@ -508,8 +529,10 @@ class StreamAtoms:
         nothing: tuple[str, ...] = ()
         values = [self._values, *([nothing] * (len(self._wanted) - 1))]
         self._programs = [
-            self._program(names, own, shown, schema)
-            for names, own, shown in zip(self._wanted, values, self._shown, strict=True)
+            self._program(partition, names, own, shown, schema)
+            for partition, (names, own, shown) in enumerate(
+                zip(self._wanted, values, self._shown, strict=True)
+            )
         ]
         for old, new in zip(before, self._programs, strict=True):
             if old is not None and new is not None:
@@ -519,8 +542,18 @@ class StreamAtoms:
                     raise MtlmonError(self._changed(schema)) from None
         self._schema = schema
 
+    def _changes(self, partition: int, changes: Changes) -> TraceChanges:
+        """Return the changes of a relation as time-points of the traces of a partition."""
+        relation = self._environment.relations.get(changes.relation)
+        if relation is None:
+            raise refused_changes(self._file, changes)
+        keys, find = self._keys[partition], self._find_traces
+        times = relation.changes(keys)
+        return TraceChanges(times, partial(find, partition) if keys and find is not None else None)
+
     def _program(
         self,
+        partition: int,
         names: Mapping[When, Sequence[str]],
         values: Sequence[str],
         shown: Mapping[When, Sequence[str]],
@@ -571,6 +604,7 @@ class StreamAtoms:
             definitions,
             self._environment,
             periods,
+            partial(self._changes, partition),
             only_due=self.only_due and not self._values,
             can_leave_out=self.can_leave_out,
         )
@@ -627,7 +661,7 @@ def _period_of(stream: DeclaredStream, unit: str | None) -> int:
     clock = stream.clock
     if clock is None or clock.period is None:
         return ROWS
-    assert not isinstance(clock.period, Waiting)
+    assert not isinstance(clock.period, Waiting | Changes)
     return period_in_units(clock.period, unit)
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.predicates.time_points import Changes
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Stream
     from mtlmon.streams.instance_ticks import InstanceTicks
@@ -89,6 +90,15 @@ class Builder:
     def periods(self) -> tuple[int, ...]:
         """The periods of all ticks."""
         return self._declared.periods
+
+    @property
+    def changes(self) -> Mapping[Changes, int]:
+        """The numbers of the changes of relations at which something is wanted."""
+        return self._declared.changes
+
+    def number_of(self, changes: Changes) -> int:
+        """Return the number of the changes of a relation, in the place of a period."""
+        return self._declared.number_of(changes)
 
     @property
     def families(self) -> list[Family]:

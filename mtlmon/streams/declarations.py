@@ -2,7 +2,8 @@
 
 A stream has time-points of its own. A definition has those where it is used, so it may stand for
 different values at rows and at ticks. The rows of instances, and the ticks of instances, have
-numbers below zero in the place of a period, one for each lifetime.
+numbers below zero in the place of a period, one for each lifetime. The changes of a relation have a
+number from `CHANGES` on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.machine_code import NotPossible
-from mtlmon.policy.predicates.time_points import MEMORY, ROWS, TimePoints, explained
+from mtlmon.policy.predicates.time_points import CHANGES, MEMORY, ROWS, TimePoints, explained
 from mtlmon.policy.templates import (
     OF_INSTANCES,
     TemplateError,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.predicate import Predicate
-    from mtlmon.policy.predicates.time_points import Conflict
+    from mtlmon.policy.predicates.time_points import Changes, Conflict
     from mtlmon.policy.templates import Lifetime, Per
     from mtlmon.streams.kernels import Extent
 
@@ -76,7 +77,8 @@ class Name(NamedTuple):
 
     Attributes:
         name: its name.
-        period: its time-points: `ROWS`, a period, or the number of the rows or ticks of instances.
+        period: its time-points: `ROWS`, a period, or the number of the rows or ticks of instances,
+            or of the changes of a relation.
     """
 
     name: str
@@ -109,11 +111,21 @@ class Declarations:
         self._per = {name: stream.per for name, stream in streams.items()}
         # The numbers of the rows and ticks of instances, which are negative.
         self._frames: dict[tuple[Lifetime, int], int] = {}
+        self._changes: dict[Changes, int] = {}
 
     @property
     def periods(self) -> tuple[int, ...]:
         """The periods of all ticks."""
         return tuple(self._periods)
+
+    @property
+    def changes(self) -> Mapping[Changes, int]:
+        """The numbers of the changes of relations."""
+        return self._changes
+
+    def number_of(self, changes: Changes) -> int:
+        """The number of the changes of a relation."""
+        return self._changes.setdefault(changes, CHANGES + len(self._changes))
 
     @property
     def frames(self) -> Mapping[tuple[Lifetime, int], int]:
@@ -203,10 +215,11 @@ class Declarations:
     def names(self, predicate: Predicate, period: int) -> list[Need[Name]]:
         """The streams and definitions that an expression names, if it is evaluated somewhere."""
         own_period = self.period_of(period)
-        conflict = self._time_points.conflict(predicate.expression, own_period)
+        where = next((one for one, frame in self._changes.items() if frame == period), own_period)
+        conflict = self._time_points.conflict(predicate.expression, where)
         if conflict is not None:
             raise self._conflict(predicate, conflict)
-        if own_period > ROWS:
+        if ROWS < own_period < CHANGES:
             self._periods[own_period] = None
         found: dict[Need[Name], None] = {}
         seen: set[tuple[int, bool, int]] = set()

@@ -9,7 +9,7 @@ import pyarrow as pa
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.expression import columns
-from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.policy.predicates.time_points import CHANGES, ROWS
 from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.motion import Motions
 from mtlmon.streams.recursion import MachineTask
@@ -109,7 +109,7 @@ class Delays:
         """Add the delays of a window or offset at ticks, or over ticks; see `delays_of`."""
         (kernel,) = task.kernels
         node, extent = kernel.node, kernel.extent
-        argument, period = task.argument_period, task.period
+        argument, period = task.argument_period, _without_changes(task.period)
         if argument == ROWS and node.operator is ops.WINDOW_INTEGRAL:
             if not self.add_integral(kernel):
                 self.obstacles.append(Obstacle(f"{node} goes back without limit", node))
@@ -149,7 +149,7 @@ class Delays:
             self.filling = max(self.filling, self._filling_below + last)
             return
         has_gaps = can_leave_out or task.may_be_null
-        ago = _time_ago(kernel, argument, period, has_gaps=has_gaps)
+        ago = _time_ago(kernel, argument, task.period, has_gaps=has_gaps)
         if ago is None:
             reason = _reason_of_ticks(kernel, has_gaps, is_repeatable or can_step)
             self.obstacles.append(Obstacle(f"{node} {reason}", node))
@@ -249,14 +249,14 @@ def delays_of(
     for layer in layers:
         found.begin_layer()
         for period, parts in layer.parts.items():
-            if period > ROWS:
+            if ROWS < period < CHANGES:
                 found.obstacles += [
                     _of_part(part, "changes with the time at ticks that are not known")
                     for part in motions.add(period, parts)
                 ]
                 found.obstacles += _of_look_ups(parts.values())
         for task in layer.tasks:
-            argument, period = task.argument_period, task.period
+            argument, period = task.argument_period, _without_changes(task.period)
             if isinstance(task, ChoiceTask):
                 motions.copy(task.argument, argument, task.result, period)
             elif argument in of_instances and period > ROWS:
@@ -345,12 +345,21 @@ def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> 
         if period == ROWS:
             # The last tick that a row sees is up to one period below the row.
             ago = 0 if extent.distance == 1 else ago - argument + 1
+        elif period >= CHANGES:
+            # A change sees the tick at its own time, too, which is not below it.
+            ago += 1 - argument
     elif operator in {ops.AT, ops.HOLD}:
         ago = extent.lower
     else:
         return None
+    period = _without_changes(period)
     is_known = period == ROWS or (period % argument == 0 and ago % argument == 0)
     return ago if is_known else None
+
+
+def _without_changes(period: int) -> int:
+    """Return time-points with `ROWS` in the place of changes, which are at any time as rows are."""
+    return ROWS if period >= CHANGES else period
 
 
 def _reason_of_ticks(kernel: Kernel, has_gaps: bool, is_repeatable: bool) -> str:

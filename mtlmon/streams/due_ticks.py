@@ -14,7 +14,7 @@ import numpy as np
 
 from mtlmon.errors import SnapshotError
 from mtlmon.streams import native
-from mtlmon.streams.ticking import NO_TICKS, Ticking, Ticks, all_ticks
+from mtlmon.streams.ticking import NO_TICKS, Begins, Ticking, Ticks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,8 +101,9 @@ class DueTicks:
         changes = None
         if self._changes is not None and (count or self.trace_count):
             start = self.done if self.trace_count else int(time_stamps[0])
-            begun = np.ones(self.trace_count, np.bool_)
-            changes, _ = all_ticks(self._changes.between(start, limit), begun, time_stamps, numbers)
+            begins = Begins(np.ones(self.trace_count, np.bool_))
+            times = self._changes.between(start, limit)
+            changes = begins.at_all(times, time_stamps, numbers)
         begin = self.done if self.trace_count or not count else int(time_stamps[0])
         self._native.add(native.Batch(time_stamps, numbers, count))
         self.done = max(self.done, limit)
@@ -235,7 +236,7 @@ class DueTicks:
 
     def followed_by_all(self) -> Ticking:
         """Return what finds all ticks from here on."""
-        return Ticking(self.periods, self.done, np.ones(self.trace_count, np.bool_))
+        return Ticking(self.periods, self.done, Begins(np.ones(self.trace_count, np.bool_)))
 
     def emptied(self) -> DueTicks:
         """Return what begins before the first row."""

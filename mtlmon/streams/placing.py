@@ -13,7 +13,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.machine_code import NotPossible
-from mtlmon.policy.predicates.time_points import MEMORY, ROWS, exists_at
+from mtlmon.policy.predicates.time_points import CHANGES, MEMORY, ROWS, exists_at
 from mtlmon.streams.declarations import NAMED, error_at
 from mtlmon.streams.instance_placing import InstancePlacer
 from mtlmon.streams.kernels import Kernel
@@ -138,7 +138,8 @@ class Placer:
                 kind = kinds_of[id(operand.expression)]
             try:
                 make = OwnKernel if node.operator is ops.WINDOW_OWN else Kernel
-                own_period = self._declared.period_of(period)
+                # changes are not so far apart as the ticks of a period, which panes are for
+                own_period = 0 if period >= CHANGES else self._declared.period_of(period)
                 kernel = make(node, kind, kinds_of[id(replaced)], extent, self._texts, own_period)
             except NotPossible as error:
                 raise error_at(origin, node, str(error)) from None

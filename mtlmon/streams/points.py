@@ -1,4 +1,7 @@
-"""The time-points of a batch, in one order: its rows, and the ticks of periods between them."""
+"""The time-points of a batch, in one order: its rows, and the ticks between them.
+
+Ticks are those of periods, and the changes of relations.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import RowError
-from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.policy.predicates.time_points import CHANGES, ROWS
 from mtlmon.streams import native
 from mtlmon.streams.kernels import Meeting
 from mtlmon.streams.ticking import NO_TICKS
@@ -393,7 +396,13 @@ class Points:
 
     def _ticks_of(self, period: int) -> Integers:
         if period not in self._of_period:
-            self._of_period[period] = np.flatnonzero(self.ticks.time_stamps % period == 0)
+            kinds = self.ticks.kinds
+            if period >= CHANGES:
+                found = np.zeros(len(self.ticks), np.bool_) if kinds is None else kinds[period]
+            else:
+                found = self.ticks.time_stamps % period == 0
+                found = found if kinds is None else found & kinds[ROWS]
+            self._of_period[period] = np.flatnonzero(found)
         return self._of_period[period]
 
 

@@ -12,9 +12,10 @@ from mtlmon.errors import RowError, SnapshotError, TickError
 from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.policy.predicates.time_points import ROWS, Waiting
+from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting
 from mtlmon.streams.builder import Builder
 from mtlmon.streams.cells import Texts
+from mtlmon.streams.change_ticks import ChangeTicks
 from mtlmon.streams.delays import delays_of, delays_of_instances
 from mtlmon.streams.due_ticks import DueTicks
 from mtlmon.streams.kernels import Kernel
@@ -26,12 +27,13 @@ from mtlmon.streams.ticking import NO_TICKS, Ticking
 from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams import native
+    from mtlmon.streams.change_ticks import TraceChanges
     from mtlmon.streams.declarations import Stream
     from mtlmon.streams.delays import Delays, Obstacle
     from mtlmon.streams.instance_ticks import InstanceTicks
@@ -80,7 +82,10 @@ class StreamProgram:
         environment: the unit of the time-stamps, which is needed if intervals or distances have
             units, and for functions of time the time column and the zone.
         periods: for each name in `wanted` whose values are wanted at ticks, their period in units
-            of time; `Waiting` for those that look at later values.
+            of time; `Waiting` for those that look at later values, and `Changes` for those at the
+            changes of a relation.
+        changes: returns the changes of a relation as time-points of the traces; needed if something
+            is wanted at some.
         only_due: whether to compute only the ticks of each trace at which values may change, its
             first one among them, if it is known which these are.
         can_leave_out: whether `compute_all_ticks` is called before `leave_out`, so that ticks can
@@ -107,6 +112,7 @@ class StreamProgram:
         definitions: Mapping[str, Predicate] | None = None,
         environment: Environment = NOTHING,
         periods: Mapping[str, When] | None = None,
+        changes: Callable[[Changes], TraceChanges] | None = None,
         *,
         only_due: bool = False,
         can_leave_out: bool = False,
@@ -115,13 +121,13 @@ class StreamProgram:
         self.can_leave_out = can_leave_out
         found: dict[str, int] = {}
         later: dict[Waiting, dict[str, Predicate]] = {}
+        builder = Builder(streams, definitions or {}, schema, environment, self._texts)
         for name, predicate in wanted.items():
             when = (periods or {}).get(name, ROWS)
             if isinstance(when, Waiting):
                 later.setdefault(when, {})[name] = predicate
             else:
-                found[name] = when
-        builder = Builder(streams, definitions or {}, schema, environment, self._texts)
+                found[name] = builder.number_of(when) if isinstance(when, Changes) else when
         plans = {when: builder.held_plan(some) for when, some in later.items()}
         parts = [(part, ROWS) for plan in plans.values() for part in plan.parts]
         builder.streams_in_order(
@@ -136,19 +142,27 @@ class StreamProgram:
         }
         self._outputs = {name: (found[name], column) for name, column in outputs.items()}
         self.periods = builder.periods
+        self._changes = builder.changes
         self._instance_ticks = builder.instance_ticks
-        self._ticking: Ticking | DueTicks = Ticking(self.periods)
+        ticking: Ticking | DueTicks = Ticking(self.periods)
         self.obstacles: list[Obstacle] = []
         if only_due and self.periods:
             delays = self._find_due(environment, schema, can_leave_out=can_leave_out)
             self.obstacles = delays.obstacles
             if not delays.obstacles:
-                self._ticking = DueTicks(
+                ticking = DueTicks(
                     self.periods,
                     delays,
                     delays.time_changes(self.periods, schema, environment),
                     delays.self_changes(self.periods, builder.schema, environment),
                 )
+        self._ticking: Ticking | DueTicks | ChangeTicks = ticking
+        if self._changes:
+            assert changes is not None
+            self._ticking = ChangeTicks(
+                {number: changes(one) for one, number in self._changes.items()},
+                ticking if self.periods else None,
+            )
         self._marked_ticking = self._ticking
         # times and traces of ticks that are left out, as integers overflow there
         self._left_out: set[tuple[int, int]] = set()
@@ -195,7 +209,7 @@ class StreamProgram:
 
         So those after a tick that is left out do not count as if they repeated its values.
         """
-        if isinstance(self._ticking, DueTicks):
+        if isinstance(self._ticking, DueTicks | ChangeTicks):
             self._ticking = self._marked_ticking = self._ticking.followed_by_all()
         for ticks in self._instance_ticks:
             ticks.find_all()
@@ -242,7 +256,7 @@ class StreamProgram:
         ticks = NO_TICKS
         following = self._ticking
         span = NO_SPAN
-        if self.periods:
+        if self.has_ticks:
             start = max(self._ticking.done, self._clock)
             if len(time_stamps) and not self._ticking.trace_count:
                 start = int(time_stamps[0])
@@ -262,7 +276,7 @@ class StreamProgram:
             raise
         self._ticking = following
         try:
-            if isinstance(following, DueTicks):
+            if isinstance(following, DueTicks | ChangeTicks):
                 following.look(self._columns, points)
             for holding in self._holdings.values():
                 self._failed = holding
@@ -336,11 +350,19 @@ class StreamProgram:
     def ticks_of(self, period: When) -> Ticks:
         """Return the ticks of a period that the last call of `evaluate` has computed.
 
-        For `Waiting`, these are the rows that no longer wait, each at the row that lets it go.
+        For `Waiting`, these are the rows that no longer wait, each at the row that lets it go. For
+        `Changes`, they are the times at which the relation changes.
         """
         if isinstance(period, Waiting):
             return self._holdings[period].rows
+        if isinstance(period, Changes):
+            period = self._changes[period]
         return NO_TICKS if self._points is None else self._points.ticks_of(period)
+
+    @property
+    def has_ticks(self) -> bool:
+        """Whether there are ticks, of periods or by changes of relations."""
+        return bool(self.periods or self._changes)
 
     @property
     def points(self) -> Points:
@@ -357,7 +379,7 @@ class StreamProgram:
             time_stamps: the time-stamps of the rows, at least one.
             numbers: the numbers of their traces, as for `evaluate`.
         """
-        if not self.periods:
+        if not self.has_ticks:
             return np.zeros(len(time_stamps), np.int64)
         counts = self._ticking.tick_counts(time_stamps, numbers)
         if self._instance_ticks:
@@ -433,7 +455,7 @@ class StreamProgram:
             family.table.settled(flags)
         for holding in self._holdings.values():
             holding.native.settled(flags)
-        if self.periods:
+        if self.has_ticks:
             self._ticking.clear_settled(flags)
         return flags.view(np.bool_)
 
@@ -450,7 +472,7 @@ class StreamProgram:
             family.compact(new_numbers)
         for holding in self._holdings.values():
             holding.native.keep(new_numbers)
-        if self.periods:
+        if self.has_ticks:
             self._ticking = self._ticking.kept(new_numbers)
         self._marked_clock = self._clock
         self._marked_ticking = self._ticking
@@ -479,7 +501,7 @@ class StreamProgram:
             return 0
         ages = [kernel.settling_age for kernel in self._kernels]
         known = [age for age in ages if age is not None]
-        has_end = len(known) == len(ages) and not self.periods and not self._families
+        has_end = len(known) == len(ages) and not self.has_ticks and not self._families
         has_end = has_end and not self._holdings
         return self._clock + max(known) + 1 if has_end else None
 
@@ -489,7 +511,7 @@ class StreamProgram:
 
         Values at a row are the same if earlier rows than these are left out.
         """
-        if self.periods or self._families or self._holdings:
+        if self.has_ticks or self._families or self._holdings:
             return None
         reach = 0
         for layer in self._layers:
@@ -503,7 +525,7 @@ class StreamProgram:
 
     @property
     def next_tick(self) -> int | None:
-        """The time of the first tick that has not been computed; None if there is none yet."""
+        """The time of the first tick of a period that is not computed; None if none is yet."""
         if not self.periods or not self._ticking.trace_count:
             return None
         done = self._ticking.done
@@ -583,7 +605,7 @@ class StreamProgram:
         found = [kernel.argument for kernel in self._kernels]
         found += [key.kind for family in self._families for key in family.keys]
         found += [kind for holding in self._holdings.values() for kind in holding.kinds]
-        ticks = [_DUE] if isinstance(self._ticking, DueTicks) else []
+        ticks = [] if self.due_ticks is None else [_DUE]
         ticks += [_DUE for one in self._instance_ticks if one.due is not None]
         return [*(f"{kind.name} {kind.unit}" for kind in found), *ticks]
 
@@ -601,8 +623,10 @@ class StreamProgram:
 
     @property
     def due_ticks(self) -> DueTicks | None:
-        """Finds the ticks that are computed; None if these are all or there are none."""
-        return self._ticking if isinstance(self._ticking, DueTicks) else None
+        """Finds the ticks of periods that are computed; None if these are all or there are none."""
+        ticking = self._ticking
+        found = ticking.periodic if isinstance(ticking, ChangeTicks) else ticking
+        return found if isinstance(found, DueTicks) else None
 
     @property
     def instance_ticks(self) -> list[InstanceTicks]:
@@ -657,14 +681,15 @@ class StreamProgram:
         return _natives(self._kernels)
 
     def _attempt(self, batch: pa.RecordBatch, points: Points) -> dict[str, pa.Array]:
-        columns: dict[int, dict[str, pa.Array]] = {period: {} for period in self.periods}
+        of_ticks = (*self.periods, *self._changes.values())
+        columns: dict[int, dict[str, pa.Array]] = {period: {} for period in of_ticks}
         columns |= {family.frame: {} for family in self._families}
         columns |= {ticks.frame: {} for ticks in self._instance_ticks}
         columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
         time = self._environment.time
         if time in self.columns and time is not None:
             kind = self._schema.field(time).type
-            for period in self.periods:
+            for period in of_ticks:
                 time_stamps = points.ticks_of(period).time_stamps
                 columns[period][time] = tick_times(time_stamps, kind, self._environment)
         for number, layer in enumerate(self._layers):

@@ -63,8 +63,10 @@ class Piece(NamedTuple):
         """Return the piece with other numbers: `first` is added to rows, and `trace` to traces."""
         ticks: dict[When, TickAtoms] = {}
         for period, one in self.ticks.items():
-            times, numbers, places = one.ticks
-            ticks[period] = one._replace(ticks=Ticks(times, numbers + np.uint32(trace), places))
+            own = one.ticks
+            numbers = own.numbers + np.uint32(trace)
+            moved = Ticks(own.time_stamps, numbers, own.places)
+            ticks[period] = one._replace(ticks=moved)
         return self._replace(
             rows=self.rows + first,
             traces=self.traces + trace,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,21 +36,119 @@ class Ticks(NamedTuple):
         numbers: the numbers of their traces.
         places: the index of the row of the batch that each comes before; the number of rows for
             ticks behind the last one.
+        kinds: which of them are changes of relations, by the number of these, and under 0 which are
+            ticks of periods; None if all of them are.
     """
 
     time_stamps: Integers
     numbers: Numbers
     places: Integers
+    kinds: Mapping[int, NDArray[np.bool_]] | None = None
 
     def __len__(self) -> int:
         return len(self.time_stamps)
 
     def chosen(self, which: NDArray[np.bool_] | Integers | slice) -> Ticks:
         """Return some of the ticks."""
-        return Ticks(self.time_stamps[which], self.numbers[which], self.places[which])
+        kinds = self.kinds
+        if kinds is not None:
+            kinds = {kind: ones[which] for kind, ones in kinds.items()}
+        return Ticks(self.time_stamps[which], self.numbers[which], self.places[which], kinds)
 
 
 NO_TICKS = Ticks(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.int64))
+
+
+class Begins:
+    """Which traces have had a row; it never changes in place.
+
+    Args:
+        has_row: for each trace whether it has.
+    """
+
+    __slots__ = ("_has_row",)
+
+    def __init__(self, has_row: NDArray[np.bool_] | None = None) -> None:
+        self._has_row = np.zeros(0, np.bool_) if has_row is None else has_row
+
+    @property
+    def trace_count(self) -> int:
+        """The number of traces, up to the last one that has had a row."""
+        return len(self._has_row)
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that this takes."""
+        return len(self._has_row)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether any trace has had a row."""
+        return bool(self._has_row.any())
+
+    def behind(self, time_stamps: Integers, numbers: Numbers | None) -> Begins:
+        """Return what is so behind some rows."""
+        return Begins(self._places(time_stamps, numbers) < _NEVER)
+
+    def begun(
+        self, times: Integers, traces: Numbers, time_stamps: Integers, numbers: Numbers | None
+    ) -> Ticks:
+        """Return those of some ticks whose traces have had a row by then.
+
+        Args:
+            times: the times of the ticks, in order.
+            traces: the numbers of their traces; those above all numbers have had no row.
+            time_stamps: the time-stamps of the next rows.
+            numbers: the numbers of their traces; None if there is only one.
+        """
+        begins = np.append(self._places(time_stamps, numbers), _NEVER)
+        places = np.searchsorted(time_stamps, times, "right")
+        which = begins[np.minimum(traces, len(begins) - 1)] < places
+        return Ticks(times[which], traces[which], places[which])
+
+    def at_all(self, times: Integers, time_stamps: Integers, numbers: Numbers | None) -> Ticks:
+        """Return the ticks at some times, in order, of all traces that have had a row by then.
+
+        The other arguments are those of `begun`.
+        """
+        if not len(times):
+            return NO_TICKS
+        places = np.searchsorted(time_stamps, times, "right")
+        begins = self._places(time_stamps, numbers)
+        which, traces = np.nonzero(begins < places[:, np.newaxis])
+        return Ticks(times[which], traces.astype(np.uint32), places[which])
+
+    def _places(self, time_stamps: Integers, numbers: Numbers | None) -> Integers:
+        """For each trace the place of its first row; -1 if that was before."""
+        begins = np.where(self._has_row, -1, _NEVER)
+        return _with_rows(begins, numbers, len(time_stamps)) if len(time_stamps) else begins
+
+    def clear(self, flags: NDArray[np.uint8]) -> None:
+        """Clear the flags of traces that have had a row."""
+        has_row = self._has_row[: len(flags)]
+        flags[: len(has_row)] &= ~has_row
+
+    def kept(self, new_numbers: bytes) -> Begins:
+        """Return what is so with new numbers of traces; see `StreamProgram.keep`."""
+        numbers = np.frombuffer(new_numbers, np.uint32)
+        is_kept = numbers[: len(self._has_row)] != _FORGOTTEN
+        return Begins(self._has_row[: len(is_kept)][is_kept])
+
+    def snapshot(self) -> bytes:
+        """Return this as bytes for `restored`."""
+        return self._has_row.astype(np.uint8).tobytes()
+
+    @classmethod
+    def restored(cls, snapshot: bytes) -> Begins:
+        """Return what a snapshot remembers.
+
+        Raises:
+            ValueError: the bytes are not a snapshot.
+        """
+        has_row = np.frombuffer(snapshot, np.uint8)
+        if len(has_row) and has_row.max() > 1:
+            raise ValueError("not a snapshot of ticks")
+        return cls(has_row.astype(np.bool_))
 
 
 class Ticking:
@@ -59,17 +157,15 @@ class Ticking:
     Attributes:
         periods: the periods, in units of time.
         done: all ticks below this time have been found.
-        has_row: for each trace whether it has had a row.
+        begins: which traces have had a row.
     """
 
-    __slots__ = ("done", "has_row", "periods")
+    __slots__ = ("begins", "done", "periods")
 
-    def __init__(
-        self, periods: Sequence[int], done: int = 0, has_row: NDArray[np.bool_] | None = None
-    ) -> None:
+    def __init__(self, periods: Sequence[int], done: int = 0, begins: Begins | None = None) -> None:
         self.periods = tuple(sorted(periods))
         self.done = done
-        self.has_row = np.zeros(0, np.bool_) if has_row is None else has_row
+        self.begins = Begins() if begins is None else begins
 
     def ticks(
         self, time_stamps: Integers, numbers: Numbers | None, until: int | None
@@ -87,22 +183,23 @@ class Ticking:
         """
         count = len(time_stamps)
         limit = until if until is not None else int(time_stamps[-1]) if count else self.done
-        if not count and not len(self.has_row):
+        if not count and not self.trace_count:
             return NO_TICKS, self
         start = self._start(int(time_stamps[0]) if count else limit)
         times = multiples(self.periods, start, limit)
-        found, has_row = all_ticks(times, self.has_row, time_stamps, numbers)
-        return found, Ticking(self.periods, max(self.done, limit), has_row)
+        found = self.begins.at_all(times, time_stamps, numbers)
+        following = self.begins.behind(time_stamps, numbers)
+        return found, Ticking(self.periods, max(self.done, limit), following)
 
     @property
     def trace_count(self) -> int:
         """The number of traces that have had a row."""
-        return len(self.has_row)
+        return self.begins.trace_count
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
-        return len(self.has_row)
+        return self.begins.held_bytes
 
     def tick_counts(self, time_stamps: Integers, numbers: Numbers | None) -> Integers:
         """Return, for each of the next rows, how many ticks there are before it at most.
@@ -114,12 +211,12 @@ class Ticking:
         for period in self.periods:
             counts += np.maximum(0, -(-time_stamps // period) - -(-start // period))
         traces = 1 if numbers is None else int(numbers.max()) + 1
-        return np.minimum(counts, _MANY_TICKS) * max(traces, len(self.has_row))
+        return np.minimum(counts, _MANY_TICKS) * max(traces, self.trace_count)
 
     def time_behind(self, count: int) -> int:
         """Return a time below which there are about so many ticks; each trace has at least one."""
         least = self.periods[0]
-        count //= max(1, len(self.has_row)) * len(self.periods)
+        count //= max(1, self.trace_count) * len(self.periods)
         return (-(-self.done // least) + max(1, count)) * least
 
     def begin(self) -> None:
@@ -130,25 +227,22 @@ class Ticking:
 
     def clear_settled(self, flags: NDArray[np.uint8]) -> None:
         """Clear the flags of traces that have ticks."""
-        has_row = self.has_row[: len(flags)]
-        flags[: len(has_row)] &= ~has_row
+        self.begins.clear(flags)
 
     def kept(self, new_numbers: bytes) -> Ticking:
         """Return what goes on with new numbers of traces; see `StreamProgram.keep`."""
-        numbers = np.frombuffer(new_numbers, np.uint32)
-        is_kept = numbers[: len(self.has_row)] != _FORGOTTEN
-        return Ticking(self.periods, self.done, self.has_row[: len(is_kept)][is_kept])
+        return Ticking(self.periods, self.done, self.begins.kept(new_numbers))
 
     def emptied(self) -> Ticking:
         """Return what begins before the first row."""
         return Ticking(self.periods)
 
     def _start(self, first: int) -> int:
-        return self.done if self.has_row.any() else first
+        return self.done if self.begins.is_any else first
 
     def snapshot(self) -> bytes:
         """Return what is remembered as bytes for `restored`."""
-        return self.done.to_bytes(8, "little") + self.has_row.astype(np.uint8).tobytes()
+        return self.done.to_bytes(8, "little") + self.begins.snapshot()
 
     def restored(self, snapshot: bytes) -> Ticking:
         """Return what a snapshot remembers, for these periods.
@@ -157,38 +251,9 @@ class Ticking:
             ValueError: the bytes are not a snapshot.
         """
         done = int.from_bytes(snapshot[:8], "little")
-        has_row = np.frombuffer(snapshot[8:], np.uint8)
-        if len(snapshot) < 8 or done > _LATEST or (len(has_row) and has_row.max() > 1):
+        if len(snapshot) < 8 or done > _LATEST:
             raise ValueError("not a snapshot of ticks")
-        return Ticking(self.periods, done, has_row.astype(np.bool_))
-
-
-def all_ticks(
-    times: Integers,
-    has_row: NDArray[np.bool_],
-    time_stamps: Integers,
-    numbers: Numbers | None,
-) -> tuple[Ticks, NDArray[np.bool_]]:
-    """Return the ticks at some times of all traces that have had a row by then.
-
-    Args:
-        times: the times, in order.
-        has_row: for each trace whether it has had a row before the batch.
-        time_stamps: the time-stamps of the rows of the batch.
-        numbers: the numbers of their traces; None if there is only one.
-
-    Returns:
-        The ticks, and for each trace whether it has had a row by the end of the batch.
-    """
-    begins = np.where(has_row, -1, _NEVER)
-    if len(time_stamps):
-        begins = _with_rows(begins, numbers, len(time_stamps))
-    if not len(times):
-        return NO_TICKS, begins < _NEVER
-    places = np.searchsorted(time_stamps, times, "right")
-    which, traces = np.nonzero(begins < places[:, np.newaxis])
-    ticks = Ticks(times[which], traces.astype(np.uint32), places[which])
-    return ticks, begins < _NEVER
+        return Ticking(self.periods, done, Begins.restored(snapshot[8:]))
 
 
 def _with_rows(begins: Integers, numbers: Numbers | None, count: int) -> Integers:

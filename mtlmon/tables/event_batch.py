@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.time_points import ChosenPoints, chosen_points
+from mtlmon.syntax.durations import Duration
 from mtlmon.tables.columns.letters import Letters
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class EventBatch:
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock in a partition."""
         ticks = None
-        if isinstance(clock.period, int | tuple) and self._letters.of_ticks:
+        if clock.period is not None and self._letters.of_ticks:
+            assert not isinstance(clock.period, Duration)
             ticks = self._letters.of_ticks[partition].get(clock.period)
         return chosen_points(self, self._atoms, partition, clock, ticks)
 

@@ -23,7 +23,7 @@ from mtlmon.support.processors import processor_count
 from mtlmon.syntax.report import visible
 from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.digests import digest_columns
-from mtlmon.tables.columns.keys import number_rows
+from mtlmon.tables.columns.keys import find_rows, number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck, SortedBlock, UsableRows, with_places
@@ -154,6 +154,8 @@ class TableEvents(BatchReader[EventBatch]):
         self.partitions = tuple(partitions)
         self.key_tables = self._new_key_tables()
         self.keys = self.key_tables[0]
+        if streams is not None:
+            streams.know_traces(self.partitions, self._traces_of)
         self._is_sorted = sort_memory is not None
         self._order = order
         self._relations = relations
@@ -474,6 +476,8 @@ class TableEvents(BatchReader[EventBatch]):
         if self._streams is not None and not isinstance(self._order, Arrivals):
             if self._relations is not None:
                 yield from self._of_pieces(self._relations.admit(rows))
+                # ticks below the rows that are held back do not wait as these do
+                yield from self._ticks_below(int(rows.time_stamps[-1]) if count else 0)
                 return
             self._last_block = rows.block._replace(batch=rows.block.batch.slice(0, 0))
             yield from self._with_streams(rows, self._streams)
@@ -644,11 +648,17 @@ class TableEvents(BatchReader[EventBatch]):
             for batch in self._of_pieces(self._relations.pass_time(limit)):
                 assert batch is not None
                 yield batch
+        for batch in self._ticks_below(limit):
+            assert batch is not None
+            yield batch
+
+    def _ticks_below(self, limit: int) -> Generator[EventBatch | None, None, None]:
+        """Yield batches without rows, with the ticks below a time; None for those before a skip."""
+        if self._streams is None or self._last_block is None:
+            return
         while self._streams.ticks_end < limit:
             some = partial(self._streams.some_ticks, limit)
-            for batch in self._without_rows(self._last_block, self._streams, some):
-                assert batch is not None
-                yield batch
+            yield from self._without_rows(self._last_block, self._streams, some)
 
     @property
     def passed(self) -> int:
@@ -843,6 +853,12 @@ class TableEvents(BatchReader[EventBatch]):
         held = sum(keys.held_bytes for keys in tables if keys is not None)
         self._memory.note("keys", held)
         return numbers
+
+    def _traces_of(self, partition: int, keys: Sequence[pa.Array]) -> NDArray[np.uint32]:
+        """Return the numbers of the traces with some keys; `NO_NUMBER` if there are none."""
+        table = self.key_tables[partition]
+        assert table is not None
+        return find_rows(table, keys)
 
     def _note_seen(self, rows: UsableRows) -> None:
         """Remove the atoms that some row names from the unseen ones; keep names for hints."""

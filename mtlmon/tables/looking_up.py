@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy.needs import needs_of
+from mtlmon.policy.clock_errors import key_errors
+from mtlmon.policy.definitions import Clock
+from mtlmon.policy.needs import changes_in, needs_of
 from mtlmon.policy.predicates.hints import some
+from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.policy.validity.declared import reads_rows
 from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
 from mtlmon.relations.evaluation import evaluate_all
@@ -20,7 +23,7 @@ from mtlmon.tables.querying import declared_records
 from mtlmon.tables.row_relations import RowRelation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mtlmon.errors import MtlmonError
     from mtlmon.policy import PolicyFile
@@ -34,6 +37,7 @@ __all__ = [
     "looked_up_relations",
     "relations_of_tables",
     "relations_with_columns",
+    "watch",
 ]
 
 
@@ -65,6 +69,7 @@ def looked_up_relations(
     environment: Environment,
     options: Mapping[str, Any],
     of_log: Callable[[], Sequence[str] | None],
+    changing: Collection[str] = (),
 ) -> LookedUpRelations:
     """Read the tables of relations, and evaluate those that do not read the rows of the log.
 
@@ -74,13 +79,14 @@ def looked_up_relations(
         environment: the time column, the units and the zone.
         options: how times are written, as for `open_tables`.
         of_log: returns the columns of the log; None if they are not known before it is read.
+        changing: the names of relations whose changes are wanted; all of their columns matter.
 
     Raises:
         MtlmonError: a table cannot be read, or a relation is not valid.
     """
     found = LookedUpRelations({}, {})
     by_file: dict[int, tuple[PolicyFile, dict[str, str]]] = {}
-    for name in wanted:
+    for name in [*wanted, *sorted(set(changing) - set(wanted))]:
         owner, own_name = file.owner_of(name)
         by_file.setdefault(id(owner), (owner, {}))[1][name] = own_name
     for owner, own_names in by_file.values():
@@ -100,12 +106,38 @@ def looked_up_relations(
         found.of_tables.update((name, KnownRelation(table)) for name, table in evaluated.items())
         for name in own_names.keys() - nodes.keys():
             own_name = own_names[name]
-            columns = columns_to_read(owner, own_name, wanted[name], of_log)
+            used_columns = wanted.get(name, ())
+            changes = name in changing
+            columns = columns_to_read(owner, own_name, used_columns, of_log, needs_all=changes)
             if columns is None:
                 raise _not_certain(owner, own_name)
             used = {one.path: tables[one.path] for one in declared_tables(owner, own_name)}
             found.of_rows[name] = RowRelation(owner, own_name, columns, used, own)
     return found
+
+
+def watch(
+    file: PolicyFile,
+    looked_up: LookedUpRelations,
+    changes: Iterable[tuple[Changes, tuple[str, ...]]],
+) -> None:
+    """Let relations tell when they change, for each value of some key columns.
+
+    Args:
+        file: the policy file.
+        looked_up: the relations.
+        changes: the changes that are wanted, each with the key columns; the relation must have
+            them.
+
+    Raises:
+        PolicyError: it has not.
+    """
+    for one, keys in changes:
+        table = looked_up.of_tables.get(one.relation)
+        columns = None if table is None else list(table.kinds)
+        for error in key_errors(file, Clock(period=one), keys, columns):
+            raise error
+        looked_up.by_name[one.relation].changes(keys)
 
 
 def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelations:
@@ -117,8 +149,14 @@ def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelat
     needs = needs_of(file, file.atoms, [*file.streams, *file.shown])
     environment = file.environment._replace(streams={})
     options = {"resolution": environment.unit}
+    changing = [one.relation for one in changes_in(file)]
+    watched = [
+        (policy.clock.period, (file.key or ()) if policy.key is None else policy.key)
+        for policy in file.policies
+        if policy.clock is not None and isinstance(policy.clock.period, Changes)
+    ]
     found = looked_up_relations(
-        file, needs.relations, environment, options, lambda: list(schema.names)
+        file, needs.relations, environment, options, lambda: list(schema.names), changing
     )
     for name, relation in found.of_rows.items():
         missing = [one for one in relation.columns if one not in schema.names]
@@ -133,6 +171,7 @@ def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelat
                 kind=PolicyError,
             )
         relation.read(pa.RecordBatch.from_pylist([], schema))
+    watch(file, found, watched)
     return found
 
 

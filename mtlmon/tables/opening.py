@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.needs import meant_equivalences, needs_of
+from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.policy.types import with_times
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
@@ -88,7 +89,8 @@ def open_tables(
         policies: instead of `predicates`, the policy file that defines atoms. Only then can they
             depend on other rows.
         atoms_of_partitions: with `policies`, the atoms that are needed for each of the partitions:
-            at rows under 0, and at the ticks of a period under the period; by default, all at rows.
+            at rows under 0, and at the ticks of a period under the period, or under the changes of
+            relations that they are; by default, all at rows.
         streams: with `policies`, the streams whose values batches have, as `EventBatch.values`. The
             traces are those of the first partition.
         shown: with `policies`, the names in `PolicyFile.shown` of the expressions whose values
@@ -191,11 +193,12 @@ def open_tables(
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]
-    for columns in map(list, partitions):
+    key_columns = [tuple(columns) for columns in partitions]
+    for columns in key_columns:
         for name in columns:
             if columns.count(name) > 1:
                 raise MtlmonError(f"the key column {name!r} is given twice: name each column once")
-    keys = list(dict.fromkeys(name for columns in partitions for name in columns))
+    keys = list(dict.fromkeys(name for columns in key_columns for name in columns))
     predicates = dict(predicates or {})
     used = [column for name in atoms if name in predicates for column in predicates[name].columns]
     defined = set(predicates)
@@ -223,9 +226,15 @@ def open_tables(
     zone = None if policies is None else policies.zone
     environment = environment_of(Selection(time, None, (), (), ()), times, zone)
     relations: list[RowRelation] = []
-    if policies is not None and needs is not None and needs.relations:
+    changes = {
+        (when, key)
+        for some, key in zip(atoms_of_partitions or (), key_columns, strict=False)
+        for when in some
+        if isinstance(when, Changes)
+    }
+    if policies is not None and needs is not None and (needs.relations or changes):
         # imported here, as they open tables themselves
-        from mtlmon.tables.looking_up import columns_of_log, looked_up_relations
+        from mtlmon.tables.looking_up import columns_of_log, looked_up_relations, watch
 
         looked_up = looked_up_relations(
             policies,
@@ -233,7 +242,9 @@ def open_tables(
             environment,
             of_times,
             lambda: columns_of_log(sources[0], pattern, dialect) if sources else None,
+            {when.relation for when, _ in changes},
         )
+        watch(policies, looked_up, changes)
         used += looked_up.columns
         relations += looked_up.of_rows.values()
         environment = environment._replace(relations=looked_up.by_name)
@@ -284,7 +295,7 @@ def open_tables(
         on_error,
         (sort_memory or _sort_memory(memory)) if sort else None,
         memory,
-        [tuple(columns) for columns in partitions],
+        key_columns,
         environment,
         stream_atoms,
         () if event is None else of_log,

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.relations.bounds import KeptRecords, kept_records
+from mtlmon.relations.bounds import KeptRecords, kept_changes, kept_records
+from mtlmon.relations.changing import ChangeTimes
 from mtlmon.relations.declared import ROWS, Plans
 from mtlmon.relations.incremental import Query
 from mtlmon.relations.looking_up import KnownRelation
@@ -61,11 +62,14 @@ class RowRelation(KnownRelation):
         self._types: pa.Schema | None = None
         # what is valid at the times at which something is looked up
         self._records: list[Records] = []
+        # what reaches the last watermark
+        self._reaching: Records | None = None
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that records and rows take."""
-        return super().held_bytes + (0 if self._query is None else self._query.held_bytes)
+        held = super().held_bytes + (0 if self._query is None else self._query.held_bytes)
+        return held + (0 if self._reaching is None else _table(self._reaching).nbytes)
 
     @property
     def kept(self) -> list[KeptRecords]:
@@ -73,7 +77,15 @@ class RowRelation(KnownRelation):
         assert self._query is not None
         tables = {} if self._tables is None else self._tables
         sizes = {path: table.num_rows for path, table in tables.items()}
-        return kept_records(self._query.kept, sizes)
+        of_changes = [kept_changes(*self._query.result, keys, sizes) for keys in self._changes]
+        return kept_records(self._query.kept, sizes) + of_changes
+
+    def changes(self, keys: Sequence[str]) -> ChangeTimes:
+        """Return the times at which it changes, as far as the log's time has passed.
+
+        Those that have passed before the first call are not among them.
+        """
+        return self._changes.setdefault(tuple(keys), ChangeTimes(keys))
 
     def read(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Return the columns of rows that it reads, and find its own columns by the first ones.
@@ -135,6 +147,7 @@ class RowRelation(KnownRelation):
             tables |= self._tables
         if rows is not None:
             tables[ROWS] = rows
+        start = query.watermark
         try:
             found = query.advance(tables, watermark)
         except RowError as error:
@@ -144,6 +157,11 @@ class RowRelation(KnownRelation):
         except MtlmonError as error:
             raise MtlmonError(f"relation {self._name}: {error}") from None
         self._tables = None
+        for changes in self._changes.values():
+            changes.forget(since)
+            changes.add(found, start, watermark, self._reaching)
+        if self._changes:
+            self._reaching = found.taken(np.flatnonzero(found.ends == watermark))
         before = (one.taken(np.flatnonzero(one.ends > since)) for one in self._records)
         self._records = [*(one for one in before if len(one)), found]
         self.replace(pa.concat_tables(map(_table, self._records)))
@@ -212,7 +230,7 @@ class RowRelations:
             return
         passed = int(np.searchsorted(stamps, last))
         if passed or self._held:
-            self._advance_to((int(stamps[passed - 1]) if passed else self._clock or 0) + 1)
+            self._advance_to(last)
         held, self._held, self.waiting = self._held, [], 0
         self._clock = last
         yield from held

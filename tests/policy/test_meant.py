@@ -9,7 +9,10 @@ from mtlmon.policy import parse_policies
 from mtlmon.policy.nulls import Nulls
 from mtlmon.policy.remarks import remarks
 
-FORM = 'policy NAME ["TEXT"] [per COLUMN] [on every 10s] [at most 1%] [severity WORD]: FORMULA'
+FORM = (
+    'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '
+    "[severity WORD]: FORMULA"
+)
 
 
 @pytest.mark.parametrize(

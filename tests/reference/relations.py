@@ -39,6 +39,14 @@ class Relation:
         return Counter(one.row for one in self.records if one.start <= time < one.end)
 
 
+def change_times(of: Relation, keys: Sequence[str] = (), values: Row = ()) -> list[int]:
+    """The times at which the bag of the records with some values is not as just before."""
+    places = [of.names.index(name) for name in keys]
+    kept = [one for one in of.records if tuple(one.row[place] for place in places) == values]
+    part = Relation(of.names, tuple(kept))
+    return [time for time in instants(part) if part.snapshot(time) != part.snapshot(time - 1)]
+
+
 def relation(names: Sequence[str], records: Sequence[tuple[int, float, Row]]) -> Relation:
     found = (Record(start, end, tuple(map(plain, row))) for start, end, row in records)
     return Relation(tuple(names), tuple(one for one in found if one.start < one.end))

@@ -5,11 +5,13 @@ Written to be obviously right, not to be fast; `aggregates` says what each windo
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.time_points import Changes
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.policy.evaluator import evaluate
 from tests.reference.aggregates import Overflow, at, fold, in_window, integral, last
@@ -24,23 +26,27 @@ class Program:
     Args:
         wanted: the expressions.
         streams: the streams.
-        periods: for each wanted expression that is evaluated at ticks, their period.
+        periods: for each wanted expression that is evaluated at ticks, their period, or the changes
+            of a relation.
         time: the name of a column with the time-stamps, which ticks have, too.
+        changes: for each relation when it changes, for which traces.
     """
 
     def __init__(
         self,
         wanted: dict[str, Expression],
         streams: dict[str, StreamText],
-        periods: dict[str, int] | None = None,
+        periods: Mapping[str, Period] | None = None,
         time: str | None = None,
+        changes: Mapping[str, Collection[tuple[int, int]]] | None = None,
     ) -> None:
         self.time = time
+        self.changes = changes or {}
         self.wanted = wanted
         self.streams = streams
         self.period_of = {name: (periods or {}).get(name, ROWS) for name in wanted}
         # everything is computed at all its time-points, needed there or not
-        self.nodes: dict[tuple[Expression, int], None] = {}
+        self.nodes: dict[tuple[Expression, Period], None] = {}
         self.nodes_of_instances: dict[str, dict[tuple[Expression, int], None]] = {}
         open_nodes = [(node, self.period_of[name]) for name, node in wanted.items()]
         while open_nodes:
@@ -63,7 +69,7 @@ class Program:
                 parts = [stream.value] if stream.on is None else [stream.value, stream.on]
                 open_nodes += [(part, stream.period) for part in parts]
         every = [streams[name].period for name in self.nodes_of_instances]
-        every += [period for _, period in self.nodes]
+        every += [period for _, period in self.nodes if isinstance(period, int)]
         self.periods = sorted(set(every) - {ROWS})
         self.traces: dict[int, _Trace] = {}
         self.row_count = 0
@@ -96,9 +102,9 @@ class Program:
         """The values on the next row of the log; None if an integer overflows."""
         before = {number: len(known.points) for number, known in self.traces.items()}
         ticks = len(self.ticks)
-        if self.clock is not None and self.periods:
+        if self.clock is not None and (self.periods or self.changes):
             self.tick(time_stamp)
-        known = self.traces.get(trace) or _Trace(self.streams, self.time)
+        known = self.traces.get(trace) or _Trace(self.streams, self.time, trace, self.changes)
         try:
             found = self.point(known, time_stamp, row)
         except (Overflow, PredicateOverflow):
@@ -114,15 +120,17 @@ class Program:
     def tick(self, until: int) -> None:
         """The ticks that are not before the last row, and below a time."""
         assert self.clock is not None
-        for time_stamp in range(self.clock, until):
-            if any(time_stamp % period == 0 for period in self.periods):
-                for number, known in sorted(self.traces.items()):
-                    try:
-                        found = self.point(known, time_stamp, None)
-                    except (Overflow, PredicateOverflow):
-                        known.cut(len(known.points) - 1)
-                        continue
-                    self.ticks.append((time_stamp, number, self.row_count, found))
+        for time_stamp in range(self.clock, until) if self.periods or self.changes else ():
+            is_tick = any(time_stamp % period == 0 for period in self.periods)
+            for number, known in sorted(self.traces.items()):
+                if not (is_tick or known.changes_at(time_stamp)):
+                    continue
+                try:
+                    found = self.point(known, time_stamp, None)
+                except (Overflow, PredicateOverflow):
+                    known.cut(len(known.points) - 1)
+                    continue
+                self.ticks.append((time_stamp, number, self.row_count, found))
 
     def point(self, known: _Trace, time_stamp: int, row: dict[str, Any] | None) -> dict[str, Any]:
         """Add a time-point to a trace; a tick has no row."""
@@ -147,6 +155,7 @@ class Program:
 
 
 ROWS = 0
+Period = int | Changes
 
 
 class Instance(NamedTuple):
@@ -188,9 +197,17 @@ def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
 class _Trace:
     """The time-points of one trace, with their rows, and the values that are known."""
 
-    def __init__(self, streams: dict[str, StreamText], time: str | None) -> None:
+    def __init__(
+        self,
+        streams: dict[str, StreamText],
+        time: str | None,
+        number: int = 0,
+        changes: Mapping[str, Collection[tuple[int, int]]] | None = None,
+    ) -> None:
         self.streams = streams
         self.time = time
+        self.number = number
+        self.changes = changes or {}
         self.points: list[tuple[int, dict[str, Any] | None]] = []
         self.known: dict[tuple[int, int, Instance | None], Any] = {}
 
@@ -199,9 +216,15 @@ class _Trace:
         del self.points[count:]
         self.known = {key: value for key, value in self.known.items() if key[1] < count}
 
-    def exists(self, period: int, place: int) -> bool:
-        """Whether a time-point is a row, or a tick of a period."""
+    def changes_at(self, time_stamp: int) -> bool:
+        """Whether a relation changes for this trace."""
+        return any((time_stamp, self.number) in one for one in self.changes.values())
+
+    def exists(self, period: Period, place: int) -> bool:
+        """Whether a time-point is a row, a tick of a period, or a change of a relation."""
         time_stamp, row = self.points[place]
+        if isinstance(period, Changes):
+            return row is None and (time_stamp, self.number) in self.changes[period.relation]
         if period == ROWS:
             return row is not None
         return row is None and time_stamp % period == 0

@@ -17,7 +17,8 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.policy.predicates.time_points import Waiting, When
+from mtlmon.policy.predicates.time_points import Changes, Waiting, When
+from mtlmon.streams.change_ticks import TraceChanges
 from mtlmon.streams.declarations import Stream
 from mtlmon.streams.program import StreamProgram
 from mtlmon.syntax.traversal import postorder
@@ -68,14 +69,17 @@ class Texts:
     """The texts of a program: its streams, and what is wanted.
 
     A stream is its text, perhaps with `on` or None, and a period. What is wanted is a text, perhaps
-    with a period.
+    with a period, or the changes of a relation. For each relation, `changes` has the times at which
+    it changes, with the numbers of traces.
     """
 
     def __init__(
         self,
         streams: Mapping[str, StreamText],
-        wanted: Sequence[str | tuple[str, int]],
+        wanted: Sequence[str | tuple[str, int | Changes]],
+        changes: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     ) -> None:
+        self.changes = changes or {}
         parts = {name: (one,) if isinstance(one, str) else one for name, one in streams.items()}
         names = frozenset(parts)
         self.streams = {
@@ -93,7 +97,7 @@ class Texts:
             f"{text} every {period}" if period else text: predicate(text, names)
             for text, period in pairs
         }
-        self.shown = f"{parts} {wanted}"
+        self.shown = f"{parts} {wanted} {self.changes}"
 
     def __repr__(self) -> str:
         return self.shown
@@ -106,6 +110,7 @@ class Texts:
             self.streams,
             schema,
             periods=self.periods,
+            changes=lambda one: TraceChanges(FakeChanges(self.changes[one.relation]), as_numbers),
             only_due=only_due,
             can_leave_out=can_leave_out,
         )
@@ -122,7 +127,25 @@ class Texts:
                 for name, stream in self.streams.items()
             },
             self.periods,
+            changes=self.changes,
         )
+
+
+class FakeChanges:
+    """Changes of a relation, for the numbers of traces as keys."""
+
+    def __init__(self, changes: Sequence[tuple[int, int]]) -> None:
+        self.changes = sorted(changes)
+
+    def between(self, start: int, limit: int) -> tuple[np.ndarray[Any, Any], tuple[pa.Array, ...]]:
+        found = [one for one in self.changes if start <= one[0] < limit]
+        times = np.array([time for time, _ in found], np.int64)
+        return times, (pa.array([number for _, number in found], pa.uint32()),)
+
+
+def as_numbers(keys: Sequence[pa.Array]) -> np.ndarray[Any, Any]:
+    numbers: np.ndarray[Any, Any] = keys[0].to_numpy()
+    return numbers
 
 
 Row = tuple[int, int, dict[str, Any]]
@@ -199,7 +222,7 @@ def evaluated(
                 own = program.ticks_of(period)
                 values = columns.pop(name)
                 assert len(own) == len(values)
-                of_ticks = zip(*(array.tolist() for array in own), values, strict=True)
+                of_ticks = zip(*(array.tolist() for array in own[:3]), values, strict=True)
                 ticks += [
                     (time, number, place + first, name, value)
                     for time, number, place, value in of_ticks

@@ -88,7 +88,11 @@ def due_ticks(text: str, periods: list[int], *batches: list[int], until: int) ->
         program.evaluate(batch, own, numbers, until if is_last else None)
         assert program.due_ticks is not None
         found.append(program.ticks_of(periods[0]))
-    return Ticks(*(np.concatenate(some) for some in zip(*found, strict=True)))
+    return Ticks(
+        np.concatenate([one.time_stamps for one in found]),
+        np.concatenate([one.numbers for one in found]),
+        np.concatenate([one.places for one in found]),
+    )
 
 
 def hours(ticks: Ticks) -> list[tuple[str, int]]:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.kinds import Kind
 
+    class Changes(Protocol):
+        """The times at which a relation changes."""
+
+        def between(self, start: int, limit: int) -> tuple[NDArray[np.int64], tuple[pa.Array, ...]]:
+            """Return the changes from one time on below another, with their keys."""
+
     class Relation(Protocol):
         """A relation in which expressions look values up."""
 
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
 
             It is `NOTHING_VALID` where there is none, and `SEVERAL_VALID` where there are more.
             """
+
+        def changes(self, keys: Sequence[str]) -> Changes:
+            """Return the times at which it changes, for each value of some columns if any."""
 
         def column(self, name: str, records: NDArray[np.int64]) -> pa.Array:
             """Return the values of a column in records; null for negative ones."""

@@ -46,7 +46,7 @@ def looked_up_in(node: Expression, scope: Scope, refuse: Refuse) -> LookedUp:
     looked_up = node.looked_up
     name = looked_up.relation
     if name not in scope.relations:
-        raise _no_relation(node, scope, refuse)
+        raise refuse(node, *no_relation(name, scope))
     shape = scope.relations[name]
     keys = looked_up.names
     if keys is None:
@@ -105,16 +105,16 @@ def _example(name: str, keys: Iterable[str], node: Expression) -> str:
     return f"exists {written}" if column is None else f"{written}.{column_text(column)}"
 
 
-def _no_relation(node: Expression, scope: Scope, refuse: Refuse) -> FormulaError:
-    name = node.looked_up.relation
+def no_relation(name: str, scope: Scope) -> tuple[str, str]:
+    """Return the message and the hint of an error that there is no such relation."""
     if name in scope.streams:
         what = "instances have values, and no columns"
         hint = f"write {column_text(name)}[key] for the value of an instance"
-        return refuse(node, f"{column_text(name)} is a stream: {what}", hint)
+        return f"{column_text(name)} is a stream: {what}", hint
     hint = f'declare it: relation {column_text(name)} = table "FILE" valid [from, to) key ...'
     if scope.relations:
         hint = f"the relations are {some(map(column_text, scope.relations))}"
     guess = nearest(name, scope.relations)
     if guess is not None:
         hint = f"did you mean {column_text(guess)}? {hint}"
-    return refuse(node, f"there is no relation {column_text(name)}", hint)
+    return f"there is no relation {column_text(name)}", hint

@@ -1,9 +1,10 @@
-"""At which time-points an expression has values: rows, or the ticks of a period.
+"""At which time-points an expression has values: rows, ticks of a period, changes of a relation.
 
 What an expression reads outside of aggregates and offsets is read at its own time-point. A column
 and an atom of the log exist at rows; a stream `every 10s` exists at the multiples of 10 s, and can
 be read at those of 20 s. An aggregate or offset has a value at any time-point, but its argument has
-values at rows or at ticks: at those where it reads something, and at rows if it reads nothing.
+values at rows or at ticks: at those where it reads something, and at rows if it reads nothing. At
+the changes of a relation, nothing exists but the time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.syntax.durations import Duration, DurationInterval, period_text
 
 if TYPE_CHECKING:
@@ -32,14 +34,53 @@ class Waiting(NamedTuple):
         return f"rows that wait for {', '.join(self.values)}"
 
 
-Period: TypeAlias = "int | Duration"
+class Changes:
+    """The times at which a relation changes, as the time-points of a policy.
+
+    They are ticks, which come behind all rows of their time; but their times are not multiples of
+    anything.
+
+    Args:
+        relation: the name of the relation, which the file declares.
+        place: the position of the name in the text.
+
+    Attributes:
+        relation: as given.
+        place: as given; it does not tell clocks apart.
+    """
+
+    __slots__ = ("place", "relation")
+
+    def __init__(self, relation: str, place: int = 0) -> None:
+        self.relation = relation
+        self.place = place
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Changes):
+            return NotImplemented
+        return self.relation == other.relation
+
+    def __hash__(self) -> int:
+        return hash(self.relation)
+
+    def __str__(self) -> str:
+        return f"changes of {column_text(self.relation)}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+Period: TypeAlias = "int | Duration | Changes"
 """The period of ticks, or `ROWS`; it is a `Duration` where the unit is not known yet."""
 
 ROWS = 0
 """All rows."""
 
-When: TypeAlias = "int | Waiting"
-"""Where the value of an expression is wanted: `ROWS`, a period of ticks, or rows that wait."""
+CHANGES = 1 << 63
+"""Numbers from here on stand for the changes of relations; lengths of time are below."""
+
+When: TypeAlias = "int | Waiting | Changes"
+"""Where a value is wanted: `ROWS`, a period of ticks, rows that wait, or changes."""
 
 MEMORY = ops.WINDOWS | frozenset(ops.OFFSETS.values())
 """The operators whose value at a time-point depends on other time-points."""
@@ -179,7 +220,7 @@ def _has_memory(expression: Expression) -> bool:
 
 def exists_at(period: Period, others: Period) -> bool:
     """Whether something has values at all time-points of another kind."""
-    if ROWS in (period, others):
+    if ROWS in (period, others) or Changes in (type(period), type(others)):
         return period == others
     if isinstance(period, Duration) and isinstance(others, Duration):
         return others.nanoseconds % period.nanoseconds == 0
@@ -189,7 +230,7 @@ def exists_at(period: Period, others: Period) -> bool:
     return True
 
 
-def period_in_units(period: Period, unit: str | None) -> int:
+def period_in_units(period: int | Duration, unit: str | None) -> int:
     """Return a period as a number of units of the time-stamps.
 
     Raises:
@@ -207,11 +248,13 @@ def when_in_units(period: Period | Waiting, unit: str | None) -> When:
     Raises:
         FormulaError: as for `period_in_units`.
     """
-    return period if isinstance(period, Waiting) else period_in_units(period, unit)
+    return period if isinstance(period, Waiting | Changes) else period_in_units(period, unit)
 
 
 def words_of(period: Period, unit: str | None) -> str:
     """Say in words where something has values."""
+    if isinstance(period, Changes):
+        return f"on {period}"
     return "of rows" if period == ROWS else f"every {period_text(period, unit)}"
 
 

@@ -11,10 +11,11 @@ from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
 from mtlmon.errors import FormulaError, MtlmonError, UnitError
 from mtlmon.policy import PolicyFile
+from mtlmon.policy.clock_errors import refused_changes
 from mtlmon.policy.definitions import Clock
-from mtlmon.policy.needs import looked_up_in, needs_of, refuse_first_order
+from mtlmon.policy.needs import changes_in, looked_up_in, needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
-from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
+from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.policy.several import given_policies
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
@@ -317,6 +318,8 @@ def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledP
 def read_file(policy: object, unit: str | None, time_unit: str | None) -> PolicyFile:
     """Read the policies with the unit of time-stamps, which by default is the unit of times."""
     file = _policy_file(policy, unit or LATER)
+    for changes in changes_in(file):
+        raise refused_changes(file, changes)
     if file.unit != LATER:
         return file
     try:
@@ -384,6 +387,7 @@ def _clock_of(policy: Policy, unit: str | None) -> Clock | None:
             f"policy {policy.name} is on {clock}, and the unit of time-stamps is not known: say it "
             "with resolution='s', or with a line 'unit s' in the policy"
         )
+    assert not isinstance(clock.period, Changes)
     return Clock(period=period_in_units(clock.period, unit))
 
 
