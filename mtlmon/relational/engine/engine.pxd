@@ -73,6 +73,7 @@ cdef class RelationalEngine:
     cdef int take_point(
         self, uint64_t number, int64_t time_stamp, size_t first_row, size_t end_row
     ) except -1 nogil
+    cdef object next_late_due(self)
     cdef uint64_t due(self, const LateQuery *late) noexcept nogil
     cdef int run_due(self, uint64_t limit) except -1 nogil
     cdef int settle(self) except -1 nogil

@@ -7,7 +7,7 @@ which looks at later time-points. Queries come after those whose rows they need.
 """
 
 from cython cimport final, no_gc_clear
-from libc.stdint cimport SIZE_MAX, UINT64_MAX
+from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
@@ -36,9 +36,12 @@ cdef class RelationalEngine:
     texts: the table of texts whose numbers are cells; of one column.
     timeline: for a slice of a log, its time-points. Those of `points` have numbers then, and
         time-points without rows may be left out where the slice needs none.
+    is_of_stamps: for a slice that is alone, whether its timeline is one of stamps.
     """
 
-    def __cinit__(self, plan, KeyTable texts not None, Timeline timeline=None):
+    def __cinit__(
+        self, plan, KeyTable texts not None, Timeline timeline=None, bint is_of_stamps=False
+    ):
         cdef size_t k, j
         cdef StepBlock *block
         from array import array
@@ -48,7 +51,7 @@ cdef class RelationalEngine:
         self.plan = plan
         self.texts = texts
         self.is_slice = timeline is not None
-        self.timeline = timeline if self.is_slice else Timeline(plan)
+        self.timeline = timeline if self.is_slice else Timeline(plan, is_of_stamps)
         self.allocations = Allocations()
         self.functions = list(plan.functions)
         self.closed = {}
@@ -220,8 +223,22 @@ cdef class RelationalEngine:
 
     def next_due(self):
         """Return the least clock at which time alone may bring an answer, or None."""
-        dues = [self.timeline.next_due(), *map(self.closed_due, self.closed)]
+        dues = [self.next_late_due(), *map(self.closed_due, self.closed)]
         return min((due for due in dues if due is not None), default=None)
+
+    cdef object next_late_due(self):
+        """The least clock at which time alone lets a late block be run, or None."""
+        cdef size_t k, next
+        cdef uint64_t least = INT64_MAX
+        cdef LateQuery *late
+        if not self.timeline.is_of_stamps:
+            return self.timeline.next_due()
+        for k in range(self.timeline.late_count):
+            late = &self.timeline.late[k]
+            next = <size_t> (self.queries[late.query].done - self.taken_base)
+            if next < self.taken_count:
+                least = min(least, saturated(self.taken[next], late.reach) + 1)
+        return None if least == <uint64_t> INT64_MAX else least
 
     @property
     def is_closed(self):
@@ -287,7 +304,7 @@ cdef class RelationalEngine:
 
     cdef int fail(self, error) except -1:
         """Raise the error that ends the engine."""
-        cdef PointTime *time
+        cdef PointTime time
         if isinstance(error, TooManyRows):
             time = self.timeline.time_of(self.here)
             error = LimitError(
@@ -308,6 +325,9 @@ cdef class RelationalEngine:
         else:
             self.timeline.begin()
             number = self.timeline.add(point.time_stamp)
+            if self.timeline.is_of_stamps:
+                # time-points before it have been left out
+                self.run_due(number)
         self.take_point(number, point.time_stamp, first, point.row_end)
         self.points.next += 1
         return 0
@@ -366,7 +386,7 @@ cdef class RelationalEngine:
         cdef size_t next = <size_t> (self.queries[late.query].done - self.taken_base)
         if next == self.taken_count or self.taken[next] >= late.position:
             return NOWHERE
-        return late.known[self.taken[next] - late.first]
+        return self.timeline.known_at(late, self.taken[next])
 
     cdef int run_due(self, uint64_t limit) except -1 nogil:
         """Run late blocks as far as they could be run when `limit` time-points had been read."""
@@ -420,6 +440,29 @@ cdef class RelationalEngine:
     def take_all(self):
         """Let late blocks be run at all time-points from now on, also at those left out before."""
         set_taken(self, range(self.timeline.base, self.timeline.point_count))
+
+    def join(self, KeyTable texts not None, Timeline timeline not None):
+        """Become one of several slices of a log; this one has been alone.
+
+        texts: the texts of the slices, with the constants of the plan. All engines that share them
+            keep texts.
+        timeline: the time-points of the log; it has taken in all that the own one has.
+
+        Raises:
+            ValueError: these are of another plan, or of another time.
+        """
+        self.require_sound()
+        if len(self.points) or len(self.answers):
+            raise ValueError("time-points or answers wait to be taken")
+        if self.is_slice or timeline.snapshot() != self.timeline.snapshot():
+            raise ValueError("a timeline of another time")
+        use_texts(self, texts)
+        self.timeline = timeline
+        self.is_slice = True
+
+    def leave(self):
+        """Be alone again: nothing else uses the timeline and the texts from now on."""
+        self.is_slice = False
 
     def snapshot(self):
         """Return the state as bytes for `restore`; all time-points and answers have been taken."""

@@ -142,6 +142,38 @@ cdef int build_indexes_again(RelationalEngine engine) except -1 nogil:
     return 0
 
 
+cdef int use_texts(RelationalEngine engine, KeyTable texts) except -1:
+    """Let an engine use the texts of another table, which begins with the same constants."""
+    cdef TextUse use
+    cdef Text text
+    cdef uint8_t *is_free = NULL
+    cdef uint32_t *numbers = NULL
+    cdef size_t free_room = 0, number_room = 0, k
+    cdef size_t count = len(engine.texts)
+    if texts.columns != 1:
+        raise ValueError("texts have one column")
+    try:
+        make_room(<void **> &numbers, &number_room, count, sizeof(uint32_t))
+        for k in range(count):
+            text = engine.texts.column_text(k, 0)
+            numbers[k] = <uint32_t> texts.number_of(text, texts.hash_of(text))
+            if k < engine.constants and numbers[k] != k:
+                raise ValueError("the texts of another plan")
+        make_room(<void **> &is_free, &free_room, most_slots(engine), 1)
+        use.flags = NULL
+        use.numbers = numbers
+        use.count = count
+        with nogil:
+            visit_texts(engine, is_free, &use)
+            build_indexes_again(engine)
+        engine.texts = texts
+        engine.kept_texts = max(engine.constants, engine.kept_texts)
+    finally:
+        free(numbers)
+        free(is_free)
+    return 0
+
+
 def forget_texts(list engines not None, AnswerBlock answers):
     """Forget the texts that nothing remembers, and give the others new numbers.
 

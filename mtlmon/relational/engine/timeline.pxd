@@ -23,6 +23,7 @@ cdef struct LateQuery:
     Awaited *awaited
     uint32_t awaited_count
     uint64_t position           # the late block can be run at the time-points before it
+    uint64_t reach              # how far ahead in time the late block looks
     # How many time-points had been read when the late block could be run, for those from `first`
     # to before `position`, which are new since `begin`.
     uint64_t first
@@ -32,6 +33,7 @@ cdef struct LateQuery:
 
 cdef class Timeline:
     cdef Allocations allocations
+    cdef readonly bint is_of_stamps     # whether each time-stamp is a time-point, of that number
     cdef uint32_t query_count, late_count
     cdef LateQuery *late
     cdef uint32_t *late_of              # of each query, or NONE
@@ -42,7 +44,8 @@ cdef class Timeline:
     cdef size_t time_count, time_room
     cdef uint64_t base                  # the number of the time-point at `times[0]`
 
-    cdef PointTime *time_of(self, uint64_t point) noexcept nogil
+    cdef PointTime time_of(self, uint64_t point) noexcept nogil
+    cdef uint64_t known_at(self, const LateQuery *late, uint64_t point) noexcept nogil
     cdef uint64_t position_of(self, uint32_t query) noexcept nogil
     cdef void begin(self) noexcept nogil
     cdef uint64_t add(self, int64_t time_stamp) except? 0 nogil

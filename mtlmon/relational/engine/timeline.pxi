@@ -3,10 +3,14 @@
 
 An engine has a timeline of its own, or shares that of a log whose slices are monitored: it then
 takes in some of the time-points only, but answers when an engine with all of them does.
+
+Slices that cannot share one have timelines *of stamps*: each time-stamp is a time-point whose
+number it is, most of them without rows. So all slices number time-points alike, and each knows by
+itself when an engine with all of them answers.
 """
 
 from cython cimport final, no_gc_clear
-from libc.stdint cimport INT64_MAX, UINT64_MAX
+from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
@@ -20,12 +24,15 @@ cdef class Timeline:
     """All time-points of a log.
 
     plan: a `mtlmon.relational.plan.Plan`, which says what late blocks wait for.
+    is_of_stamps: whether each time-stamp is a time-point. No policy may compare the numbers of
+        time-points, or ask for those without rows.
     """
 
-    def __cinit__(self, plan):
+    def __cinit__(self, plan, bint is_of_stamps=False):
         cdef size_t k, number
         cdef LateQuery *late
         self.allocations = Allocations()
+        self.is_of_stamps = is_of_stamps
         self.query_count = <uint32_t> len(plan.queries)
         self.late_of = <uint32_t *> allocated(
             self.allocations, self.query_count, sizeof(uint32_t)
@@ -52,6 +59,7 @@ cdef class Timeline:
                     self, &late.awaited[late.awaited_count], plan.states[number]
                 )
                 late.awaited_count += 1
+            late.reach = reach_of(self, late)
 
     def __dealloc__(self):
         cdef size_t k
@@ -75,7 +83,9 @@ cdef class Timeline:
         most: how many at most.
         """
         cdef uint64_t point
-        cdef const PointTime *time
+        cdef PointTime time
+        if self.is_of_stamps:
+            raise ValueError("time-points without rows are not listed")
         if query >= self.query_count:
             raise ValueError("there is no such query")
         found = []
@@ -118,8 +128,19 @@ cdef class Timeline:
         get_timeline(reader, self)
         reader.end()
 
-    cdef PointTime *time_of(self, uint64_t point) noexcept nogil:
-        return &self.times[point - self.base]
+    cdef PointTime time_of(self, uint64_t point) noexcept nogil:
+        cdef PointTime time
+        if not self.is_of_stamps:
+            return self.times[point - self.base]
+        time.time_stamp = <int64_t> point
+        time.offset = 0
+        return time
+
+    cdef uint64_t known_at(self, const LateQuery *late, uint64_t point) noexcept nogil:
+        """How many time-points had been read when a late block could be run at one of them."""
+        if not self.is_of_stamps:
+            return late.known[point - late.first]
+        return min(self.point_count, saturated(point, late.reach) + 1)
 
     cdef uint64_t position_of(self, uint32_t query) noexcept nogil:
         """The time-points before it are answered."""
@@ -137,9 +158,16 @@ cdef class Timeline:
     cdef uint64_t add(self, int64_t time_stamp) except? 0 nogil:
         """Add a time-point; returns its number."""
         cdef uint64_t offset = 0
-        if time_stamp < self.clock:
+        if time_stamp < self.clock or (
+            self.is_of_stamps and <uint64_t> time_stamp < self.point_count
+        ):
             with gil:
                 raise ValueError("time-stamps decrease")
+        if self.is_of_stamps:
+            self.clock = time_stamp
+            self.point_count = <uint64_t> time_stamp + 1
+            self.settle()
+            return self.point_count - 1
         if self.time_count and self.times[self.time_count - 1].time_stamp == time_stamp:
             offset = self.times[self.time_count - 1].offset + 1
         make_room(
@@ -157,6 +185,8 @@ cdef class Timeline:
         """Note that no time-point with a time-stamp below `clock` comes, or none at all."""
         self.clock = max(self.clock, clock)
         self.is_closed = self.is_closed or is_closed
+        if self.is_of_stamps:
+            self.point_count = max(self.point_count, <uint64_t> self.clock)
         return self.settle()
 
     cdef int settle(self) except -1 nogil:
@@ -165,6 +195,11 @@ cdef class Timeline:
         cdef LateQuery *late
         for k in range(self.late_count):
             late = &self.late[k]
+            if self.is_of_stamps:
+                late.position = self.point_count
+                if not self.is_closed:
+                    late.position -= min(late.position, late.reach)
+                continue
             while self.is_ready(late):
                 make_room(
                     <void **> &late.known, &late.known_room,
@@ -268,12 +303,41 @@ cdef int read_awaited(Timeline timeline, Awaited *awaited, plan) except -1:
     return 0
 
 
+cdef inline uint64_t saturated(uint64_t point, uint64_t reach) noexcept nogil:
+    """A time-point, and how far it looks ahead."""
+    return point + reach if point < UINT64_MAX - 1 - reach else UINT64_MAX - 1
+
+
+cdef uint64_t reach_of(Timeline timeline, const LateQuery *late) except? 0:
+    """How far ahead a late block looks, together with the queries whose answers it takes."""
+    cdef const Awaited *awaited
+    cdef uint64_t most, reach = 0
+    cdef size_t k, j
+    cdef uint32_t operand
+    for k in range(late.awaited_count):
+        awaited = &late.awaited[k]
+        most = 0
+        for j in range(awaited.operands.count):
+            operand = timeline.late_of[awaited.operands.of[j]]
+            if operand != NONE:
+                most = max(most, timeline.late[operand].reach)
+        if awaited.is_neighbour or (awaited.is_future and awaited.upper < 0):
+            if timeline.is_of_stamps:
+                raise ValueError("a policy compares the numbers of time-points")
+        elif awaited.is_future:
+            most = min(saturated(most, <uint64_t> awaited.upper), <uint64_t> INT64_MAX)
+        reach = max(reach, most)
+    return reach
+
+
 cdef int put_timeline(NumberWriter writer, Timeline timeline) except -1:
     """Write the time-points, and how far queries are."""
     cdef size_t k
     writer.put(timeline.point_count)
     writer.put(<uint64_t> timeline.clock)
-    writer.put(timeline.is_closed)
+    writer.put(timeline.is_closed + 2 * timeline.is_of_stamps)
+    if timeline.is_of_stamps:
+        return 0
     writer.put(timeline.base)
     for k in range(timeline.time_count):
         writer.put(<uint64_t> timeline.times[k].time_stamp)
@@ -288,10 +352,24 @@ cdef int get_timeline(NumberReader reader, Timeline timeline) except -1:
     cdef size_t k, count
     cdef uint64_t offset
     cdef PointTime *times
-    cdef uint64_t points = reader.get(INT64_MAX)
+    cdef uint64_t points = reader.get(<uint64_t> INT64_MAX + 1)
     cdef int64_t clock = <int64_t> reader.get(INT64_MAX)
-    cdef bint is_closed = reader.get(1)
-    cdef uint64_t base = reader.get(points)
+    cdef uint64_t flags = reader.get(3)
+    cdef bint is_closed = flags & 1
+    cdef uint64_t base
+    if flags >> 1 != timeline.is_of_stamps:
+        raise damaged()
+    if timeline.is_of_stamps:
+        if points < <uint64_t> clock or points > <uint64_t> clock + 1:
+            raise damaged()
+        timeline.point_count = points
+        timeline.clock = clock
+        timeline.is_closed = is_closed
+        timeline.settle()
+        for k in range(timeline.late_count):
+            timeline.late[k].first = timeline.late[k].position
+        return 0
+    base = reader.get(points)
     if points - base > reader.size - reader.place:
         raise damaged()
     count = <size_t> (points - base)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlmon.errors import SnapshotError
 from mtlmon.relational.native import Mover, Router
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.slices import Slicing
 
-__all__ = ["SavedSlices", "is_sliced", "joined", "move", "parted"]
+__all__ = ["SavedSlices", "is_sliced", "joined", "move", "parted", "record_of", "slicing_of"]
 
 _MARK = b"mtlmon slices 1\n"
 _VALUES = (bool, int, float, str)
@@ -75,6 +75,69 @@ def move(
     Mover(*routers).move(old_engines, new_engines)
 
 
+def record_of(slicing: Slicing) -> dict[str, object]:
+    """Return how a log is sliced, for `slicing_of` and JSON."""
+    heavy = [
+        [atom, place, [[type(value).__name__, value] for value in sorted(values, key=repr)]]
+        for (atom, place), values in sorted(slicing.statistics.heavy.items())
+    ]
+    return {
+        "slices": slicing.slices,
+        "seed": slicing.seed,
+        "exposed": slicing.exposed,
+        "rates": dict(slicing.statistics.rates),
+        "heavy": heavy,
+        "digest": slicing.digest().hex(),
+    }
+
+
+def slicing_of(
+    known: dict[str, Any],
+    file: PolicyFile,
+    analysis: Analysis,
+    *,
+    counts_triggered: bool = False,
+) -> Slicing:
+    """Return how a log was sliced, of what `record_of` has said.
+
+    Raises:
+        SnapshotError: it is about other policies, or makes no sense.
+    """
+    try:
+        count, seed = int(known["slices"]), int(known["seed"])
+        digest = bytes.fromhex(known["digest"])
+        exposed = [tuple(map(str, names)) for names in known["exposed"]]
+        rates = {str(atom): float(rate) for atom, rate in known["rates"].items()}
+        heavy = {
+            (str(atom), int(place)): frozenset(value for _, value in values)
+            for atom, place, values in known["heavy"]
+        }
+        if any(not isinstance(one, _VALUES) for values in heavy.values() for one in values):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise SnapshotError("the snapshot is damaged: it does not say how it was sliced") from None
+    if not 1 <= count <= MOST_SLICES or len(exposed) < len(analysis.policies):
+        raise SnapshotError("the snapshot is damaged, or of other policies")
+    slicing = plan_slices(
+        file,
+        analysis,
+        count,
+        statistics=Statistics(rates, heavy),
+        seed=seed,
+        exposed=exposed,
+        counts_triggered=counts_triggered,
+    )
+    if bool(known.get("counts")) != bool(slicing.lefts):
+        what = "counted" if known.get("counts") else "did not count"
+        raise SnapshotError(f"the snapshot is of a run that {what} left sides")
+    if slicing.digest() != digest:
+        raise SnapshotError(
+            "the snapshot is of other policies, or of a version of mtlmon that slices logs in "
+            "another way"
+        )
+    return slicing
+
+
 def is_sliced(snapshot: bytes) -> bool:
     """Whether a snapshot is one of slices."""
     return snapshot.startswith(_MARK)
@@ -88,17 +151,8 @@ def joined(
     engines: Sequence[bytes],
 ) -> bytes:
     """Return the snapshots of slices as one."""
-    heavy = [
-        [atom, place, [[type(value).__name__, value] for value in sorted(values, key=repr)]]
-        for (atom, place), values in sorted(slicing.statistics.heavy.items())
-    ]
     known = {
-        "slices": slicing.slices,
-        "seed": slicing.seed,
-        "exposed": slicing.exposed,
-        "rates": dict(slicing.statistics.rates),
-        "heavy": heavy,
-        "digest": slicing.digest().hex(),
+        **record_of(slicing),
         "found": list(found),
         **({"counts": list(counts)} if slicing.lefts else {}),
     }
@@ -132,47 +186,14 @@ def parted(
     parts = split_parts(snapshot[len(_MARK) :])
     try:
         known = json.loads(parts[0])
-        count, seed, digest = (
-            int(known["slices"]),
-            int(known["seed"]),
-            bytes.fromhex(known["digest"]),
-        )
-        exposed = [tuple(map(str, names)) for names in known["exposed"]]
-        rates = {str(atom): float(rate) for atom, rate in known["rates"].items()}
-        heavy = {
-            (str(atom), int(place)): frozenset(value for _, value in values)
-            for atom, place, values in known["heavy"]
-        }
+        count = int(known["slices"])
         found = [int(one) for one in known["found"]]
         counts = [int(one) for one in known.get("counts", ())]
-        if any(not isinstance(one, _VALUES) for values in heavy.values() for one in values):
-            raise TypeError
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise SnapshotError("the snapshot is damaged: it does not say how it was sliced") from None
-    if (
-        not 1 <= count <= MOST_SLICES
-        or len(exposed) < len(analysis.policies)
-        or (len(parts) != count + 2 or len(found) != len(analysis.policies))
-    ):
+    if len(parts) != count + 2 or len(found) != len(analysis.policies):
         raise SnapshotError("the snapshot is damaged, or of other policies")
-    statistics = Statistics(rates, heavy)
-    slicing = plan_slices(
-        file,
-        analysis,
-        count,
-        statistics=statistics,
-        seed=seed,
-        exposed=exposed,
-        counts_triggered=counts_triggered,
-    )
-    if bool(counts) != bool(slicing.lefts):
-        what = "counted" if counts else "did not count"
-        raise SnapshotError(f"the snapshot is of a run that {what} left sides")
+    slicing = slicing_of(known, file, analysis, counts_triggered=counts_triggered)
     if counts and len(counts) != len(slicing.policies):
         raise SnapshotError("the snapshot is damaged, or of other policies")
-    if slicing.digest() != digest:
-        raise SnapshotError(
-            "the snapshot is of other policies, or of a version of mtlmon that slices logs in "
-            "another way"
-        )
     return SavedSlices(slicing, found, parts[1], parts[2:], counts)

@@ -231,3 +231,12 @@ class Slicing(NamedTuple):
     def needs_numbers(self) -> bool:
         """Whether time-points need their numbers where some are left out."""
         return any(one.compares_numbers for one in self.policies)
+
+    @property
+    def is_of_stamps(self) -> bool:
+        """Whether each time-stamp can count as a time-point whose number it is.
+
+        Slices that know nothing of each other number time-points alike then. Otherwise all of them
+        have to get all time-points.
+        """
+        return not (self.needs_marks or self.needs_numbers or any(self.whole()))
