@@ -18,13 +18,14 @@ from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark.common.atom_rows import ATOM, END, TIME, AtomRows, relation_source
-from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan, SliceSource
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE
 from mtlmon.spark.streaming.slice_state import (
     FIRST,
     LATE,
     PackSlices,
+    SliceSettings,
     SliceState,
     UnpackSlices,
     packed_rows,
@@ -50,7 +51,6 @@ find e: q(x, y) AND NEXT p(x)
 SCHEMA = pa.schema(
     [("ts", pa.int64()), ("what", pa.string()), ("x", pa.string()), ("y", pa.int64())]
 )
-SETTINGS = b"settings"
 _ROWS = st.fixed_dictionaries(
     {
         "ts": st.integers(0, 12),
@@ -89,6 +89,12 @@ def block_of(source: SliceSource, rows: Sequence[dict[str, Any]]) -> bytes:
     first = pa.array(np.ones(table.num_rows, np.bool_))
     (combined,) = table.append_column(FIRST, first).combine_chunks().to_batches()
     return packed_rows(combined)
+
+
+def visit(
+    source: SliceSource, state: SliceState | None, blocks: Sequence[bytes], horizon: int
+) -> tuple[SliceState, list[pa.RecordBatch], list[pa.RecordBatch]]:
+    return slice_visit(SlicePlan(source), SliceSettings.of(source), 0, state, blocks, horizon, 0)
 
 
 def counted(found: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
@@ -130,12 +136,12 @@ def test_any_batches_say_what_one_machine_says(
             elif is_row:
                 refused[row["ts"], row["what"]] += 1
         blocks = [block_of(source, rows)] if rows else []
-        state, more, told = slice_visit(source, SETTINGS, 0, state, blocks, horizon)
+        state, more, told = visit(source, state, blocks, horizon)
         assert SliceState.decoded(state.encoded()) == state
         found += more
         late += told
         horizon += passed
-    state, more, _ = slice_visit(source, SETTINGS, 0, state, [], horizon)
+    state, more, _ = visit(source, state, [], horizon)
     found += more
     rows = [row for row in known if row["ts"] < horizon]
     # an end time is one up to which all rows are known, itself among them
@@ -151,30 +157,49 @@ def test_any_batches_say_what_one_machine_says(
         assert state.next_wakeup <= min(waiting) + 1
     # nothing is left to say if time goes on, unless somebody is to be woken
     if state.next_wakeup is None:
-        _, more, _ = slice_visit(source, SETTINGS, 0, state, [], horizon + 100)
+        _, more, _ = visit(source, state, [], horizon + 100)
         assert not counted(more)
 
 
 def test_time_wakes_slices_that_wait() -> None:
     source = slices_of('unit s\natom p(x) = what = "p"\npolicy b: p(x) IMPLIES NEXT[0,3] p(x)\n')
     block = block_of(source, [{"ts": 4, "what": "p", "x": "a", "y": 0}])
-    state, found, _ = slice_visit(source, SETTINGS, 0, None, [block], 0)
+    state, found, _ = visit(source, None, [block], 0)
     assert state.next_wakeup == 5
-    state, found, _ = slice_visit(source, SETTINGS, 0, state, [], 5)
+    state, found, _ = visit(source, state, [], 5)
     assert not counted(found)
     assert state.next_wakeup == 6
     assert not state.waiting
 
 
+def test_slices_that_number_no_time_points_sleep_until_something_is_due() -> None:
+    text = 'unit s\natom p(x) = what = "p"\nfind b: p(x) AND EVENTUALLY[0,3] (p(y) AND p(x))\n'
+    source = slices_of(text)
+    block = block_of(source, [{"ts": 4, "what": "p", "x": "a", "y": 0}])
+    state, _, _ = visit(source, None, [block], 0)
+    assert state.next_wakeup == 5
+    state, found, _ = visit(source, state, [], 5)
+    assert (counted(found), state.next_wakeup) == (Counter(), 8)
+    state, found, _ = visit(source, state, [], 8)
+    assert (len(counted(found)), state.next_wakeup) == (1, None)
+
+
 def test_states_of_other_queries_are_refused() -> None:
     source = slices_of()
-    state, _, _ = slice_visit(source, SETTINGS, 0, None, [], 0)
-    with pytest.raises(SnapshotError, match="made with slices=1, not 4: start the query with"):
-        slice_visit(slices_of(slices=4), SETTINGS, 0, state, [], 0)
-    with pytest.raises(SnapshotError, match="made with another policy, with other statistics"):
-        slice_visit(source, b"others", 0, state, [], 0)
-    for damaged in (b"", state.encoded()[:5], b"\x09" + state.encoded()[1:]):
-        with pytest.raises(SnapshotError, match="damaged, or of another version"):
+    state, _, _ = visit(source, None, [], 0)
+    with pytest.raises(SnapshotError, match="made with slices=1, not 4: give its checkpointLoc"):
+        visit(slices_of(slices=4), state, [], 0)
+    known = slices_of(slices=4)
+    state, _, _ = visit(known, None, [], 0)
+    known = known._replace(statistics=Statistics({}, {("p", 0): frozenset("a")}))
+    with pytest.raises(SnapshotError, match="made with other statistics: give its checkpointLoc"):
+        visit(known, state, [], 0)
+    with pytest.raises(SnapshotError, match="with slices that have begun to be others: give its"):
+        visit(slices_of(slices=4), state._replace(told=3), [], 0)
+    with pytest.raises(SnapshotError, match="made with another policy, or from columns of other"):
+        visit(slices_of(FILE.replace("[0,4]", "[0,5]")), state, [], 0)
+    for damaged in (b"", state.encoded()[:5], state.encoded()[:50], b"\x09" + state.encoded()[1:]):
+        with pytest.raises(SnapshotError, match="damaged"):
             SliceState.decoded(damaged)
 
 
@@ -198,8 +223,8 @@ def test_results_are_unpacked() -> None:
     source = slices_of()
     late = pa.RecordBatch.from_pydict({TIME: pa.array([3]), ATOM: pa.array([1], pa.int32())})
     blocks = [block_of(source, [{"ts": 3, "what": "p", "x": "a", "y": 0}])]
-    state, _, _ = slice_visit(source, SETTINGS, 0, None, blocks, 0)
-    _, found, _ = slice_visit(source, SETTINGS, 0, state, [], 9)
+    state, _, _ = visit(source, None, blocks, 0)
+    _, found, _ = visit(source, state, [], 9)
     assert found
     records = pa.array([packed_rows(late), *map(packed_rows, found)], pa.binary())
     batch = pa.RecordBatch.from_arrays(

@@ -212,7 +212,7 @@ def rows_of_atoms(
     source = source._replace(source=source.source._replace(reporter=reporter))
     columns = source.columns()
     # time-points have no numbers in Spark, so PREVIOUS, for one, needs all of them
-    atom_rows = AtomRows(source, has_marks=slicing.needs_marks or slicing.needs_numbers)
+    atom_rows = AtomRows(source, has_marks=not slicing.is_of_stamps)
     return rows.mapInArrow(atom_rows, spark_schema(columns.schema)), columns
 
 

@@ -94,7 +94,7 @@ class RowCounts:
         self.__init__()  # type: ignore[misc]
         self._is_stream = is_stream
         self._place = _caller()
-        context = _context_of(spark)
+        context = context_of(spark)
         if context is None:
             raise MtlmonError(
                 "a session of Spark Connect cannot take counts of rows from tasks; leave out counts"
@@ -197,7 +197,7 @@ def reporter_of(
     Raises:
         MtlmonError: there are counts, and the session is one of Spark Connect.
     """
-    if counts is None and _context_of(spark) is None:
+    if counts is None and context_of(spark) is None:
         return Reporter(None)
     return (RowCounts() if counts is None else counts).reporter(spark, is_stream=is_stream)
 
@@ -223,7 +223,7 @@ class _Reports(AccumulatorParam["Sequence[TaskCounts]"]):
         return ()
 
 
-def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
+def context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
     """The context of a session, or None for a session of Spark Connect."""
     from pyspark import SparkContext
 

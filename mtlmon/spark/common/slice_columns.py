@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from mtlmon.spark.common.atom_rows import ATOM, MARK, packed_names
+from mtlmon.spark.common.atom_rows import ATOM, END, MARK, packed_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,18 +24,21 @@ POLICY = "number"
 """The column with the number of the policy of a valuation."""
 
 
-def slices_of_rows(slicing: Slicing, columns: AtomColumns) -> Column:
+def slices_of_rows(slicing: Slicing, columns: AtomColumns, visited: int = 0) -> Column:
     """Return the slices that get a row of an atom, as an array; marks go to all slices.
 
     Args:
         slicing: the plan of slices.
         columns: the columns of rows of atoms.
+        visited: how many slices get marks of the end, if that is more.
     """
     from pyspark.sql import functions as F
 
     everywhere = F.sequence(F.lit(0), F.lit(slicing.slices - 1))
     atom = F.col(ATOM)
-    found = F.when(atom <= MARK, everywhere)
+    found = F.when(atom == MARK, everywhere).when(
+        atom == END, F.sequence(F.lit(0), F.lit(max(visited, slicing.slices) - 1))
+    )
     for number, name in enumerate(columns.names):
         arguments = [F.col(one) for one in columns.columns_of(number)]
         parts = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.native import KeyTable
 from mtlmon.engine.native import clock_at_end
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates.integers import LARGEST
@@ -73,25 +74,68 @@ class SliceSource(NamedTuple):
 
     def plan(self) -> Plan:
         """The plan of a slice."""
-        prepared = self.slicing().prepared
-        return plan(self.source.file, self.source.analysis(), prepared=prepared)
+        return self.plan_of(self.slicing())
+
+    def plan_of(self, slicing: Slicing) -> Plan:
+        """The plan of one of these slices."""
+        return plan(self.source.file, self.source.analysis(), prepared=slicing.prepared)
 
     def kinds(self) -> list[tuple[str, ...]]:
         """For each policy, the kinds of the variables that slices report."""
-        return [tuple(map(cell_word, one.kinds)) for one in self.plan().named_policies]
+        return kinds_of(self.plan())
 
     def schema(self) -> pa.Schema:
         """The columns of the valuations that slices report."""
-        own = [pa.field(name, _ARROW[name[0]]) for name in packed_union(self.kinds())]
-        return pa.schema(
-            [
-                pa.field(SLICE, pa.int32()),
-                pa.field(NUMBER, pa.int32()),
-                pa.field(TIME, pa.int64()),
-                pa.field(VERDICT, pa.bool_()),
-                *own,
-            ]
-        )
+        return schema_of(self.kinds())
+
+
+class SlicePlan:
+    """What the monitors of slices have in common, found once.
+
+    Args:
+        source: how rows are sliced.
+
+    Attributes:
+        slicing: the plan of slices.
+        plan: the plan of a slice.
+        columns: the columns of rows of atoms.
+        kinds: for each policy, the kinds of the variables that slices report.
+        schema: the columns of the valuations that slices report.
+    """
+
+    def __init__(self, source: SliceSource) -> None:
+        self.slices = source.slices
+        self.slicing = source.slicing()
+        self.plan = source.plan_of(self.slicing)
+        self.columns = source.source.columns()
+        self.kinds = kinds_of(self.plan)
+        self.schema = schema_of(self.kinds)
+        self._texts = self.plan.texts.snapshot()
+
+    def texts(self) -> KeyTable:
+        """A table of texts for a monitor, which begins with the constants of the plan."""
+        table = KeyTable(1)
+        table.restore(self._texts)
+        return table
+
+
+def kinds_of(made: Plan) -> list[tuple[str, ...]]:
+    """For each policy, the kinds of the variables that slices report."""
+    return [tuple(map(cell_word, one.kinds)) for one in made.named_policies]
+
+
+def schema_of(kinds: Sequence[Sequence[str]]) -> pa.Schema:
+    """The columns of the valuations that slices report."""
+    own = [pa.field(name, _ARROW[name[0]]) for name in packed_union(kinds)]
+    return pa.schema(
+        [
+            pa.field(SLICE, pa.int32()),
+            pa.field(NUMBER, pa.int32()),
+            pa.field(TIME, pa.int64()),
+            pa.field(VERDICT, pa.bool_()),
+            *own,
+        ]
+    )
 
 
 class SlicedRows:
@@ -109,6 +153,7 @@ class SlicedRows:
         self.end_time = end_time
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        planned = SlicePlan(self.source)
         monitor: SliceMonitor | None = None
         for batch in batches:
             slices = np.asarray(batch.column(batch.schema.get_field_index(SLICE)))
@@ -120,7 +165,7 @@ class SlicedRows:
                 if monitor is None or monitor.number != number:
                     if monitor is not None:
                         yield from monitor.end(self.end_time)
-                    monitor = SliceMonitor(self.source, number)
+                    monitor = SliceMonitor(planned, number)
                 yield from monitor.feed(batch.slice(start, end - start))
         if monitor is not None:
             yield from monitor.end(self.end_time)
@@ -153,27 +198,27 @@ class SliceMonitor:
     """The monitor of one slice.
 
     Args:
-        source: how rows are sliced.
+        planned: what is known of the slices.
         number: the number of the slice.
     """
 
-    def __init__(self, source: SliceSource, number: int) -> None:
+    def __init__(self, planned: SlicePlan, number: int) -> None:
         self.number = number
-        made = source.plan()
-        columns = source.source.columns()
+        made, columns = planned.plan, planned.columns
+        texts = planned.texts()
         self._names = columns.names
-        self._kinds = [tuple(map(cell_word, one.kinds)) for one in made.named_policies]
+        self._kinds = planned.kinds
         self._finds = np.array([one.is_find for one in made.named_policies], np.bool_)
-        self._schema = source.schema()
-        self.engine = RelationalEngine(made, made.texts)
+        self._schema = planned.schema
+        self.engine = RelationalEngine(made, texts, is_of_stamps=planned.slicing.is_of_stamps)
         self._found: list[pa.RecordBatch] = []
         atoms = []
         for name, kinds in named_rows(made):
             is_of_log = name in columns.names
             packed = zip(packed_names(kinds), map(_plain_kind, kinds), strict=True)
             atoms.append(TableAtom(name if is_of_log else None, tuple(packed)))
-        self._rows = RelationRows(atoms, self.engine.points, made.texts, by_stamp=True)
-        self._texts = made.texts
+        self._rows = RelationRows(atoms, self.engine.points, texts, by_stamp=True)
+        self._texts = texts
         self._last = 0
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -215,10 +260,18 @@ class SliceMonitor:
         self._put(self.engine.answers)
         yield from self._take()
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether time alone can decide something."""
-        return min(self.engine.answered_points, default=0) < self.engine.point_count
+    def next_wakeup(self, horizon: int) -> int | None:
+        """Return the least horizon, above the present one, at which time can decide something.
+
+        None if there is nothing to decide.
+        """
+        engine = self.engine
+        if engine.timeline.is_of_stamps:
+            due = engine.next_due()
+            return None if due is None else max(due, horizon + 1)
+        # as soon as time has passed at all
+        is_waiting = min(engine.answered_points, default=0) < engine.point_count
+        return horizon + 1 if is_waiting else None
 
     def _put(self, answers: AnswerBlock) -> None:
         """Take answers."""

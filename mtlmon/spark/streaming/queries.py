@@ -65,6 +65,7 @@ def monitor_stream(
     buckets: int | None = None,
     slices: int | None = None,
     statistics: Statistics | None = None,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """Monitor the rows of a streaming data frame: each is an event, and each key is a trace.
 
@@ -106,9 +107,13 @@ def monitor_stream(
         counts: as for `monitor`.
         buckets: the number of groups that keys are divided into, each of which is one state: as a
             rule, some thousand keys in each. By default, there are 64.
-        slices: for policies with variables, as for `monitor`. A query that is restarted needs as
-            many as before; by default, their number depends on the cores.
-        statistics: for policies with variables, what is known of the rows; by default, nothing.
+        slices: for policies with variables, as for `monitor`. By default, their number is that of
+            the `checkpoint`, or else depends on the cores.
+        statistics: for policies with variables, what is known of the rows; by default, what was
+            known when the `checkpoint` was made, or else nothing.
+        checkpoint: for policies with variables, the `checkpointLocation` of the query. If there is
+            one already, of a query that does not run any more, with other slices or statistics,
+            what its slices remember is moved to the new ones, on the driver.
 
     Returns:
         A streaming data frame for the output mode "append". It has a row for each verdict:
@@ -140,6 +145,8 @@ def monitor_stream(
     file = relational_file(policy, resolution, time_unit)
     if file is None and (slices is not None or statistics is not None):
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
+    if file is None and checkpoint is not None:
+        raise MtlmonError("checkpoint is for policies with variables: leave it out")
     _check_spark(df)
     if file is not None and buckets is not None:
         raise MtlmonError("buckets are of keys: for policies with variables, give slices instead")
@@ -166,6 +173,7 @@ def monitor_stream(
             counts=counts,
             slices=slices,
             statistics=statistics,
+            checkpoint=checkpoint,
         )
     policies = compile_policies(
         policy,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
@@ -13,16 +12,19 @@ from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.streaming import slice_checkpoints
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.packing import LATEST
 from mtlmon.spark.streaming.queries import check_watermark, unit_of
+from mtlmon.spark.streaming.slice_moving import split_copies
+from mtlmon.spark.streaming.slice_processor import SliceProcessor
 from mtlmon.spark.streaming.slice_state import (
     FIRST,
     LATE,
     PACKED,
     RESULTS,
     PackSlices,
-    SliceProcessor,
+    SliceSettings,
     UnpackSlices,
     late_schema,
 )
@@ -30,9 +32,11 @@ from mtlmon.spark.streaming.slice_state import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational.slicing import Slicing
     from mtlmon.spark.common.atom_rows import AtomColumns
     from mtlmon.spark.common.events import OnError
     from mtlmon.spark.common.row_counts import RowCounts
@@ -55,6 +59,7 @@ def monitor_relation_stream(
     counts: RowCounts | None,
     slices: int | None,
     statistics: Statistics | None,
+    checkpoint: str | None,
 ) -> DataFrame:
     """Monitor policies with variables; the arguments are those of `monitor_stream`.
 
@@ -84,24 +89,30 @@ def monitor_relation_stream(
     check_watermark(df, source.source.selection.time_name, delay)
     unit = unit_of(source.source, source.arrow_schema)
     clock = EventClock.of_unit(unit)
-    count = slice_count(df.sparkSession, slices)
+    spark = df.sparkSession
+    before = None
+    if checkpoint is not None:
+        before = slice_checkpoints.read_checkpoint(spark, checkpoint, source)
+    if slices is None and before is not None:
+        slices = before.slices
+    if statistics is None:
+        statistics = Statistics() if before is None else before.statistics
+    count = slice_count(spark, slices)
     # a stream has no end at which equal reports of several slices could be merged
-    sliced = SliceSource(source, count, statistics or Statistics(), exposes=False)
+    sliced = SliceSource(source, count, statistics, exposes=False)
     slicing = sliced.slicing()
-    settings = blake2b(
-        repr((slicing.digest(), file.text, source.schema, source.names)).encode(), digest_size=16
-    ).digest()
-    reporter = reporter_of(df.sparkSession, counts, is_stream=True)
+    settings = SliceSettings.of(sliced)
+    reporter = reporter_of(spark, counts, is_stream=True)
     given, columns = rows_of_atoms(rows, source, slicing, reporter)
-    placed = given.select(
-        F.posexplode(slices_of_rows(slicing, columns)).alias("place", SLICE),
-        TIME,
-        ATOM,
-        *columns.arguments,
-    )
-    copies = placed.select(
-        SLICE, (F.col("place") == 0).alias(FIRST), TIME, ATOM, *columns.arguments
-    )
+
+    def split(rows: pa.Table) -> dict[int, pa.Table]:
+        return split_copies(_copies(spark.createDataFrame(rows), slicing, columns).toArrow())
+
+    moved, visited = None, 0
+    if before is not None:
+        moved = before.moved(spark, sliced, settings, clock, split)
+        visited = before.visited
+    copies = _copies(given, slicing, columns, visited)
     packed = copies.mapInArrow(PackSlices(clock), PACKED)
     if delay is not None:
         packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
@@ -110,7 +121,9 @@ def monitor_relation_stream(
         packed.drop(LATEST)
         .groupBy(SLICE)
         .transformWithState(
-            statefulProcessor=SliceProcessor(sliced, clock, settings),
+            statefulProcessor=SliceProcessor(
+                sliced, clock, settings, moved, is_known=checkpoint is not None
+            ),
             outputStructType=RESULTS,
             outputMode="Append",
             timeMode="EventTime",
@@ -121,6 +134,19 @@ def monitor_relation_stream(
     kinds = sliced.kinds()
     own = found.where(F.col(LATE).isNotNull() | (F.col(SLICE) == owner(slicing, kinds)))
     return with_facts(reported(own, slicing, kinds, _late_atoms(columns)), file)
+
+
+def _copies(rows: DataFrame, slicing: Slicing, columns: AtomColumns, visited: int = 0) -> DataFrame:
+    """Return rows of atoms, once for each slice that gets them."""
+    from pyspark.sql import functions as F
+
+    placed = rows.select(
+        F.posexplode(slices_of_rows(slicing, columns, visited)).alias("place", SLICE),
+        TIME,
+        ATOM,
+        *columns.arguments,
+    )
+    return placed.select(SLICE, (F.col("place") == 0).alias(FIRST), TIME, ATOM, *columns.arguments)
 
 
 def _late_atoms(columns: AtomColumns) -> Column:

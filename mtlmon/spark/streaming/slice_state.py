@@ -6,12 +6,13 @@ the state of a slice one by one. A slice keeps rows until the watermark has pass
 
 from __future__ import annotations
 
+import json
 import struct
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Row
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -22,14 +23,16 @@ from pyspark.sql.types import (
 )
 
 from mtlmon.errors import SnapshotError
+from mtlmon.relational.slicing.moving import record_of
 from mtlmon.spark.common.atom_rows import ATOM, END, TIME
-from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SliceSource
+from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor
 from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK
-from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mtlmon.spark.common.slice_monitors import SlicePlan, SliceSource
     from mtlmon.spark.streaming.event_clock import EventClock
 
 __all__ = [
@@ -38,10 +41,13 @@ __all__ = [
     "PACKED",
     "RESULTS",
     "PackSlices",
-    "SliceProcessor",
+    "SliceSettings",
     "SliceState",
     "UnpackSlices",
+    "check_policy",
+    "packed_rows",
     "slice_visit",
+    "unpacked_rows",
 ]
 
 FIRST = "first"
@@ -64,10 +70,13 @@ PACKED = StructType(
 )
 RESULTS = StructType([StructField(SLICE, IntegerType()), StructField(RECORDS, BinaryType())])
 
-_VERSION = 1
-# version, number of slices, next wake-up (-1: never), bytes of the settings and of the snapshot
-_HEAD = struct.Struct("<BIqIQ")
-_NEVER = -1
+_DIGEST_BYTES = 16
+_VERSION = 2
+# version, generation, number of slices, batch, horizon, next wake-up and what has been told
+# (-1: none)
+_HEAD = struct.Struct("<BIIqQqq")
+_NONE = -1
+_PARTS = 5
 
 
 class PackSlices:
@@ -126,29 +135,77 @@ def unpacked_rows(packed: bytes) -> pa.Table:
     return pa.ipc.open_stream(pa.py_buffer(packed)).read_all()
 
 
+class SliceSettings(NamedTuple):
+    """What states depend on.
+
+    Attributes:
+        policy: a digest of the policies, and of the types of what they read.
+        slicing: a digest of the plan of slices.
+        record: the plan of slices, for `slicing_of`, as JSON. The state of the first slice has it.
+    """
+
+    policy: bytes
+    slicing: bytes
+    record: bytes
+
+    @classmethod
+    def of(cls, source: SliceSource) -> SliceSettings:
+        """Return the settings of slices."""
+        slicing = source.slicing()
+        given = source.source
+        policy = repr((given.file.text, given.schema, given.names)).encode()
+        return cls(
+            blake2b(policy, digest_size=_DIGEST_BYTES).digest(),
+            slicing.digest(),
+            json.dumps(record_of(slicing)).encode(),
+        )
+
+
 class SliceState(NamedTuple):
     """The state of a slice between two batches.
 
     Attributes:
+        generation: how often the states of the query have been moved to other slices.
         slices: how many there are.
-        settings: the bytes that tell settings on which the state depends.
+        batch: the number of the last batch with rows, in which all slices were visited.
+        horizon: rows with time-stamps below it have been taken in.
         next_wakeup: the least horizon at which there is something to do without a new row, or
             None.
+        told: a horizon up to which everything has been reported, by the slices that these states
+            were to be moved to; the states are as before. Usually None.
+        policy: `SliceSettings.policy`.
+        slicing: `SliceSettings.slicing`.
+        record: `SliceSettings.record`; empty if this is not the first slice.
         snapshot: the snapshot of the engine.
         waiting: the rows that wait, packed; empty if there are none.
     """
 
+    generation: int
     slices: int
-    settings: bytes
+    batch: int
+    horizon: int
     next_wakeup: int | None
+    told: int | None
+    policy: bytes
+    slicing: bytes
+    record: bytes
     snapshot: bytes
     waiting: bytes
 
     def encoded(self) -> bytes:
         """Encode the state as bytes."""
-        wakeup = _NEVER if self.next_wakeup is None else self.next_wakeup
-        head = _HEAD.pack(_VERSION, self.slices, wakeup, len(self.settings), len(self.snapshot))
-        return head + self.settings + self.snapshot + self.waiting
+        head = _HEAD.pack(
+            _VERSION,
+            self.generation,
+            self.slices,
+            self.batch,
+            self.horizon,
+            _NONE if self.next_wakeup is None else self.next_wakeup,
+            _NONE if self.told is None else self.told,
+        )
+        return head + joined_parts(
+            (self.policy, self.slicing, self.record, self.snapshot, self.waiting)
+        )
 
     @classmethod
     def decoded(cls, encoded: bytes) -> SliceState:
@@ -158,64 +215,88 @@ class SliceState(NamedTuple):
             SnapshotError: the bytes are not those of a state of this version.
         """
         if len(encoded) < _HEAD.size or encoded[0] != _VERSION:
-            raise SnapshotError("the state of a slice is damaged, or of another version of mtlmon")
-        _, slices, wakeup, settings, snapshot = _HEAD.unpack_from(encoded)
-        start = _HEAD.size + settings
-        end = start + snapshot
+            raise _damaged()
+        _, generation, slices, batch, horizon, wakeup, told = _HEAD.unpack_from(encoded)
+        parts = split_parts(encoded[_HEAD.size :])
+        if len(parts) != _PARTS:
+            raise _damaged()
         return cls(
+            generation,
             slices,
-            encoded[_HEAD.size : start],
-            None if wakeup == _NEVER else wakeup,
-            encoded[start:end],
-            encoded[end:],
+            batch,
+            horizon,
+            None if wakeup == _NONE else wakeup,
+            None if told == _NONE else told,
+            *parts,
         )
 
 
-def check_state(state: SliceState, slices: int, settings: bytes) -> None:
+def _damaged() -> SnapshotError:
+    return SnapshotError("the state of a slice is damaged, or of another version of mtlmon")
+
+
+def check_policy(state: SliceState, settings: SliceSettings) -> None:
+    """Check that a state is of the same policies.
+
+    Raises:
+        SnapshotError: it was made with others.
+    """
+    if state.policy != settings.policy:
+        raise SnapshotError(
+            "the state of the query was made with another policy, or from columns of other types: "
+            "start the query with what it was made with, or give it a checkpointLocation of its own"
+        )
+
+
+def check_state(state: SliceState, slices: int, settings: SliceSettings) -> None:
     """Check that a state fits the query.
 
     Raises:
-        SnapshotError: it was made with other slices or settings.
+        SnapshotError: it was made with other slices or settings, or has to be moved.
     """
+    check_policy(state, settings)
+    if state.slicing == settings.slicing and state.told is None:
+        return
     if state.slices != slices:
-        raise SnapshotError(
-            f"the state of the query was made with slices={state.slices}, not {slices}: start the "
-            f"query with slices={state.slices}, or give it a checkpointLocation of its own"
-        )
-    if state.settings != settings:
-        raise SnapshotError(
-            "the state of the query was made with another policy, with other statistics, or from "
-            "columns of other types: start the query with what it was made with, or give it a "
-            "checkpointLocation of its own"
-        )
+        what = f"slices={state.slices}, not {slices}"
+    elif state.told is None:
+        what = "other statistics"
+    else:
+        what = "slices that have begun to be others"
+    raise SnapshotError(
+        f"the state of the query was made with {what}: give its checkpointLocation to "
+        "monitor_stream as well, as checkpoint=, so that it is moved to these slices"
+    )
 
 
 def slice_visit(
-    source: SliceSource,
-    settings: bytes,
+    planned: SlicePlan,
+    settings: SliceSettings,
     number: int,
     state: SliceState | None,
     blocks: Sequence[bytes],
     horizon: int,
+    batch: int,
 ) -> tuple[SliceState, list[pa.RecordBatch], list[pa.RecordBatch]]:
     """Let a slice take the rows of a batch, and the time up to a horizon.
 
     Args:
-        source: how rows are sliced.
-        settings: tells settings on which states depend.
+        planned: what is known of the slices.
+        settings: those of the slices.
         number: the number of the slice.
         state: its state, or None at first.
         blocks: its rows in this batch, packed.
         horizon: rows with time-stamps below it are late; no more of them come.
+        batch: the number of the batch.
 
     Returns:
         The new state, the valuations that the slice reports, and the late rows.
     """
-    monitor = SliceMonitor(source, number)
+    monitor = SliceMonitor(planned, number)
     tables = [unpacked_rows(block) for block in blocks]
     late: list[pa.RecordBatch] = []
     if state is not None:
-        check_state(state, source.slices, settings)
+        check_state(state, planned.slices, settings)
         monitor.engine.restore(state.snapshot)
     for place, table in enumerate(tables):
         times = table.column(TIME).to_numpy()
@@ -240,58 +321,34 @@ def slice_visit(
         if rest.num_rows:
             waiting = packed_rows(rest.combine_chunks().to_batches()[0])
             least = int(rest.column(TIME).to_numpy().min())
-    (batch,) = due.combine_chunks().to_batches() or [_nothing(source)]
-    found += monitor.pass_time(batch, horizon)
-    # as soon as time has passed at all
-    wakeup = horizon + 1 if monitor.is_waiting else None
+    (rows_due,) = due.combine_chunks().to_batches() or [_nothing(planned)]
+    found += monitor.pass_time(rows_due, horizon)
+    wakeup = monitor.next_wakeup(horizon)
     if least is not None and (wakeup is None or least + 1 < wakeup):
         wakeup = least + 1
-    snapshot = monitor.engine.snapshot()
-    return SliceState(source.slices, settings, wakeup, snapshot, waiting), found, late
+    after = SliceState(
+        0 if state is None else state.generation,
+        planned.slices,
+        batch if blocks or state is None else state.batch,
+        horizon,
+        wakeup,
+        None,
+        settings.policy,
+        settings.slicing,
+        settings.record if number == 0 else b"",
+        monitor.engine.snapshot(),
+        waiting,
+    )
+    return after, found, late
 
 
-def _nothing(source: SliceSource) -> pa.RecordBatch:
-    schema = source.source.columns().schema
+def _nothing(planned: SlicePlan) -> pa.RecordBatch:
+    schema = planned.columns.schema
     return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)
 
 
-class SliceProcessor(TimedProcessor):
-    """Monitors slices, whose states are in Spark's state store; picklable.
-
-    Args:
-        source: how rows are sliced.
-        clock: the clock of the query.
-        settings: tells settings on which states depend.
-    """
-
-    STATE_NAME = "slice"
-
-    def __init__(self, source: SliceSource, clock: EventClock, settings: bytes) -> None:
-        super().__init__(clock)
-        self._source = source
-        self._settings = settings
-
-    def visit(
-        self,
-        key: tuple[object, ...],
-        stored: Sequence[bytes],
-        blocks: Sequence[bytes],
-        horizon: int,
-    ) -> Visit:
-        (number,) = key
-        assert isinstance(number, int)
-        state = SliceState.decoded(stored[0]) if stored else None
-        after, found, late = slice_visit(
-            self._source, self._settings, number, state, blocks, horizon
-        )
-        rows = (Row(**{SLICE: number, RECORDS: packed_rows(part)}) for part in (*found, *late))
-        wakeup_before = None if state is None else state.next_wakeup
-        replaced = None if after == state else after.encoded()
-        return Visit(wakeup_before, after.next_wakeup, None, replaced, rows)
-
-
 class UnpackSlices:
-    """Converts results of `SliceProcessor` to rows of valuations and late rows; picklable.
+    """Converts what slices report to rows of valuations and late rows; picklable.
 
     It is a function for `mapInArrow`.
 

@@ -35,7 +35,8 @@ class Visit(NamedTuple):
             None.
         wakeup: the same after the visit.
         appended: bytes to store behind those that are stored, or None.
-        replaced: bytes to store in place of all that are stored, or None.
+        replaced: bytes to store in place of all that are stored, or None; without bytes, nothing is
+            stored any more.
         rows: rows of results.
     """
 
@@ -112,7 +113,9 @@ class TimedProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         stored = [bytes(value) for (value,) in self._stored.get()]
         visit = self.visit(key, stored, blocks, self._clock.horizon(max(0, watermark)))
-        if visit.replaced is not None:
+        if visit.replaced == b"":
+            self._stored.clear()
+        elif visit.replaced is not None:
             self._stored.put([(visit.replaced,)])
         elif visit.appended is not None:
             self._stored.appendValue((visit.appended,))

@@ -1,0 +1,132 @@
+"""Moves what the slices of a streaming query remember to other slices: union and split at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import SnapshotError
+from mtlmon.relational.native import RelationalEngine, Timeline, forget_texts
+from mtlmon.relational.slicing.moving import move
+from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SlicePlan
+from mtlmon.spark.streaming.slice_state import (
+    FIRST,
+    SliceSettings,
+    SliceState,
+    packed_rows,
+    slice_visit,
+    unpacked_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mtlmon.spark.common.slice_monitors import SliceSource
+
+__all__ = ["moved_states", "split_copies"]
+
+
+def moved_states(
+    old: SliceSource,
+    new: SliceSource,
+    states: Sequence[SliceState],
+    split: Callable[[pa.Table], Mapping[int, pa.Table]],
+) -> list[SliceState]:
+    """Return the states of new slices, of the next generation.
+
+    Args:
+        old: how rows were sliced.
+        new: how they are sliced from now on.
+        states: the states of the old slices.
+        split: returns the copies of rows of atoms that go to each new slice.
+
+    Raises:
+        SnapshotError: the states do not fit each other.
+        LimitError: a slice would remember too much.
+    """
+    horizon = max(max(one.horizon, one.told or 0) for one in states)
+    settings = SliceSettings.of(old)
+    before, after = SlicePlan(old), SlicePlan(new)
+    aligned = []
+    for number, state in enumerate(states):
+        one = state._replace(told=None)
+        if one.horizon < horizon:
+            # nothing is due, unless it has been told
+            one, _, _ = slice_visit(before, settings, number, one, (), horizon, one.batch)
+        aligned.append(one)
+    waiting = _split_waiting(aligned, split)
+    settings = SliceSettings.of(new)
+    return [
+        SliceState(
+            generation=states[0].generation + 1,
+            slices=new.slices,
+            batch=states[0].batch,
+            horizon=horizon,
+            next_wakeup=None,
+            told=None,
+            policy=settings.policy,
+            slicing=settings.slicing,
+            record=settings.record if number == 0 else b"",
+            snapshot=snapshot,
+            waiting=waiting.get(number, b""),
+        )
+        for number, snapshot in enumerate(_moved_snapshots(before, after, aligned))
+    ]
+
+
+def _moved_snapshots(old: SlicePlan, new: SlicePlan, states: Sequence[SliceState]) -> list[bytes]:
+    """The snapshots of the engines of new slices."""
+    made = new.plan
+    engines = []
+    for number, state in enumerate(states):
+        engine = SliceMonitor(old, number).engine
+        engine.restore(state.snapshot)
+        engines.append(engine)
+    timeline = Timeline(made, new.slicing.is_of_stamps)
+    timeline.restore(engines[0].timeline.snapshot())
+    for engine in engines:
+        try:
+            engine.join(made.texts, timeline)
+        except ValueError:
+            raise SnapshotError("the states of the slices are of different times") from None
+    targets = [RelationalEngine(made, made.texts, timeline) for _ in range(new.slices)]
+    move(made, old.slicing, engines, new.slicing, targets)
+    found = []
+    for number, engine in enumerate(targets):
+        engine.leave()
+        # with the texts of this slice only
+        own = SliceMonitor(new, number).engine
+        own.restore(engine.snapshot())
+        forget_texts([own], None)
+        found.append(own.snapshot())
+    return found
+
+
+def _split_waiting(
+    states: Sequence[SliceState], split: Callable[[pa.Table], Mapping[int, pa.Table]]
+) -> dict[int, bytes]:
+    """The rows that wait, for each new slice that has some."""
+    tables = [unpacked_rows(one.waiting) for one in states if one.waiting]
+    if not tables:
+        return {}
+    schema = tables[0].schema
+    rows = pa.concat_tables(tables)
+    once = rows.filter(rows.column(FIRST)).drop_columns([FIRST])
+    found = {}
+    for number, part in split(once).items():
+        columns = [part.column(field.name).cast(field.type) for field in schema]
+        table = pa.Table.from_arrays(columns, schema=schema).combine_chunks()
+        if table.num_rows:
+            found[number] = packed_rows(table.to_batches()[0])
+    return found
+
+
+def split_copies(copies: pa.Table) -> dict[int, pa.Table]:
+    """Return the copies of rows by their slices."""
+    numbers = copies.column(SLICE)
+    return {
+        number: copies.filter(pc.equal(numbers, number)).drop_columns([SLICE])
+        for number in pc.unique(numbers).to_pylist()
+    }

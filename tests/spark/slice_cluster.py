@@ -1,0 +1,199 @@
+"""A streaming query with slices as Spark runs it, without Spark: batches, a store, and kills."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from mtlmon.policy import parse_policies
+from mtlmon.relational.slicing import Statistics
+from mtlmon.spark.common.atom_rows import ATOM, END, MARK, AtomRows, relation_source
+from mtlmon.spark.common.shared_bytes import SharedBytes
+from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.streaming import slice_checkpoints, slice_processor
+from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.slice_checkpoints import checkpoint_of
+from mtlmon.spark.streaming.slice_moving import split_copies
+from mtlmon.spark.streaming.slice_processor import SliceProcessor
+from mtlmon.spark.streaming.slice_state import (
+    FIRST,
+    RECORDS,
+    SliceSettings,
+    SliceState,
+    packed_rows,
+    unpacked_rows,
+)
+from tests.reference.slicing import owner, slices_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+CLOCK = EventClock.of_unit("s")
+
+Row = dict[str, Any]
+
+
+def source_of(
+    text: str, schema: pa.Schema, slices: int, statistics: Statistics | None = None
+) -> SliceSource:
+    """How rows are sliced."""
+    source = relation_source(
+        parse_policies(text),
+        time="ts",
+        atoms=None,
+        event=None,
+        separator="|",
+        time_unit=None,
+        resolution=None,
+        on_error="stop",
+        function="monitor_stream",
+    )
+    names = source.source.selection.names
+    read = pa.schema([schema.field(name) for name in names])
+    source = source._replace(schema=read.serialize().to_pybytes())
+    return SliceSource(source, slices, statistics or Statistics(), exposes=False)
+
+
+class Batch(NamedTuple):
+    """A batch: its number, its rows, and the horizon."""
+
+    number: int
+    rows: Sequence[Row]
+    horizon: int
+
+
+class Cluster:
+    """Executes batches; what a batch reports is written once, whoever executes it again.
+
+    Args:
+        source: how rows are sliced.
+        monkeypatch: replaces what is Spark's.
+        skips: whether batches that are written are not executed again, as with files.
+    """
+
+    def __init__(
+        self, source: SliceSource, monkeypatch: pytest.MonkeyPatch, *, skips: bool = False
+    ) -> None:
+        self.store: dict[int, bytes] = {}
+        self.written: dict[int, list[Row]] = {}
+        self._skips = skips
+        self._left: dict[int, dict[int, bytes]] = {}
+        self._number = 0
+        monkeypatch.setattr(slice_processor, "batch_number", lambda: self._number)
+        monkeypatch.setattr(slice_checkpoints, "share", lambda _, content: SharedBytes(content))
+        self.visited = 0
+        self.use(source, None)
+
+    def use(self, source: SliceSource, moved: slice_processor.Moved | None) -> None:
+        self.source = source
+        self.settings = SliceSettings.of(source)
+        self.processor = SliceProcessor(source, CLOCK, self.settings, moved, is_known=True)
+
+    def restart(self, source: SliceSource, planned: Batch | None) -> None:
+        """Go on with other slices."""
+        states = {number: SliceState.decoded(one) for number, one in self.store.items()}
+        if not states:
+            self.use(source, None)
+            return
+        watermark = None if planned is None else (planned.number, planned.horizon * 1000)
+        checkpoint = checkpoint_of(source.source, states, watermark)
+        self.visited = checkpoint.visited
+        session: Any = None
+        moved = checkpoint.moved(
+            session, source, SliceSettings.of(source), CLOCK, lambda rows: self._split(source, rows)
+        )
+        self.use(source, moved)
+
+    def execute(self, batch: Batch, *, is_written: bool = True, is_kept: bool = True) -> None:
+        """Execute a batch; killed before it is written, or before this is noted."""
+        self._number = batch.number
+        if self._skips and batch.number in self.written:
+            if is_kept:
+                self.store = self._left[batch.number]
+            return
+        copies = self._copies(batch.rows) if batch.rows else {}
+        store = dict(self.store)
+        found: list[Row] = []
+        woken = [
+            number
+            for number, one in store.items()
+            if (at := SliceState.decoded(one).next_wakeup) is not None and at <= batch.horizon
+        ]
+        for number in sorted({*copies, *woken}):
+            blocks = [_packed(copies[number])] if number in copies else []
+            stored = [store[number]] if number in store else []
+            visit = self.processor.visit((number,), stored, blocks, batch.horizon)
+            if visit.replaced == b"":
+                store.pop(number, None)
+            elif visit.replaced is not None:
+                store[number] = visit.replaced
+            for row in visit.rows:
+                for one in unpacked_rows(row[RECORDS]).to_pylist():
+                    if ATOM in one or self._is_owned(one):
+                        found.append(one)
+        if is_written:
+            self.written.setdefault(batch.number, found)
+            self._left.setdefault(batch.number, store)
+        if is_kept:
+            self.store = store
+
+    def _is_owned(self, row: Row) -> bool:
+        slicing, kinds = self.source.slicing(), self.source.kinds()
+        number = row["number"]
+        counts: Counter[str] = Counter()
+        values = []
+        for kind in kinds[number]:
+            letter = {"text": "s", "float": "f"}.get(kind, "i")
+            values.append(row[f"{letter}{counts[letter]}"])
+            counts[letter] += 1
+        return bool(owner(slicing.policies[number], values) == row[SLICE])
+
+    def _copies(self, rows: Sequence[Row]) -> dict[int, pa.Table]:
+        source = self.source
+        batch = pa.RecordBatch.from_pylist(list(rows), source.source.arrow_schema)
+        has_marks = not source.slicing().is_of_stamps
+        found = list(AtomRows(source.source, has_marks=has_marks)(iter([batch])))
+        return self._split(source, pa.Table.from_batches(found), self.visited)
+
+    @staticmethod
+    def _split(source: SliceSource, rows: pa.Table, visited: int = 0) -> dict[int, pa.Table]:
+        """What the expression of SQL does."""
+        slicing, columns = source.slicing(), source.source.columns()
+        places: list[int] = []
+        numbers: list[int] = []
+        first: list[bool] = []
+        for place, row in enumerate(rows.to_pylist()):
+            if row[ATOM] == END:
+                own = list(range(max(visited, slicing.slices)))
+            elif row[ATOM] == MARK:
+                own = list(range(slicing.slices))
+            else:
+                values = [row[name] for name in columns.columns_of(row[ATOM])]
+                name = columns.names[row[ATOM]]
+                own = sorted(
+                    set().union(*(slices_of(one, name, values) for one in slicing.policies))
+                )
+            for number in own:
+                places.append(place)
+                first.append(number == own[0])
+                numbers.append(number)
+        table = rows.take(pa.array(places, pa.int64()))
+        table = table.add_column(0, FIRST, pa.array(first, pa.bool_()))
+        return split_copies(table.add_column(0, SLICE, pa.array(numbers, pa.int32())))
+
+
+def _packed(table: pa.Table) -> bytes:
+    (batch,) = table.combine_chunks().to_batches()
+    return packed_rows(batch)
+
+
+def late_rows(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if ATOM in row]
+
+
+def violations(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if ATOM not in row]

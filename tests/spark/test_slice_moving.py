@@ -1,0 +1,180 @@
+"""States of slices that are moved to other slices, killed anywhere: what one machine says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
+
+from mtlmon.errors import SnapshotError
+from mtlmon.relational.slicing import Statistics
+from mtlmon.tables import check_tables
+from tests.reference.slicing import slices_of
+from tests.relational.slicing.test_moving import OPERATORS
+from tests.spark.slice_cluster import Batch, Cluster, late_rows, source_of, violations
+
+if TYPE_CHECKING:
+    from mtlmon.spark.common.slice_monitors import SliceSource
+    from tests.spark.slice_cluster import Row
+
+DECLARED = """
+unit s
+atom p(x) = what = "p"
+atom q(x, y) = what = "q"
+atom r = what = "r"
+"""
+DELAY = 3
+SEEDS = 2
+NUMBERS = {"aggregates", "built in", "filters", "largest"}
+POLICIES = {name: text for name, text in OPERATORS.items() if "point(i)" not in text}
+POLICIES["closed"] = "policy a: r IMPLIES ALWAYS NOT EXISTS x. p(x) AND ONCE[0,3] q(x, x)"
+POLICIES["sums"] = "find a: p(x) AND SUM(y OVER ONCE[0,5] q(x, y) BY x) > 4"
+POLICIES["future of the future"] = (
+    "find a: EVENTUALLY[0,3] (p(x) AND EVENTUALLY[0,4] q(x, y))\n"
+    "find b: p(x) AND EVENTUALLY[0,3] (p(y) AND EVENTUALLY[0,4] q(x, y))"
+)
+
+
+def values_of(row: Row) -> list[str]:
+    """The values of variables."""
+    fixed = {"policy", "slice", "number", "time", "offset", "verdict", "reference"}
+    given = (value for name, value in row.items() if name not in fixed)
+    return sorted(str(value) for value in given if value is not None)
+
+
+class Case:
+    """A policy, and random rows for it."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.text = DECLARED + POLICIES[name]
+        self.draw = Random(f"{name} {seed}")
+        is_text = not {name, *POLICIES[name].split()} & {*NUMBERS, "SUM(y"}
+        is_rare = name in {"neighbours", "until with runs"}
+        self.names = "ppqq" if is_rare else "ppqqr-"
+        self.values = 2 if is_rare else 4
+        self.value = "v{}".format if is_text else int
+        kind = pa.string() if is_text else pa.int64()
+        fields = [("ts", pa.int64()), ("what", pa.string()), ("x", kind), ("y", kind)]
+        self.schema = pa.schema(fields)
+
+    def source(self) -> SliceSource:
+        draw = self.draw
+        heavy = {
+            ("p", 0): frozenset([self.value(draw.randrange(4))]),
+            ("q", draw.randrange(2)): frozenset([self.value(draw.randrange(4))]),
+        }
+        statistics = Statistics({"p": draw.random(), "q": draw.random()}, heavy)
+        slices = draw.choice([1, 2, 3, 4, 6])
+        return source_of(self.text, self.schema, slices, draw.choice([statistics, Statistics()]))
+
+    def matters(self, row: Row) -> bool:
+        """Whether a row is one of an atom, as the policy has it."""
+        values = {"p": [row["x"]], "q": [row["x"], row["y"]]}.get(row["what"], [])
+        policies = source_of(self.text, self.schema, 1).slicing().policies
+        return any(slices_of(one, row["what"], values) for one in policies)
+
+    def rows(self, latest: int) -> list[Row]:
+        draw = self.draw
+        return [
+            {
+                "ts": max(0, latest + draw.randrange(-DELAY - 1, 5)),
+                "what": draw.choice(self.names),
+                "x": self.value(draw.randrange(self.values)),
+                "y": self.value(draw.randrange(self.values)),
+            }
+            for _ in range(draw.randrange(1, 9))
+        ]
+
+    def batches(self) -> list[list[Row]]:
+        """Batches of rows, of which some have none; the last has one of a much later time."""
+        latest, found = 0, []
+        for _ in range(7):
+            rows = [] if self.draw.random() < 0.1 else self.rows(latest)
+            latest = max([latest, *(row["ts"] for row in rows)])
+            found.append(rows)
+        last = {"what": "-", "x": None, "y": None}
+        return [*found, [{**last, "ts": latest + 50}], [{**last, "ts": latest + 50}]]
+
+    def truth(self, rows: list[Row], end: int) -> Counter[tuple[Any, ...]]:
+        table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), self.schema)
+        check = check_tables(table, self.text, time_points="stamp", end_time=end)
+        return Counter(
+            (
+                row["policy"],
+                row["time"],
+                row["verdict"],
+                *values_of(row),
+            )
+            for row in check.to_arrow().to_pylist()
+        )
+
+    def told(self, rows: list[Row]) -> Counter[tuple[Any, ...]]:
+        names = [one.name for one in source_of(self.text, self.schema, 1).source.file.policies]
+        return Counter(
+            (
+                names[row["number"]],
+                row["time"],
+                row["verdict"],
+                *values_of(row),
+            )
+            for row in violations(rows)
+        )
+
+
+def run(case: Case, cluster: Cluster) -> tuple[list[Row], list[Row], int]:
+    """Run a query that is killed and restarted: rows on time, late ones, and the horizon."""
+    draw = case.draw
+    number = horizon = latest = 0
+    taken: list[Row] = []
+    late: list[Row] = []
+
+    def one(rows: list[Row]) -> None:
+        """A batch, until it is finished."""
+        nonlocal number
+        batch = Batch(number, rows, horizon)
+        while draw.random() < 0.3:
+            execute(batch, is_written=draw.random() < 0.5, is_kept=False)
+            if draw.random() < 0.8:
+                cluster.restart(case.source(), batch)
+        execute(batch)
+        number += 1
+
+    def execute(batch: Batch, *, is_written: bool = True, is_kept: bool = True) -> None:
+        try:
+            cluster.execute(batch, is_written=is_written, is_kept=is_kept)
+        except SnapshotError as error:
+            assert "states of the query are those of a later batch" in str(error)
+            cluster.restart(case.source(), batch)
+            cluster.execute(batch, is_written=is_written, is_kept=is_kept)
+
+    for rows in case.batches():
+        taken += [row for row in rows if row["ts"] >= horizon]
+        late += [row for row in rows if row["ts"] < horizon and case.matters(row)]
+        one(rows)
+        latest = max([latest, *(row["ts"] for row in rows)])
+        if latest - DELAY > horizon:
+            horizon = latest - DELAY
+            one([])
+        if draw.random() < 0.3:
+            cluster.restart(case.source(), None)
+    return taken, late, horizon
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_any_slices_become_any_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = 0
+    for seed in range(SEEDS):
+        case = Case(name, seed)
+        cluster = Cluster(case.source(), monkeypatch, skips=seed % 2 == 1)
+        taken, late, horizon = run(case, cluster)
+        rows = [row for some in cluster.written.values() for row in some]
+        expected = case.truth([row for row in taken if row["ts"] < horizon], horizon - 1)
+        assert case.told(rows) == expected
+        assert sorted(row["time"] for row in late_rows(rows)) == sorted(row["ts"] for row in late)
+        found += sum(expected.values())
+    assert found > 0
