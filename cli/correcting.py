@@ -21,6 +21,7 @@ from mtlmon.cli.policies import (
     require_no_terminal,
     statuses,
     text_atoms,
+    write_report,
 )
 from mtlmon.cli.policy_work import EventWork, NoWriter
 from mtlmon.cli.pump import Pump
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.revised_report import RevisedReport
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables.event_batch import EventBatch
 
@@ -70,7 +72,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         "--rows": options.rows,
         "--context": options.has_context,
         "--explain": options.explain,
-        "--report": options.report is not None,
         "--idle": options.idle is not None,
         "--advance-every": options.advance_every is not None,
     }
@@ -185,6 +186,7 @@ class CorrectingWork(EventWork):
             them to; None if nobody wants them.
         logs: the status of the log's files by name.
         options: the options of the command line.
+        revised: takes the changes for a report, or None.
     """
 
     is_stopped = False
@@ -197,8 +199,10 @@ class CorrectingWork(EventWork):
         late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
+        revised: RevisedReport | None = None,
     ) -> None:
         super().__init__(source, logs)
+        self.revised = revised
         self.check = check
         self.output = output
         self.late = late
@@ -231,6 +235,11 @@ class CorrectingWork(EventWork):
 
     def take(self) -> None:
         """Take the changes out of the check."""
+        if self.revised is not None:
+            rows = self.check.verdicts.taken()
+            self.revised.take(rows)
+            for row in rows:
+                self.check.verdicts.add(row)
         if self.output is None:
             self.check.verdicts.taken()
         elif len(self.check.verdicts):
@@ -366,7 +375,9 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         clock=options.clock or "all",
         key=options.key_columns,
         bdd=options.bdd,
-        counts_triggered=options.fail_on_vacuous or counts_triggered,
+        counts_triggered=(
+            options.fail_on_vacuous or counts_triggered or options.report is not None
+        ),
         equality=options.op is not None and options.id is None,
         unmatched="error" if options.on_error == "stop" else "count",
     )
@@ -413,17 +424,45 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
             late = LateLines(bounds.lateness, found)
             source.note_block = late.push
     with closing(source):
-        return run_corrections(check, source, late, options)
+        return run_corrections(check, source, late, options, file)
+
+
+def open_report(
+    check: HistoryCheck,
+    source: Source,
+    logs: Mapping[str, os.stat_result],
+    options: Options,
+    file: Formula | PolicyFile,
+) -> RevisedReport | None:
+    """Return what makes the report, if one is wanted.
+
+    Raises:
+        Failure: its file has another use, or cannot be written.
+        MtlmonError: a package that reports need is not installed.
+    """
+    if options.report is None:
+        return None
+    from mtlmon.cli.findings import check_findings
+    from mtlmon.cli.revised_report import RevisedReport
+
+    check_findings(options, logs, can_reread=False)
+    return RevisedReport(check, source, list(logs), options, file)
 
 
 def run_corrections(
-    check: HistoryCheck, source: Source, late: LateLines | LateFile | None, options: Options
+    check: HistoryCheck,
+    source: Source,
+    late: LateLines | LateFile | None,
+    options: Options,
+    file: Formula | PolicyFile,
 ) -> int:
     """Check an open log, correct verdicts, and return the exit status."""
     logs = statuses(source)
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
-    work = CorrectingWork(check, source, make_output(check, source, options), late, logs, options)
+    revised = open_report(check, source, logs, options, file)
+    output = make_output(check, source, options)
+    work = CorrectingWork(check, source, output, late, logs, options, revised)
     progress = progress_for(source.size or 0, verdicts, options)
     signals = Signals(verdicts, is_held=keeps)
     pump = Pump(work, verdicts, signals, progress)
@@ -432,10 +471,21 @@ def run_corrections(
 
         work.begin_digest()
         pump = CheckpointingPump(work, verdicts, signals, progress, options)
+
+    def report(status: int, seconds: float) -> None:
+        work.report_end()
+        if revised is not None:
+            write_report(
+                lambda is_interrupted: revised.write(seconds, is_interrupted=is_interrupted),
+                status,
+                signals,
+                options,
+            )
+
     return run_to_end(
         pump,
         has_violation=work.fails,
-        report=lambda _, __: work.report_end(),
+        report=report,
         summary=lambda seconds: correcting_summary(check, source, seconds, pump.events_before),
         wants_summary=options.summary,
         end_time=options.end_time,

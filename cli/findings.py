@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking import LogCheck, PolicyCounts
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.shown import Details, Shown
     from mtlmon.checking.violation_rows import ViolationRows
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
-__all__ = ["Findings", "check_findings"]
+__all__ = ["Findings", "ReportedRun", "check_findings", "save_report"]
 
 STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
@@ -77,7 +78,116 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
         check_place(options.report)
 
 
-class Findings:
+class ReportedRun:
+    """What a report says of a run: facts, and the results of each policy.
+
+    Args:
+        check: the check that finds violations.
+        source: the events of the run.
+        inputs: the names of the logs.
+        options: the options of the command line.
+        file: the formula or the policies.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck | HistoryCheck,
+        source: TextLog | TableEvents,
+        inputs: list[str],
+        options: Options,
+        file: Formula | PolicyFile,
+    ) -> None:
+        self.file = file
+        self.tallies = check
+        self.source = source
+        self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        self.inputs = inputs
+        self.options = options
+        self.written = WrittenPolicies(file, options) if options.report is not None else None
+        self.collectors = [
+            Collector(
+                policy.written,
+                policy.name,
+                number=number,
+                unit=options.resolution or options.unit,
+                violations=max(LISTED, options.explain_limit),
+                text=policy.text,
+                severity=policy.severity,
+            )
+            for number, policy in enumerate(check.policies, 1)
+        ]
+        self.started = datetime.now(UTC)
+
+    def facts(
+        self,
+        *,
+        rows: int,
+        seconds: float,
+        mode: str,
+        first: int | None,
+        last: int | None,
+        remarks: list[str],
+    ) -> Run:
+        """Return what the report says of the run as a whole.
+
+        Args:
+            rows: how many events have been checked.
+            seconds: the duration of the run.
+            mode: the modes of the monitors.
+            first: the time-stamp of the earliest event.
+            last: the time-stamp of the latest event.
+            remarks: sentences about the run.
+        """
+        columns, key_counts = self.tallies.partitions.columns, self.tallies.key_counts
+        return Run(
+            inputs=self.inputs,
+            rows=rows,
+            skipped=self.source.skipped,
+            seconds=seconds,
+            peak_memory=peak_memory(),
+            mode=mode,
+            command=shlex.join(["mtlmon", *self.options.arguments]),
+            started=self.started,
+            end_time=self.options.end_time,
+            unit=self.options.resolution or self.options.unit,
+            first=first,
+            last=last,
+            keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
+            key_columns=columns[0] if len(columns) == 1 else (),
+            remarks=remarks,
+            policy_files=policy_files(self.options),
+            settings=settings_of(self.file, self.options),
+        )
+
+    def policy_report(self, policy: int) -> PolicyReport:
+        """Return the results of a policy, with its keys if policies have different ones."""
+        counts, triggered = self.tallies.counts[policy], self.tallies.triggered[policy]
+        report = with_triggered(self.keyed_report(policy), counts, triggered)
+        assert self.written is not None
+        declared = self.tallies.policies[policy]
+        partitions = self.tallies.partitions
+        return self.written.added_to(
+            report,
+            declared,
+            partitions.columns[partitions.of_policies[policy]],
+            is_violated=is_violated(declared, counts, triggered),
+        )
+
+    def keyed_report(self, policy: int) -> PolicyReport:
+        """Return the results of a policy without how often its left side held."""
+        collector = self.collectors[policy]
+        if not self.keys.has_keys(policy):
+            return collector.report()
+        text_of = partial(self.keys.text, policy)
+        partitions = self.tallies.partitions
+        if len(partitions.columns) == 1:
+            return collector.report(text_of)
+        partition = partitions.of_policies[policy]
+        columns, count = partitions.columns[partition], self.tallies.key_counts[partition]
+        return collector.report(text_of, key_columns=columns, key_count=count)
+
+
+class Findings(ReportedRun):
     """Collects the violations of a run for explanations and the report.
 
     Args:
@@ -99,31 +209,13 @@ class Findings:
         can_reread: bool,
         file: Formula | PolicyFile,
     ) -> None:
-        self.file = file
+        super().__init__(check, source, inputs, options, file)
+        self.check = check
         self.details: Details | None = None
         self.rows: ViolationRows | None = None
-        self.check = check
-        self.source = source
-        self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
         times = None if isinstance(source, TextLog) else source.times
         self.times: TimeTexts | None = iso_times(options, times)
-        self.inputs = inputs
-        self.options = options
-        self.written = WrittenPolicies(file, options) if options.report is not None else None
         self.can_reread = can_reread
-        self.collectors = [
-            Collector(
-                policy.written,
-                policy.name,
-                number=number,
-                unit=options.resolution or options.unit,
-                violations=max(LISTED, options.explain_limit),
-                text=policy.text,
-                severity=policy.severity,
-            )
-            for number, policy in enumerate(check.policies, 1)
-        ]
-        self.started = datetime.now(UTC)
 
     def take(self) -> None:
         """Take the violations that the check has collected."""
@@ -304,53 +396,14 @@ class Findings:
 
     def run(self, seconds: float, *, is_interrupted: bool) -> Run:
         """Return what the report says of the run, which took so many seconds."""
-        columns, key_counts = self.check.partitions.columns, self.check.key_counts
-        return Run(
-            inputs=self.inputs,
+        return self.facts(
             rows=self.check.event_count if self.check.is_stopped else self.source.rows,
-            skipped=self.source.skipped,
             seconds=seconds,
-            peak_memory=peak_memory(),
             mode=", ".join(dict.fromkeys(one.mode for one in self.check.monitors)),
-            command=shlex.join(["mtlmon", *self.options.arguments]),
-            started=self.started,
-            end_time=self.options.end_time,
-            unit=self.options.resolution or self.options.unit,
             first=self.check.first_time_stamp,
             last=self.last,
-            keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
-            key_columns=columns[0] if len(columns) == 1 else (),
             remarks=list(self.remarks(is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options),
-            settings=settings_of(self.file, self.options),
         )
-
-    def policy_report(self, policy: int) -> PolicyReport:
-        """Return the results of a policy, with its keys if policies have different ones."""
-        counts, triggered = self.check.counts[policy], self.check.triggered[policy]
-        report = with_triggered(self.keyed_report(policy), counts, triggered)
-        assert self.written is not None
-        declared = self.check.policies[policy]
-        partitions = self.check.partitions
-        return self.written.added_to(
-            report,
-            declared,
-            partitions.columns[partitions.of_policies[policy]],
-            is_violated=is_violated(declared, counts, triggered),
-        )
-
-    def keyed_report(self, policy: int) -> PolicyReport:
-        """Return the results of a policy without how often its left side held."""
-        collector = self.collectors[policy]
-        if not self.keys.has_keys(policy):
-            return collector.report()
-        text_of = partial(self.keys.text, policy)
-        partitions = self.check.partitions
-        if len(partitions.columns) == 1:
-            return collector.report(text_of)
-        partition = partitions.of_policies[policy]
-        columns, count = partitions.columns[partition], self.check.key_counts[partition]
-        return collector.report(text_of, key_columns=columns, key_count=count)
 
     def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
         """Yield the report's remarks about the run as a whole."""

@@ -191,7 +191,14 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) ->
         if options.has_context and status == VIOLATION and work.has_violation():
             work.show_context(again)
         if options.report is not None:
-            write_report(work, again, seconds, status, signals)
+            write_report(
+                lambda is_interrupted: work.write_report(
+                    again, seconds, is_interrupted=is_interrupted
+                ),
+                status,
+                signals,
+                options,
+            )
 
     return run_to_end(
         pump,
@@ -241,27 +248,20 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
 
 
 def write_report(
-    work: PolicyWork,
-    again: Callable[[], Source],
-    seconds: float,
-    status: int,
-    signals: Signals,
+    write: Callable[[bool], None], status: int, signals: Signals, options: Options
 ) -> None:
     """Write the report; after a signal, give up if that takes too long.
 
     Args:
-        work: the log and its policies, at the end of the run.
-        again: opens the log once more.
-        seconds: the duration of the run.
+        write: writes the report, and is told whether the run was interrupted.
         status: the exit status of the run.
         signals: the signals that can interrupt the run.
+        options: the options of the command line.
     """
     if status < SIGNALLED:
-        work.write_report(again, seconds, is_interrupted=False)
-    elif not signals.at_last(
-        lambda: work.write_report(again, seconds, is_interrupted=True), REPORT_SECONDS
-    ):
-        note(f"{work.options.report} was not written: there was no time for it")
+        write(False)
+    elif not signals.at_last(lambda: write(True), REPORT_SECONDS):
+        note(f"{options.report} was not written: there was no time for it")
 
 
 def wants_triggered(policies: Sequence[Policy], options: Options) -> bool:

@@ -1,0 +1,105 @@
+"""The report on a run that corrects verdicts, beside that on the rows in order."""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Ended, Live
+
+Command = Callable[..., Ended]
+
+RULES = """\
+unit s
+policy answered: ask IMPLIES EVENTUALLY[0,5] reply
+policy follows: reply IMPLIES ONCE[0,9] ask
+policy either: ask SINCE[0,20] reply OR EVENTUALLY stop
+"""
+
+
+def text_of(page: Path) -> str:
+    """The words of a page."""
+    text = re.sub(r"<(style|script|svg)\b.*?</\1>", "", page.read_text(), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text)))
+
+
+def results(page: Path) -> list[tuple[str, ...]]:
+    """For each policy, its counts, and the time-points that are listed as violations."""
+    found = []
+    for part in text_of(page).split(" per ip ")[1:]:
+        counts = re.findall(r"(?:false|true|undecided|triggered) ([\d,]+)", part)
+        listed = re.findall(r"(\d+:\d+) key (\w+)", part)
+        found.append((*counts, *map(" ".join, sorted(set(listed)))))
+    return found
+
+
+def rows(seed: int) -> list[tuple[int, str, str]]:
+    """Times, keys and events as they come, up to six seconds late."""
+    source = random.Random(seed)
+    found = [
+        (time, source.choice("ab"), source.choice(["ask", "reply", "stop", "none", "none"]))
+        for time in range(100, 160)
+    ]
+    return sorted(found, key=lambda row: row[0] + source.choice([0, 0, 0, 6]))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_report_says_what_holds_at_the_end(seed: int, tmp_path: Path, command: Command) -> None:
+    rules, log, page = tmp_path / "rules.mtl", tmp_path / "log.csv", tmp_path / "page.html"
+    rules.write_text(f'time "time"\nevent "what"\nkey ip\n{RULES}')
+    header, late = "time,ip,what\n", rows(seed)
+    lines = [f"{time},{ip},{what}\n" for time, ip, what in late]
+    log.write_text(header + "".join(sorted(lines)))
+    wanted_page = tmp_path / "wanted.html"
+    assert command("--verdicts", "none", "--report", wanted_page, rules, log).status == 1
+    asked = ["--lateness", "6s", "--format", "csv", "--report", str(page), str(rules)]
+    with Live(*asked) as live:
+        live.send(header + lines[0])
+        # it has begun
+        shown = [live.read_line()]
+        for line in lines[1:]:
+            live.send(line)
+            # so that most lines are judged by themselves
+            while (shown_line := live.read_line(0.02)) is not None:
+                shown.append(shown_line)
+        ended = live.end()
+    assert ended.status == 1, ended.errors
+    shown += ended.output.splitlines()
+    changes = [one for one in shown if one and "\t!" in one and "!@" not in one]
+    assert changes
+    assert results(page) == results(wanted_page)
+    text = text_of(page)
+    told = re.findall(r"Policy (\w+): (\d+) verdicts? changed, 0 withdrawn", text)
+    assert sum(int(count) for _, count in told) == len(changes)
+    now, late_count = 0, 0
+    for time, *_ in late:
+        late_count += time < now
+        now = max(now, time)
+    assert f"Rows that came late: {late_count} taken in, 0 refused." in text
+    assert "Nothing is explained, as the verdicts were corrected" in text
+
+
+def test_withdrawn_verdicts(tmp_path: Path, command: Command) -> None:
+    log, page = tmp_path / "log.csv", tmp_path / "page.html"
+    log.write_text("ts,do,event\n1,+,p\n3,+,\n3,-,\n9,+,p\n")
+    asked = ["--lateness", "5", "--op", "do", "--event", "event", "-e", "p"]
+    done = command("--report", page, *asked, log)
+    assert (done.status, done.errors) == (0, "")
+    assert re.search(r"✗ false 0 .*✓ true 2 ", text_of(page))
+
+
+def test_the_place_of_a_report_is_checked(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log"
+    log.write_text("@1 p\n")
+    done = command("--lateness", "5", "--report", tmp_path / "no" / "page.html", "-e", "p", log)
+    assert done.status == 2
+    assert "cannot write" in done.errors
+    assert "there is no directory" in done.errors
+    done = command("--lateness", "5", "--report", log, "-e", "p", log)
+    assert done.status == 2
+    assert log.read_text() == "@1 p\n"
