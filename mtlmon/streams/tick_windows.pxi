@@ -20,8 +20,8 @@ cdef class TickWindow(Kernel):
     cdef SumWindow sums         # of the values in the window; it has no rows of its own
     cdef uint64_t first
     cdef uint64_t length        # a tick leaves the window when so many others came after it
-    # For each trace its latest values, each at its number modulo `capacity`, which is `length` or at
-    # least the number of ticks of any trace; whether they are not null; how many ticks there were.
+    # For each trace its latest values, each at its number modulo `capacity`, which is `length` or
+    # at least the number of ticks of any trace; whether they are not null; how many there were.
     cdef size_t capacity
     cdef int64_t *cells
     cdef uint8_t *are_valid
