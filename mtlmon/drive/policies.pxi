@@ -163,6 +163,8 @@ cdef class PolicyMonitors(MemoryHolder):
             filter = wanted if policy < self.shown_count else FILTER_NONE
             collects = self.delivery.violations is not None and policy < self.shown_count
             if period is not None:
+                if period < 0:
+                    raise ValueError(f"a period is not {period}")
                 if self.delivery.resolver is None:
                     one.filter = filter
                 one.ticking = TickRuns(

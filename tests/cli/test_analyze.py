@@ -101,7 +101,7 @@ RESTLESS = """\
 unit s
 key ip
 stream p99 = quantile[0,5m](latency, 0.99) every 1m
-stream worst = avg[0,61m](p99) every 1m
+stream worst = median[0,61m](p99) every 1m
 stream ema = 0.5 * sum[1m,1h](ema, or: 0.0) + latency.hold() every 1m
 stream seen = ts on latency > 1
 stream gap = ts - seen.hold() every 1m
@@ -118,7 +118,7 @@ def test_what_computes_every_tick_is_named(tmp_path: Path) -> None:
         "ticks that are not known",
         "every tick of each ip is computed because of stream ema: a stream reads itself by "
         "sum[60,3600](ema, or: 0.0)",
-        "every tick of each ip is computed because of stream worst: avg[0,3660](p99) looks at "
+        "every tick of each ip is computed because of stream worst: median[0,3660](p99) looks at "
         "ticks",
     ]
     ended = mtlmon("analyze", str(rules))

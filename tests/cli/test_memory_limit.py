@@ -127,9 +127,12 @@ def test_keys_of_a_table(tmp_path: Path) -> None:
     assert limited.output
     assert whole.startswith(limited.output)
     for form in ("jsonl", "csv"):
-        same = mtlmon("--max-memory", "1M", "--output-format", form, *options)
-        check(same, "of keys; allow")
-        assert same.output.count("\n") >= limited.output.count("\n")
+        formed = ("--output-format", form, *options)
+        limited = mtlmon("--max-memory", "1M", *formed)
+        check(limited, "of keys; allow")
+        # how far it comes depends on how many rows have been read ahead
+        assert "user1" in limited.output
+        assert mtlmon(*formed).output.startswith(limited.output)
 
 
 def test_texts_of_keys_of_a_sorted_table(tmp_path: Path) -> None:
