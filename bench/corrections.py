@@ -89,8 +89,7 @@ def corrections(settings: Settings) -> Result:
             runs = [log.monitored(case.formula)[0] for _ in range(settings.repeats)]
             ordered[which] = statistics.median(runs)
         arrived = log.arrived(case)
-        # of events of one time and key, the one that comes later has the later time-point
-        _, wanted = log.monitored(case.formula, arrived[log.stamps[arrived].argsort(kind="stable")])
+        _, wanted = log.monitored(case.formula, log.ordered(arrived))
         seconds = []
         for _ in progress(settings.repeats, " ".join(map(str, case))):
             passed, history, false_count = log.corrected(case, arrived)
@@ -137,6 +136,11 @@ class Log:
     def arrived(self, case: Case) -> Integers:
         """Return the places of the events in the order in which they come."""
         return arrivals(self.stamps, case.share, DELAYS[case.delay], case.way, self.seed)
+
+    def ordered(self, arrived: Integers) -> Integers:
+        """Return the places of events in order of time; at one time, as they come."""
+        found: Integers = arrived[self.stamps[arrived].argsort(kind="stable")]
+        return found
 
     def monitored(self, formula: str, order: Integers | None = None) -> tuple[float, int]:
         """Return the seconds that monitors need for the events in order, and the violations.

@@ -29,7 +29,8 @@ def test_histories_end_as_monitors_of_the_sorted_log(formula: str) -> None:
     wanted = (formula, 1000, 0.1, "1m", "uniform")
     (case,) = (one for one in corrected_cases() if one == wanted)
     log = Log(case.keys, 5000, 1)
-    _, expected = log.monitored(formula)
-    _, history, found = log.corrected(case)
+    arrived = log.arrived(case)
+    _, expected = log.monitored(formula, log.ordered(arrived))
+    _, history, found = log.corrected(case, arrived)
     assert found == expected > 0
     assert history.counters["late"] > 100
