@@ -65,7 +65,6 @@ cdef struct Trace:
     Chunk **chunks          # those that are remembered: from `first` to below `count`
     uint32_t first, count, capacity
     uint32_t recent         # a chunk that was looked at
-    Saved live              # the state at the end, unless the session holds it
     bint has_begun
     uint64_t last           # when the history ends: its last event or advance
     uint64_t now            # the largest time-stamp so far, also of events that wait

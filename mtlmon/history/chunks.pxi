@@ -57,7 +57,6 @@ cdef void free_trace(Trace *trace) noexcept nogil:
     for k in range(trace.first, trace.count):
         free_chunk(trace.chunks[k])
     free(trace.chunks)
-    free(trace.live.words.items)
     memset(trace, 0, sizeof(Trace))
 
 

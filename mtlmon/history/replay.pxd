@@ -5,6 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from mtlmon.engine.native cimport Saved, Session, Words
+from mtlmon.traces.native cimport Streams
 
 
 cdef enum:
@@ -19,10 +20,11 @@ cdef class Replayer:
     cdef Trace *traces
     cdef readonly uint32_t trace_count
     cdef uint32_t trace_capacity
+    cdef Streams ends               # the states at the ends of the traces
     cdef uint32_t loaded            # the trace whose state at the end the session holds
     cdef uint32_t swept             # the next trace to look at for what can be forgotten
     cdef uint64_t swept_events      # how many events there were when that was done last
-    cdef Saved blank, taken         # the state of a trace that has no events; scratch memory
+    cdef Saved taken                # scratch memory
     cdef Journal journal
     cdef Words advances             # when time has passed without an event, if that still matters
 
@@ -36,6 +38,7 @@ cdef class Replayer:
     cdef bint judges                # else letters are numbers of rows, and nothing is judged
     cdef bint is_broken
     cdef int64_t deadline
+    cdef uint32_t chunks_until_look
     cdef readonly uint64_t event_count, late_count, refused_count
     cdef readonly uint64_t replays, replayed_chunks, replayed_events, early_stops
 
@@ -66,6 +69,7 @@ cdef class Replayer:
     cdef void note_pending(self, uint32_t number) noexcept nogil
     cdef int make_live(self, uint32_t number) except -1 nogil
     cdef int park(self) except -1 nogil
+    cdef int keep_small(self) except -1 nogil
     cdef int save_start(self, Chunk *chunk) except -1 nogil
     cdef int new_last_chunk(self, Trace *trace) except -1 nogil
     cdef void forget(self, uint32_t number) noexcept nogil

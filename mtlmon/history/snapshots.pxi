@@ -5,7 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from mtlmon.engine.native cimport MAX_TIME_STAMP, give_state, put_word, reserve
+from mtlmon.engine.native cimport MAX_TIME_STAMP, State, give_state, put_word, reserve
 
 from mtlmon.errors import SnapshotError
 
@@ -16,8 +16,8 @@ def first_state(Histories histories not None):
     """The engine's snapshot of a trace without events."""
     histories.require_ready()
     histories.park()
-    give_state(histories.session.table, &histories.session.state, &histories.blank)
-    return histories.session.snapshot()
+    histories.ends.load_initial()
+    return uncounted(histories)
 
 
 def trace_parts(Histories histories not None, uint32_t number):
@@ -43,11 +43,13 @@ def trace_parts(Histories histories not None, uint32_t number):
         raise IndexError(number)
     trace = &histories.traces[number]
     histories.park()
-    give_state(
-        histories.session.table, &histories.session.state,
-        &trace.live if trace.first == trace.count else &trace.chunks[trace.first].saved
-    )
-    state = histories.session.snapshot()
+    if trace.first == trace.count:
+        histories.make_live(number)
+    else:
+        give_state(
+            histories.session.table, &histories.session.state, &trace.chunks[trace.first].saved
+        )
+    state = uncounted(histories)
     offset = None
     for k in range(trace.first, trace.count):
         chunk = trace.chunks[k]
@@ -68,6 +70,14 @@ def trace_parts(Histories histories not None, uint32_t number):
         trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
         trace.settled, bool(trace.has_retractable)
     )
+
+
+cdef bytes uncounted(Histories histories):
+    """The snapshot of the session's state, which does not depend on how the state was reached."""
+    cdef State *state = &histories.session.state
+    state.event_count = min(state.event_count, <uint64_t> 1)
+    state.history.true_count = state.history.false_count = state.history.peak_pending = 0
+    return histories.session.snapshot()
 
 
 def add_trace(
