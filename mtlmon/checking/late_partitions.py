@@ -21,26 +21,26 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import EventColumns
+from mtlmon.history.contents import Contents
 from mtlmon.history.following import (
     IS_GONE,
     IS_HIDDEN,
     FollowingHistory,
     LeadingHistory,
-    Placements,
-    name_type,
+    taken_back,
 )
-from mtlmon.history.operations import ADVANCE
 from mtlmon.streams.late_rows import ChunkedRows, Computer, Names, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Literal
 
     from numpy.typing import NDArray
 
     from mtlmon.checking.sources import EventBatch
+    from mtlmon.history.following import Passed, Placements
     from mtlmon.streams.atoms import StreamAtoms
 
 __all__ = ["LatePartition"]
@@ -52,8 +52,6 @@ _GROUPS = 256
 _SWEPT_GROUPS = 64
 # The pool is made smaller when it has so many more rows than wait.
 _SPARE_ROWS = 4096
-# So many contents more than twice those that were left make it worth looking for old ones.
-_SPARE_CONTENTS = 4096
 _NO_COLUMN = "\0"
 
 
@@ -68,7 +66,7 @@ class _Step(NamedTuple):
 
     rows: Rows
     flags: NDArray[np.uint8]
-    advance: tuple[int, int | None] | None
+    advance: Passed | None
 
 
 class _Revised(NamedTuple):
@@ -135,7 +133,7 @@ class LatePartition:
         self._numbers: list[int] = []
         self._swept = 0
         self._pool = _Pool()
-        self._contents = _Contents()
+        self._contents = Contents()
         self._steps: list[_Step] = []
         self._revised: _Revised | None = None
 
@@ -162,43 +160,13 @@ class LatePartition:
         if operations is None and ids is None:
             contents = self._contents.new(count)
         else:
-            contents = self._contents.numbers_of(rows)
+            contents = self._contents.numbers_of(_texts_of(rows), rows.traces, rows.time_stamps)
         self._pool.add(contents, rows)
-        refused: list[NDArray[np.int64]] = []
-        found: list[tuple[Placements, tuple[int, int | None] | None]] = []
-        first = 0
-        advances = [] if operations is None else np.flatnonzero(operations == ADVANCE).tolist()
-        for last in [*advances, count]:
-            part = slice(first, last)
-            if first < last:
-                late = self.leader.push_contents(
-                    stamps[part],
-                    contents[part],
-                    None if numbers is None else numbers[part],
-                    None if ids is None else list(ids[part]),
-                    None if operations is None else operations[part],
-                )
-                refused.append(late.astype(np.int64) + first)
-            first = last + 1
-            passed = None
-            if last < count:
-                passed = self._let_time_pass(
-                    int(stamps[last]), 0 if numbers is None else int(numbers[last])
-                )
-            found.append((self.leader.placements(), passed))
+        refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
         self._take(found)
         if operations is not None or ids is not None:
             self._contents.forget(self.leader, 2 * self._lateness)
-        return np.concatenate(refused) if refused else np.empty(0, np.int64)
-
-    def _let_time_pass(self, time_stamp: int, trace: int) -> tuple[int, int | None] | None:
-        """Let time pass in the history that leads; return how far it passes for others."""
-        number = trace if self._clock == "key" else None
-        known = self.leader.now(0 if number is None else number)
-        if known is not None and known >= time_stamp:
-            return None
-        self.leader.advance(time_stamp, key=number)
-        return (time_stamp - self._wait, number) if time_stamp >= self._wait else None
+        return refused
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
@@ -238,13 +206,13 @@ class LatePartition:
 
     # ---- what has become of rows -----------------------------------------------------------
 
-    def _take(self, found: list[tuple[Placements, tuple[int, int | None] | None]]) -> None:
+    def _take(self, found: list[tuple[Placements, Passed | None]]) -> None:
         """Compute the atoms of rows that have their names now, and of those that see them."""
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         flags = placed["flags"].astype(np.uint8)
         if len(withdrawn):
-            withdrawn = _taken_back(placed, withdrawn, flags)
+            withdrawn = taken_back(placed, withdrawn, flags)
         rows = self._pool.take(placed)
         if not self.leader.waiting:
             self._pool.clear()
@@ -412,35 +380,11 @@ class LatePartition:
         return self.leader.counters["held_bytes"] + self._pool.byte_count + of_groups
 
 
-def _taken_back(
-    placed: NDArray[np.void], withdrawn: NDArray[np.void], flags: NDArray[np.uint8]
-) -> NDArray[np.void]:
-    """Mark placed rows that were taken back in the same batch; return the others taken back."""
-    places = {
-        name: place
-        for place, name in enumerate(
-            zip(
-                placed["trace"].tolist(),
-                placed["time_stamp"].tolist(),
-                placed["offset"].tolist(),
-                strict=True,
-            )
-        )
-    }
-    others = []
-    for number, name in enumerate(
-        zip(
-            withdrawn["trace"].tolist(),
-            withdrawn["time_stamp"].tolist(),
-            withdrawn["offset"].tolist(),
-            strict=True,
-        )
-    ):
-        if name in places:
-            flags[places[name]] |= IS_GONE
-        else:
-            others.append(number)
-    return withdrawn[others] if others else np.empty(0, name_type())
+def _texts_of(rows: Rows) -> Iterator[str]:
+    """For each row, a text of what is in it: a NaN equals no other one, but its text does."""
+    columns = [column.to_pylist() for column in rows.inputs.columns]
+    for place, cells in enumerate(zip(*columns, strict=True)):
+        yield f"{cells!r} {rows.held[place].tobytes().hex()}"
 
 
 def _revised(changed: list[Rows], gone: Names, atoms: int) -> _Revised:
@@ -523,53 +467,3 @@ class _Pool:
     @property
     def byte_count(self) -> int:
         return sum(part.byte_count for part in self._parts)
-
-
-class _Contents:
-    """Numbers for what events are, which equal events share."""
-
-    def __init__(self) -> None:
-        self._next = 0
-        # for each content its number, its trace, and how late it was when it came last
-        self._known: dict[str, tuple[int, int, int]] = {}
-        self._swept = 0
-
-    def parts(self) -> tuple[int, dict[str, tuple[int, int, int]], int]:
-        """Return what `restore` needs."""
-        return self._next, self._known, self._swept
-
-    def restore(self, parts: Sequence[Any]) -> None:
-        """Go on from what `parts` has returned."""
-        self._next, known, self._swept = parts
-        self._known = {key: (number, trace, time) for key, (number, trace, time) in known.items()}
-
-    def new(self, count: int) -> NDArray[np.uint64]:
-        """Return numbers that no other rows have."""
-        self._next += count
-        return np.arange(self._next - count, self._next, dtype=np.uint64)
-
-    def numbers_of(self, rows: Rows) -> NDArray[np.uint64]:
-        """Return the numbers of rows; those of equal rows of a trace are equal."""
-        columns = [column.to_pylist() for column in rows.inputs.columns]
-        found = np.empty(len(rows.time_stamps), np.uint64)
-        cells = zip(*columns, strict=True)
-        names = zip(rows.traces.tolist(), rows.time_stamps.tolist(), strict=True)
-        for place, ((trace, time_stamp), row) in enumerate(zip(names, cells, strict=True)):
-            # texts, as a NaN equals no other one
-            key = f"{trace} {time_stamp} {row!r} {rows.held[place].tobytes().hex()}"
-            known = self._known.get(key)
-            number = int(self.new(1)[0]) if known is None else known[0]
-            self._known[key] = number, trace, time_stamp
-            found[place] = number
-        return found
-
-    def forget(self, leader: LeadingHistory, age: int) -> None:
-        """Forget the contents of events that are older than so much, if there may be many."""
-        if len(self._known) <= 2 * self._swept + _SPARE_CONTENTS:
-            return
-        self._known = {
-            key: (number, trace, time_stamp)
-            for key, (number, trace, time_stamp) in self._known.items()
-            if (leader.now(trace) or 0) - time_stamp <= age
-        }
-        self._swept = len(self._known)

@@ -22,9 +22,10 @@ from mtlmon.history.native import (
     revise,
     waiting_parts,
 )
+from mtlmon.history.operations import ADVANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
     from typing import Any, Literal
 
     from numpy.typing import NDArray
@@ -38,8 +39,10 @@ __all__ = [
     "FollowingHistory",
     "LeadingHistory",
     "NumberedHistory",
+    "Passed",
     "Placements",
     "name_type",
+    "taken_back",
 ]
 
 HAS_ID, IS_GONE, IS_HIDDEN = 1, 2, 8
@@ -92,6 +95,35 @@ class Placements(NamedTuple):
 
     placed: NDArray[np.void]
     withdrawn: NDArray[np.void]
+
+
+Passed = tuple[int, "int | None"]
+"""How far time passes without an event, and in which trace; None for all."""
+
+
+def taken_back(
+    placed: NDArray[np.void], withdrawn: NDArray[np.void], flags: NDArray[np.uint8]
+) -> NDArray[np.void]:
+    """Mark placed events that were taken back in the same batch; return the others taken back.
+
+    Args:
+        placed: as `Placements` has them.
+        withdrawn: likewise.
+        flags: the flags of the placed events, which get `IS_GONE`.
+    """
+    places = {name: place for place, name in enumerate(_names(placed))}
+    others = []
+    for number, name in enumerate(_names(withdrawn)):
+        if name in places:
+            flags[places[name]] |= IS_GONE
+        else:
+            others.append(number)
+    return withdrawn[others] if others else np.empty(0, name_type())
+
+
+def _names(records: NDArray[np.void]) -> Iterator[tuple[int, int, int]]:
+    fields = (records[name].tolist() for name in ("trace", "time_stamp", "offset"))
+    return zip(*fields, strict=True)
 
 
 class LeadingHistory(NumberedHistory):
@@ -151,6 +183,53 @@ class LeadingHistory(NumberedHistory):
         columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
         columns.add_letters(64, np.ascontiguousarray(contents))
         return self.push_columns(columns, numbers, ids=ids, operations=operations).refused
+
+    def admit(
+        self,
+        time_stamps: NDArray[np.int64],
+        contents: NDArray[np.uint64],
+        numbers: NDArray[np.uint32] | None,
+        ids: Sequence[Hashable] | None,
+        operations: NDArray[np.uint8] | None,
+    ) -> tuple[NDArray[np.int64], list[tuple[Placements, Passed | None]]]:
+        """Take a batch of rows, of which some may let time pass; the arguments are as above.
+
+        Returns:
+            The indices of the rows that come too late; and in turn what has become of events, and
+            how far time passes then.
+        """
+        count = len(time_stamps)
+        refused: list[NDArray[np.int64]] = []
+        found: list[tuple[Placements, Passed | None]] = []
+        first = 0
+        advances = [] if operations is None else np.flatnonzero(operations == ADVANCE).tolist()
+        for last in [*advances, count]:
+            part = slice(first, last)
+            if first < last:
+                late = self.push_contents(
+                    time_stamps[part],
+                    contents[part],
+                    None if numbers is None else numbers[part],
+                    None if ids is None else list(ids[part]),
+                    None if operations is None else operations[part],
+                )
+                refused.append(late.astype(np.int64) + first)
+            first = last + 1
+            passed = None
+            if last < count:
+                trace = 0 if numbers is None else int(numbers[last])
+                passed = self._let_time_pass(int(time_stamps[last]), trace)
+            found.append((self.placements(), passed))
+        return np.concatenate(refused) if refused else np.empty(0, np.int64), found
+
+    def _let_time_pass(self, time_stamp: int, trace: int) -> Passed | None:
+        """Let time pass; return how far it passes for those who judge events."""
+        number = trace if self._clock == "key" else None
+        known = self.now(0 if number is None else number)
+        if known is not None and known >= time_stamp:
+            return None
+        self.advance(time_stamp, key=number)
+        return (time_stamp - self._wait, number) if time_stamp >= self._wait else None
 
     def now(self, number: int = 0) -> int | None:
         """The largest time-stamp so far, of a trace if these have their own times."""
