@@ -12,25 +12,24 @@ from mtlmon.relational.slicing import Statistics
 from mtlmon.spark.common.atom_rows import ATOM, END, MARK, AtomRows, relation_source
 from mtlmon.spark.common.shared_bytes import SharedBytes
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
-from mtlmon.spark.streaming import slice_checkpoints, slice_processor
+from mtlmon.spark.streaming import journal, slice_checkpoints, slice_processor, stateful
 from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.journal import Holding
 from mtlmon.spark.streaming.slice_checkpoints import checkpoint_of
 from mtlmon.spark.streaming.slice_moving import split_copies
 from mtlmon.spark.streaming.slice_processor import SliceProcessor
-from mtlmon.spark.streaming.slice_state import (
-    FIRST,
-    RECORDS,
-    SliceSettings,
-    SliceState,
-    packed_rows,
-    unpacked_rows,
-)
+from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState
+from mtlmon.spark.streaming.slice_rows import FIRST, RECORDS, packed_rows, unpacked_rows
 from tests.reference.slicing import owner, slices_of
+from tests.spark.fake_store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from random import Random
 
     import pytest
+
+    from tests.spark.fake_store import Key
 
 CLOCK = EventClock.of_unit("s")
 
@@ -69,22 +68,35 @@ class Batch(NamedTuple):
 class Cluster:
     """Executes batches; what a batch reports is written once, whoever executes it again.
 
+    There are two workers, of which any executes a slice, and which end now and then.
+
     Args:
         source: how rows are sliced.
         monkeypatch: replaces what is Spark's.
         skips: whether batches that are written are not executed again, as with files.
+        draw: chooses workers.
     """
 
     def __init__(
-        self, source: SliceSource, monkeypatch: pytest.MonkeyPatch, *, skips: bool = False
+        self,
+        source: SliceSource,
+        monkeypatch: pytest.MonkeyPatch,
+        draw: Random,
+        *,
+        skips: bool = False,
     ) -> None:
-        self.store: dict[int, bytes] = {}
+        self.store = Store()
         self.written: dict[int, list[Row]] = {}
         self._skips = skips
-        self._left: dict[int, dict[int, bytes]] = {}
+        self._left: dict[int, Store] = {}
+        self._monkeypatch = monkeypatch
+        self._draw = draw
+        self._workers = [Holding(), Holding()]
         self._number = 0
         monkeypatch.setattr(slice_processor, "batch_number", lambda: self._number)
         monkeypatch.setattr(slice_checkpoints, "share", lambda _, content: SharedBytes(content))
+        # states are small, so entries weigh less than nothing for some of them to stay
+        monkeypatch.setattr(journal, "ENTRY_COST", draw.choice([journal.ENTRY_COST, -500, -4000]))
         self.visited = 0
         self.use(source, None)
 
@@ -95,7 +107,8 @@ class Cluster:
 
     def restart(self, source: SliceSource, planned: Batch | None) -> None:
         """Go on with other slices."""
-        states = {number: SliceState.decoded(one) for number, one in self.store.items()}
+        entries = self.store.entries(SliceProcessor.STATE_NAME)
+        states = {number: SliceState.decoded(own) for (number,), own in entries.items()}
         if not states:
             self.use(source, None)
             return
@@ -116,30 +129,29 @@ class Cluster:
                 self.store = self._left[batch.number]
             return
         copies = self._copies(batch.rows) if batch.rows else {}
-        store = dict(self.store)
+        store = self.store.copy()
         found: list[Row] = []
-        woken = [
-            number
-            for number, one in store.items()
-            if (at := SliceState.decoded(one).next_wakeup) is not None and at <= batch.horizon
-        ]
-        for number in sorted({*copies, *woken}):
-            blocks = [_packed(copies[number])] if number in copies else []
-            stored = [store[number]] if number in store else []
-            visit = self.processor.visit((number,), stored, blocks, batch.horizon)
-            if visit.replaced == b"":
-                store.pop(number, None)
-            elif visit.replaced is not None:
-                store[number] = visit.replaced
-            for row in visit.rows:
-                for one in unpacked_rows(row[RECORDS]).to_pylist():
-                    if ATOM in one or self._is_owned(one):
-                        found.append(one)
+        blocks: dict[Key, Sequence[bytes]] = {
+            (number,): [_packed(copies[number])] for number in sorted(copies)
+        }
+        self._choose_worker()
+        for row in store.visit(self.processor, blocks, batch.horizon * 1000):
+            self._choose_worker()
+            for one in unpacked_rows(row[RECORDS]).to_pylist():
+                if ATOM in one or self._is_owned(one):
+                    found.append(one)
         if is_written:
             self.written.setdefault(batch.number, found)
             self._left.setdefault(batch.number, store)
         if is_kept:
             self.store = store
+
+    def _choose_worker(self) -> None:
+        """Let one of the workers go on, perhaps one that has just started."""
+        number = self._draw.randrange(len(self._workers))
+        if self._draw.random() < 0.1:
+            self._workers[number] = Holding()
+        self._monkeypatch.setattr(stateful, "_HOLDING", self._workers[number])
 
     def _is_owned(self, row: Row) -> bool:
         slicing, kinds = self.source.slicing(), self.source.kinds()

@@ -92,7 +92,6 @@ class Keeper:
         outcome = BucketMonitors(self.policies, self.records).visit(
             self.stored, self._blocks(batch.events), batch.horizon
         )
-        assert outcome.wakeup_before == self.wakeup
         assert outcome.wakeup is None or outcome.wakeup > batch.horizon
         self.wakeup = outcome.wakeup
         for number, found in outcome.verdicts.items():

@@ -75,6 +75,9 @@ def log_of(seed: int) -> list[list[dict[str, Any]]]:
         latest = max([latest, *(row["ts"] for row in rows)])
         batches.append(rows)
     batches.append([{**batches[0][0], "ts": 100, "what": "other"}])
+    # so many that later batches are stored as rows
+    many = {"ts": 0, "what": "approve", "user": None, "level": 1}
+    batches[0] += [{**many, "file": f"old {number}"} for number in range(1000)]
     return batches
 
 
@@ -129,6 +132,12 @@ def forget_end(root: Path) -> int:
     return last
 
 
+def appended(spark: SparkSession, root: Path) -> int:
+    """How many entries of journals are rows."""
+    reader = spark.read.format("statestore").option("stateVarName", "slice")
+    return reader.load(str(root / "checkpoint")).where("user_map_key.place > 0").count()
+
+
 @pytest.mark.usefixtures("rocksdb")
 def test_streams_say_what_one_machine_says(
     spark: SparkSession, source: Path, tmp_path: Path
@@ -164,6 +173,7 @@ def test_streams_say_what_one_machine_says(
     for number, rows in enumerate(batches[:2]):
         put(source, f"{number:03}", rows)
     go_on(4, skewed)
+    assert appended(spark, tmp_path) > 0
     # the batch without rows, whose verdicts are written, is not executed again
     assert forget_end(tmp_path) == 2
     for number, rows in enumerate(batches[2:], 2):

@@ -170,7 +170,7 @@ def test_any_slices_become_any_others(name: str, monkeypatch: pytest.MonkeyPatch
     found = 0
     for seed in range(SEEDS):
         case = Case(name, seed)
-        cluster = Cluster(case.source(), monkeypatch, skips=seed % 2 == 1)
+        cluster = Cluster(case.source(), monkeypatch, Random(name), skips=seed % 2 == 1)
         taken, late, horizon = run(case, cluster)
         rows = [row for some in cluster.written.values() for row in some]
         expected = case.truth([row for row in taken if row["ts"] < horizon], horizon - 1)

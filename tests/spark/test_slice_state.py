@@ -21,17 +21,21 @@ from mtlmon.spark.common.atom_rows import ATOM, END, TIME, AtomRows, relation_so
 from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan, SliceSource
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE
-from mtlmon.spark.streaming.slice_state import (
+from mtlmon.spark.streaming.slice_records import (
+    SliceRows,
+    SliceSettings,
+    SliceState,
+    check_state,
+)
+from mtlmon.spark.streaming.slice_rows import (
     FIRST,
     LATE,
     PackSlices,
-    SliceSettings,
-    SliceState,
     UnpackSlices,
     packed_rows,
-    slice_visit,
     unpacked_rows,
 )
+from mtlmon.spark.streaming.slice_state import LiveSlice
 from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
@@ -91,10 +95,32 @@ def block_of(source: SliceSource, rows: Sequence[dict[str, Any]]) -> bytes:
     return packed_rows(combined)
 
 
-def visit(
-    source: SliceSource, state: SliceState | None, blocks: Sequence[bytes], horizon: int
-) -> tuple[SliceState, list[pa.RecordBatch], list[pa.RecordBatch]]:
-    return slice_visit(SlicePlan(source), SliceSettings.of(source), 0, state, blocks, horizon, 0)
+class Kept:
+    """A slice as a query keeps it: a journal, and perhaps what is in memory of a worker."""
+
+    def __init__(self, source: SliceSource) -> None:
+        self.given = SlicePlan(source), SliceSettings.of(source), 0
+        self.entries: list[bytes] = []
+        self.live = LiveSlice(*self.given)
+
+    def visit(
+        self, blocks: Sequence[bytes], horizon: int
+    ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+        later, found, late = self.live.visit(blocks, horizon, 0)
+        self.entries.append((later if self.entries else self.live.snapshot()).encoded())
+        return found, late
+
+    def revive(self) -> None:
+        """Go on as another worker that knows the journal only."""
+        self.live = LiveSlice(*self.given, SliceState.decoded(self.entries))
+
+    def fold(self) -> None:
+        self.entries = [self.live.snapshot().encoded()]
+
+    @property
+    def next_wakeup(self) -> int | None:
+        assert self.live.facts is not None
+        return self.live.facts.next_wakeup
 
 
 def counted(found: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
@@ -115,20 +141,24 @@ def truth(rows: Sequence[dict[str, Any]], end: int) -> Counter[tuple[Any, ...]]:
 
 
 @given(
-    st.lists(st.tuples(st.lists(_ROWS, max_size=6), st.integers(0, 4)), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.lists(_ROWS, max_size=6), st.integers(0, 4), st.sampled_from(" rf")),
+        min_size=1,
+        max_size=4,
+    ),
 )
 @settings(max_examples=15, deadline=None)
 def test_any_batches_say_what_one_machine_says(
-    batches: list[tuple[list[dict[str, Any]], int]],
+    batches: list[tuple[list[dict[str, Any]], int, str]],
 ) -> None:
     source = slices_of()
-    state: SliceState | None = None
+    kept = Kept(source)
     horizon = 0
     known: list[dict[str, Any]] = []
     found: list[pa.RecordBatch] = []
     late: list[pa.RecordBatch] = []
     refused: Counter[tuple[int, str]] = Counter()
-    for rows, passed in batches:
+    for rows, passed, then in batches:
         for row in rows:
             is_row = row["what"] == "r" or (row["what"] in "pq" and row["x"] is not None)
             if row["ts"] >= horizon:
@@ -136,12 +166,15 @@ def test_any_batches_say_what_one_machine_says(
             elif is_row:
                 refused[row["ts"], row["what"]] += 1
         blocks = [block_of(source, rows)] if rows else []
-        state, more, told = visit(source, state, blocks, horizon)
-        assert SliceState.decoded(state.encoded()) == state
+        more, told = kept.visit(blocks, horizon)
+        if then == "f":
+            kept.fold()
+        if then != " ":
+            kept.revive()
         found += more
         late += told
         horizon += passed
-    state, more, _ = visit(source, state, [], horizon)
+    more, _ = kept.visit([], horizon)
     found += more
     rows = [row for row in known if row["ts"] < horizon]
     # an end time is one up to which all rows are known, itself among them
@@ -153,54 +186,84 @@ def test_any_batches_say_what_one_machine_says(
     )
     waiting = [row["ts"] for row in known if row["ts"] >= horizon]
     if waiting:
-        assert state.next_wakeup is not None
-        assert state.next_wakeup <= min(waiting) + 1
+        assert kept.next_wakeup is not None
+        assert kept.next_wakeup <= min(waiting) + 1
     # nothing is left to say if time goes on, unless somebody is to be woken
-    if state.next_wakeup is None:
-        _, more, _ = visit(source, state, [], horizon + 100)
+    if kept.next_wakeup is None:
+        more, _ = kept.visit([], horizon + 100)
         assert not counted(more)
 
 
 def test_time_wakes_slices_that_wait() -> None:
     source = slices_of('unit s\natom p(x) = what = "p"\npolicy b: p(x) IMPLIES NEXT[0,3] p(x)\n')
     block = block_of(source, [{"ts": 4, "what": "p", "x": "a", "y": 0}])
-    state, found, _ = visit(source, None, [block], 0)
-    assert state.next_wakeup == 5
-    state, found, _ = visit(source, state, [], 5)
+    kept = Kept(source)
+    found, _ = kept.visit([block], 0)
+    assert kept.next_wakeup == 5
+    found, _ = kept.visit([], 5)
     assert not counted(found)
-    assert state.next_wakeup == 6
-    assert not state.waiting
+    assert kept.next_wakeup == 6
+    assert kept.live.waiting is None
 
 
 def test_slices_that_number_no_time_points_sleep_until_something_is_due() -> None:
     text = 'unit s\natom p(x) = what = "p"\nfind b: p(x) AND EVENTUALLY[0,3] (p(y) AND p(x))\n'
     source = slices_of(text)
     block = block_of(source, [{"ts": 4, "what": "p", "x": "a", "y": 0}])
-    state, _, _ = visit(source, None, [block], 0)
-    assert state.next_wakeup == 5
-    state, found, _ = visit(source, state, [], 5)
-    assert (counted(found), state.next_wakeup) == (Counter(), 8)
-    state, found, _ = visit(source, state, [], 8)
-    assert (len(counted(found)), state.next_wakeup) == (1, None)
+    kept = Kept(source)
+    kept.visit([block], 0)
+    assert kept.next_wakeup == 5
+    found, _ = kept.visit([], 5)
+    assert not counted(found)
+    assert kept.next_wakeup == 8
+    found, _ = kept.visit([], 8)
+    assert len(counted(found)) == 1
+    assert kept.live.facts is not None
+    assert kept.live.facts.next_wakeup is None
 
 
 def test_states_of_other_queries_are_refused() -> None:
     source = slices_of()
-    state, _, _ = visit(source, None, [], 0)
+    kept = Kept(source)
+    kept.visit([], 0)
+    (entry,) = kept.entries
+
+    def check(wanted: SliceSource, told: int | None = None) -> None:
+        state = SliceState.decoded([entry])
+        facts = state.facts._replace(told=told, slices=made.slices, slicing=made.slicing().digest())
+        check_state(facts, wanted.slices, SliceSettings.of(wanted))
+
+    made = source
+    check(source)
     with pytest.raises(SnapshotError, match="made with slices=1, not 4: give its checkpointLoc"):
-        visit(slices_of(slices=4), state, [], 0)
-    known = slices_of(slices=4)
-    state, _, _ = visit(known, None, [], 0)
-    known = known._replace(statistics=Statistics({}, {("p", 0): frozenset("a")}))
+        check(slices_of(slices=4))
+    made = slices_of(slices=4)
+    known = made._replace(statistics=Statistics({}, {("p", 0): frozenset("a")}))
     with pytest.raises(SnapshotError, match="made with other statistics: give its checkpointLoc"):
-        visit(known, state, [], 0)
+        check(known)
     with pytest.raises(SnapshotError, match="with slices that have begun to be others: give its"):
-        visit(slices_of(slices=4), state._replace(told=3), [], 0)
+        check(made, told=3)
     with pytest.raises(SnapshotError, match="made with another policy, or from columns of other"):
-        visit(slices_of(FILE.replace("[0,4]", "[0,5]")), state, [], 0)
-    for damaged in (b"", state.encoded()[:5], state.encoded()[:50], b"\x09" + state.encoded()[1:]):
+        check(slices_of(FILE.replace("[0,4]", "[0,5]")))
+    for damaged in (b"", entry[:5], entry[:90], b"\x09" + entry[1:]):
         with pytest.raises(SnapshotError, match="damaged"):
-            SliceState.decoded(damaged)
+            SliceState.decoded([damaged])
+        with pytest.raises(SnapshotError, match="damaged"):
+            SliceState.decoded([entry, damaged[:50]])
+
+
+def test_rows_that_are_due_leave_the_journal_only_when_it_is_folded() -> None:
+    source = slices_of()
+    kept = Kept(source)
+    rows = [{"ts": 4, "what": "p", "x": "a", "y": 0}, {"ts": 9, "what": "p", "x": "b", "y": 0}]
+    kept.visit([block_of(source, rows)], 0)
+    kept.visit([block_of(source, rows[1:])], 5)
+    kept.visit([], 20)
+    _, *later = SliceState.decoded(kept.entries).later
+    assert [one.rows for one in later] == [b""]
+    assert SliceRows.decoded(kept.entries[1]).rows
+    kept.fold()
+    assert SliceState.decoded(kept.entries).snapshot.waiting == b""
 
 
 def test_rows_are_packed_by_slice() -> None:
@@ -223,8 +286,9 @@ def test_results_are_unpacked() -> None:
     source = slices_of()
     late = pa.RecordBatch.from_pydict({TIME: pa.array([3]), ATOM: pa.array([1], pa.int32())})
     blocks = [block_of(source, [{"ts": 3, "what": "p", "x": "a", "y": 0}])]
-    state, _, _ = visit(source, None, blocks, 0)
-    _, found, _ = visit(source, state, [], 9)
+    kept = Kept(source)
+    kept.visit(blocks, 0)
+    found, _ = kept.visit([], 9)
     assert found
     records = pa.array([packed_rows(late), *map(packed_rows, found)], pa.binary())
     batch = pa.RecordBatch.from_arrays(

@@ -414,6 +414,7 @@ cdef class RelationalEngine:
         """Run what waits for time to pass."""
         self.run_due(self.timeline.point_count)
         self.point_count = self.timeline.point_count
+        self.clock = self.timeline.clock
         if self.has_closed:
             with gil:
                 answer_closed(self, False)

@@ -3,8 +3,8 @@
 Events wait until the watermark has passed their time-stamp, so that no earlier event of their key
 can come any more. Then they are monitored in the order of time. Finally, time is advanced to the
 watermark, which can decide more verdicts. Only keys that have events or that time decides about are
-visited, and what they leave is appended as a segment. Once the appended segments are larger than
-the first one, all are folded into one, without the keys whose past no longer matters.
+visited, and what they leave is appended as a segment. Once the appended segments outweigh the first
+one, all are folded into one, without the keys whose past no longer matters.
 
 Where late events correct verdicts, the bucket also remembers what it has judged, batch by batch
 (`past_records`). Keys with events from before the time that they have been judged up to are judged
@@ -26,6 +26,7 @@ from mtlmon.spark.streaming.bucket_keys import BucketKeys
 from mtlmon.spark.streaming.bucket_records import NEVER, BucketRecords, KeyFacts, Segment
 from mtlmon.spark.streaming.changes import first_verdicts
 from mtlmon.spark.streaming.event_records import Waiting, joined
+from mtlmon.spark.streaming.journal import outweighs
 from mtlmon.spark.streaming.past_records import PastBatch
 from mtlmon.spark.streaming.replays import Replay
 from mtlmon.verdicts.arrays import verdict_type
@@ -67,9 +68,7 @@ class Outcome(NamedTuple):
     Attributes:
         appended: a segment to store behind the others, or None.
         folded: a segment to store in place of all others, or None.
-        wakeup_before: the least horizon at which there was something to do without new events, or
-            None.
-        wakeup: the same after the batch.
+        wakeup: the least horizon at which there is something to do without new events, or None.
         verdicts: by the number of a policy, its verdict records; or records of changes, if there is
             a past.
         late: the rows of the events that came too late; None if there are none.
@@ -77,7 +76,6 @@ class Outcome(NamedTuple):
 
     appended: bytes | None
     folded: bytes | None
-    wakeup_before: int | None
     wakeup: int | None
     verdicts: dict[int, OwnedRecords]
     late: OwnedRecords | None
@@ -133,9 +131,8 @@ class BucketMonitors:
         is_touched = keys.next_wakeup <= horizon
         is_touched[keys.of_events[on_time]] = True
         touched = np.flatnonzero(is_touched)
-        before = _least(keys.next_wakeup)
         if not len(touched) and stored:
-            return Outcome(None, None, before, before, {}, late)
+            return Outcome(None, None, _least(keys.next_wakeup), {}, late)
 
         self._restore(segments, keys)
         waiting, of_waiting = keys.waiting(segments, is_touched)
@@ -163,9 +160,9 @@ class BucketMonitors:
         wakeups = keys.next_wakeup.copy()
         wakeups[touched] = work.next_wakeup
         found = work.verdicts() if past is None else work.all_changes()
-        outcome = Outcome(appended, None, before, _least(wakeups), found, late)
-        sizes = [len(one) for one in stored]
-        if stored and len(stored) < _MOST_SEGMENTS and sum(sizes[1:]) + len(appended) <= sizes[0]:
+        outcome = Outcome(appended, None, _least(wakeups), found, late)
+        sizes = [*map(len, stored), len(appended)]
+        if stored and len(stored) < _MOST_SEGMENTS and not outweighs(sizes):
             return outcome
         folded = self._folded(segments, keys, is_touched, segment, admitted_from)
         if past is not None:

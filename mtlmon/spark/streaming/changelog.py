@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import (
     BinaryType,
@@ -27,7 +26,7 @@ from mtlmon.spark.common.verdicts import LATE_ATOMS, POLICY, verdict_batches
 from mtlmon.spark.streaming.changes import verdicts_of
 from mtlmon.spark.streaming.past_records import Past
 from mtlmon.spark.streaming.processor import KIND, LATE, RECORDS, RESULTS, BucketProcessor
-from mtlmon.spark.streaming.stateful import Visit
+from mtlmon.spark.streaming.stateful import Visit, batch_number
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.bucket_state import Outcome
     from mtlmon.spark.streaming.event_clock import EventClock
+    from mtlmon.spark.streaming.journal import Journal
 
 __all__ = ["CHANGES", "ChangelogProcessor", "UnpackChanges", "changelog_schema"]
 
@@ -54,8 +54,6 @@ CHANGES = StructType(
 )
 """The columns of results, which are records of changes; null ones only say what is final."""
 
-# The property of a task that says what batch it belongs to.
-_BATCH_PROPERTY = "streaming.sql.batchId"
 _NAME = StructType([StructField("batch", LongType()), StructField("horizon", LongType())])
 _PAST = StructType([StructField("past", BinaryType())])
 _TOLD = StructType([StructField("horizon", LongType())])
@@ -112,28 +110,27 @@ class ChangelogProcessor(BucketProcessor):
     def visit(
         self,
         key: tuple[object, ...],
-        stored: Sequence[bytes],
+        journal: Journal,
         blocks: Sequence[bytes],
         horizon: int,
     ) -> Visit:
-        number = _batch_number()
+        number = batch_number()
         admitted_from = max(0, horizon - self._lateness)
         past = Past(self._past, number, admitted_from)
-        found = self._monitors.visit(stored, blocks, horizon, past)
+        found = self._monitors.visit(journal.all(), blocks, horizon, past)
         bounds = [
             admitted_from - one if one is not None and one < admitted_from else None
             for one in self._delays
         ]
         rows = list(self._changes(found, number, bounds))
-        before, wakeup = found.wakeup_before, found.wakeup
+        wakeup = found.wakeup
         if key == (0,):
             told = self._told.get()
             if told is None or told[0] < horizon:
                 rows += self._final(number, bounds)
                 self._told.update((horizon,))
-            before = None if told is None else _sooner(before, told[0] + 1)
             wakeup = _sooner(wakeup, horizon + 1)
-        return Visit(before, wakeup, found.appended, found.folded, rows)
+        return Visit(wakeup, found.appended, found.folded, rows)
 
     def _changes(
         self, outcome: Outcome, number: int, bounds: Sequence[int | None]
@@ -151,15 +148,6 @@ class ChangelogProcessor(BucketProcessor):
 
 def _sooner(one: int | None, other: int) -> int:
     return other if one is None else min(one, other)
-
-
-def _batch_number() -> int:
-    """The number of the batch of the query."""
-    context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty(_BATCH_PROPERTY)
-    if number is None:
-        raise MtlmonError("Spark does not say what batch of the query this is")
-    return int(number)
 
 
 def changelog_schema(keys: Sequence[StructField]) -> StructType:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.bucket_state import Outcome, OwnedRecords
     from mtlmon.spark.streaming.event_clock import EventClock
+    from mtlmon.spark.streaming.journal import Journal
 
 KIND = "mtlmon_kind"
 """The column with the number of the policy of the verdicts, or `LATE` for late events."""
@@ -100,13 +101,12 @@ class BucketProcessor(TimedProcessor):
     def visit(
         self,
         key: tuple[object, ...],
-        stored: Sequence[bytes],
+        journal: Journal,
         blocks: Sequence[bytes],
         horizon: int,
     ) -> Visit:
-        found = self._monitors.visit(stored, blocks, horizon)
-        rows = self._rows(found)
-        return Visit(found.wakeup_before, found.wakeup, found.appended, found.folded, rows)
+        found = self._monitors.visit(journal.all(), blocks, horizon)
+        return Visit(found.wakeup, found.appended, found.folded, self._rows(found))
 
     def _rows(self, outcome: Outcome) -> Iterator[Row]:
         """The results of a visit."""

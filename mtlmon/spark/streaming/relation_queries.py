@@ -18,13 +18,13 @@ from mtlmon.spark.streaming.packing import LATEST
 from mtlmon.spark.streaming.queries import check_watermark, unit_of
 from mtlmon.spark.streaming.slice_moving import split_copies
 from mtlmon.spark.streaming.slice_processor import SliceProcessor
-from mtlmon.spark.streaming.slice_state import (
+from mtlmon.spark.streaming.slice_records import SliceSettings
+from mtlmon.spark.streaming.slice_rows import (
     FIRST,
     LATE,
     PACKED,
     RESULTS,
     PackSlices,
-    SliceSettings,
     UnpackSlices,
     late_schema,
 )

@@ -16,7 +16,8 @@ from mtlmon.spark.common.shared_bytes import share
 from mtlmon.spark.common.slice_monitors import SliceSource
 from mtlmon.spark.streaming.slice_moving import moved_states
 from mtlmon.spark.streaming.slice_processor import Moved, SliceProcessor
-from mtlmon.spark.streaming.slice_state import SliceSettings, SliceState, check_policy
+from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState, check_policy
+from mtlmon.spark.streaming.stateful import ENTRY, PLACE_OF_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,13 +84,14 @@ class SliceCheckpoint(NamedTuple):
             LimitError: a slice would remember too much.
         """
         own = [self.states[number] for number in range(self.slices)]
-        if own[0].slicing == settings.slicing and all(one.told is None for one in own):
+        slicing = own[0].facts.slicing
+        if slicing == settings.slicing and all(one.facts.told is None for one in own):
             return None
         found = moved_states(self.source, wanted, own, split)
         wakeups = [
-            (one.next_wakeup, number)
+            (one.facts.next_wakeup, number)
             for number, one in self.states.items()
-            if one.next_wakeup is not None
+            if one.facts.next_wakeup is not None
         ]
         first, first_woken = min(wakeups, default=(None, 0))
         planned, passed = None, 0
@@ -98,10 +100,10 @@ class SliceCheckpoint(NamedTuple):
             if first is not None and first <= passed:
                 planned = self.planned[0]
         return Moved(
-            found[0].generation,
+            found[0].facts.generation,
             [share(spark, one.encoded()) for one in found],
             {
-                number: (one.generation, one.batch, one.horizon)
+                number: (one.facts.generation, one.facts.batch, one.facts.horizon)
                 for number, one in self.states.items()
             },
             planned,
@@ -149,16 +151,16 @@ def checkpoint_of(
     Raises:
         SnapshotError: the states are of other policies, or damaged.
     """
-    generation = max(one.generation for one in states.values())
-    current = {number: one for number, one in states.items() if one.generation == generation}
+    generation = max(one.facts.generation for one in states.values())
+    current = {number: one for number, one in states.items() if one.facts.generation == generation}
     first = current.get(0)
     if first is None:
         raise _incomplete()
-    given = SliceSource(source, first.slices, Statistics(), exposes=False)
-    check_policy(first, SliceSettings.of(given))
-    slicing = slicing_of(json.loads(first.record), source.file, source.analysis())
+    given = SliceSource(source, first.facts.slices, Statistics(), exposes=False)
+    check_policy(first.facts, SliceSettings.of(given))
+    slicing = slicing_of(json.loads(first.snapshot.record), source.file, source.analysis())
     if not all(
-        number in current and current[number].slicing == first.slicing
+        number in current and current[number].facts.slicing == first.facts.slicing
         for number in range(slicing.slices)
     ):
         raise _incomplete()
@@ -203,10 +205,20 @@ def _read_states(spark: SparkSession, path: str) -> dict[int, SliceState]:
         .option("operatorId", operators[0])
         .option("stateVarName", SliceProcessor.STATE_NAME)
         .load()
-        .selectExpr("key.slice AS slice", "list_element.state AS state")
+        .selectExpr(
+            "key.slice AS slice",
+            f"user_map_key.{PLACE_OF_ENTRY} AS place",
+            f"user_map_value.{ENTRY} AS entry",
+        )
         .collect()
     )
-    return {number: SliceState.decoded(bytes(state)) for number, state in rows}
+    entries: dict[int, dict[int, bytes]] = {}
+    for number, place, entry in rows:
+        entries.setdefault(number, {})[place] = bytes(entry)
+    return {
+        number: SliceState.decoded([own[place] for place in sorted(own)])
+        for number, own in entries.items()
+    }
 
 
 def _has_slices(properties: str | None) -> bool:

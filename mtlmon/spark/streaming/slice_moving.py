@@ -11,19 +11,15 @@ from mtlmon.errors import SnapshotError
 from mtlmon.relational.native import RelationalEngine, Timeline, forget_texts
 from mtlmon.relational.slicing.moving import move
 from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SlicePlan
-from mtlmon.spark.streaming.slice_state import (
-    FIRST,
-    SliceSettings,
-    SliceState,
-    packed_rows,
-    slice_visit,
-    unpacked_rows,
-)
+from mtlmon.spark.streaming.slice_records import SliceFacts, SliceSettings, SliceSnapshot
+from mtlmon.spark.streaming.slice_rows import FIRST, packed_rows
+from mtlmon.spark.streaming.slice_state import LiveSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.spark.common.slice_monitors import SliceSource
+    from mtlmon.spark.streaming.slice_records import SliceState
 
 __all__ = ["moved_states", "split_copies"]
 
@@ -33,7 +29,7 @@ def moved_states(
     new: SliceSource,
     states: Sequence[SliceState],
     split: Callable[[pa.Table], Mapping[int, pa.Table]],
-) -> list[SliceState]:
+) -> list[SliceSnapshot]:
     """Return the states of new slices, of the next generation.
 
     Args:
@@ -46,44 +42,44 @@ def moved_states(
         SnapshotError: the states do not fit each other.
         LimitError: a slice would remember too much.
     """
-    horizon = max(max(one.horizon, one.told or 0) for one in states)
+    known = [one.facts for one in states]
+    horizon = max(max(one.horizon, one.told or 0) for one in known)
     settings = SliceSettings.of(old)
     before, after = SlicePlan(old), SlicePlan(new)
     aligned = []
     for number, state in enumerate(states):
-        one = state._replace(told=None)
-        if one.horizon < horizon:
+        one = LiveSlice(before, settings, number, state)
+        if known[number].horizon < horizon:
             # nothing is due, unless it has been told
-            one, _, _ = slice_visit(before, settings, number, one, (), horizon, one.batch)
+            one.pass_time(horizon)
         aligned.append(one)
     waiting = _split_waiting(aligned, split)
     settings = SliceSettings.of(new)
+    facts = SliceFacts(
+        generation=known[0].generation + 1,
+        slices=new.slices,
+        batch=known[0].batch,
+        horizon=horizon,
+        next_wakeup=None,
+        told=None,
+        policy=settings.policy,
+        slicing=settings.slicing,
+    )
     return [
-        SliceState(
-            generation=states[0].generation + 1,
-            slices=new.slices,
-            batch=states[0].batch,
-            horizon=horizon,
-            next_wakeup=None,
-            told=None,
-            policy=settings.policy,
-            slicing=settings.slicing,
-            record=settings.record if number == 0 else b"",
-            snapshot=snapshot,
-            waiting=waiting.get(number, b""),
+        SliceSnapshot(
+            facts,
+            settings.record if number == 0 else b"",
+            snapshot,
+            waiting.get(number, b""),
         )
         for number, snapshot in enumerate(_moved_snapshots(before, after, aligned))
     ]
 
 
-def _moved_snapshots(old: SlicePlan, new: SlicePlan, states: Sequence[SliceState]) -> list[bytes]:
+def _moved_snapshots(old: SlicePlan, new: SlicePlan, slices: Sequence[LiveSlice]) -> list[bytes]:
     """The snapshots of the engines of new slices."""
     made = new.plan
-    engines = []
-    for number, state in enumerate(states):
-        engine = SliceMonitor(old, number).engine
-        engine.restore(state.snapshot)
-        engines.append(engine)
+    engines = [one.engine for one in slices]
     timeline = Timeline(made, new.slicing.is_of_stamps)
     timeline.restore(engines[0].timeline.snapshot())
     for engine in engines:
@@ -105,10 +101,10 @@ def _moved_snapshots(old: SlicePlan, new: SlicePlan, states: Sequence[SliceState
 
 
 def _split_waiting(
-    states: Sequence[SliceState], split: Callable[[pa.Table], Mapping[int, pa.Table]]
+    slices: Sequence[LiveSlice], split: Callable[[pa.Table], Mapping[int, pa.Table]]
 ) -> dict[int, bytes]:
     """The rows that wait, for each new slice that has some."""
-    tables = [unpacked_rows(one.waiting) for one in states if one.waiting]
+    tables = [one.waiting for one in slices if one.waiting is not None]
     if not tables:
         return {}
     schema = tables[0].schema

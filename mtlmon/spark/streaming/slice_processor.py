@@ -19,16 +19,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Row
 
-from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan
-from mtlmon.spark.streaming.slice_state import (
-    RECORDS,
+from mtlmon.spark.streaming.slice_records import (
+    SliceFacts,
+    SliceRows,
+    SliceSnapshot,
     SliceState,
     check_policy,
-    packed_rows,
-    slice_visit,
+    check_state,
 )
-from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
+from mtlmon.spark.streaming.slice_rows import RECORDS, packed_rows
+from mtlmon.spark.streaming.slice_state import LiveSlice
+from mtlmon.spark.streaming.stateful import TimedProcessor, Visit, batch_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,11 +41,11 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.shared_bytes import SharedBytes
     from mtlmon.spark.common.slice_monitors import SliceSource
     from mtlmon.spark.streaming.event_clock import EventClock
-    from mtlmon.spark.streaming.slice_state import SliceSettings
+    from mtlmon.spark.streaming.journal import Journal
+    from mtlmon.spark.streaming.slice_records import SliceSettings
 
 __all__ = ["Moved", "SliceProcessor"]
 
-_BATCH = "streaming.sql.batchId"
 _CLEARED = b""
 
 
@@ -100,54 +103,58 @@ class SliceProcessor(TimedProcessor):
     def visit(
         self,
         key: tuple[object, ...],
-        stored: Sequence[bytes],
+        journal: Journal,
         blocks: Sequence[bytes],
         horizon: int,
     ) -> Visit:
         (number,) = key
         assert isinstance(number, int)
-        state = SliceState.decoded(stored[0]) if stored else None
+        held, unseen = journal.revive()
+        facts = _facts(held, unseen)
         is_left = number >= self._source.slices
-        if is_left and state is None:
-            return Visit(None, None, None, None, ())
-        wakeup = None if state is None else state.next_wakeup
-        before = state
-        if not self._is_current(state):
-            moved = self._checked(number, state)
+        if is_left and facts is None:
+            return Visit(None, None, None, ())
+        is_moved = not self._is_current(facts)
+        if is_moved:
+            moved = self._checked(number, facts)
             if not blocks:
-                return self._wait(moved, number, state, horizon)
+                return self._wait(moved, number, facts, horizon)
             if is_left:
-                return Visit(wakeup, None, None, _CLEARED, ())
-            before = self._taken_over(moved, number)
-        after, found, late = self._visit(number, before, blocks, horizon)
+                return Visit(None, None, _CLEARED, ())
+            live = self._taken_over(moved, number)
+        else:
+            live = self._revived(number, held, unseen)
+        later, found, late = live.visit(blocks, horizon, batch_number())
         rows = [_result(number, part) for part in (*found, *late)]
-        replaced = None if after == state else after.encoded()
-        return Visit(wakeup, after.next_wakeup, None, replaced, rows)
+        wakeup, entry = later.facts.next_wakeup, later.encoded()
+        if not is_moved and journal.head is not None and journal.head.has_room(entry):
+            return Visit(wakeup, entry, None, rows, live)
+        return Visit(wakeup, None, live.snapshot().encoded(), rows, live)
 
-    def _is_current(self, state: SliceState | None) -> bool:
+    def _is_current(self, facts: SliceFacts | None) -> bool:
         """Whether a state is one of these slices, and not of those before them."""
-        if state is None:
+        if facts is None:
             return self._moved is None
-        check_policy(state, self._settings)
+        check_policy(facts, self._settings)
         if self._moved is None and not self._is_known:
-            # what does not fit is refused
+            check_state(facts, self._source.slices, self._settings)
             return True
         return (
-            state.told is None
-            and state.slicing == self._settings.slicing
-            and (self._moved is None or state.generation == self._moved.generation)
+            facts.told is None
+            and facts.slicing == self._settings.slicing
+            and (self._moved is None or facts.generation == self._moved.generation)
         )
 
-    def _checked(self, number: int, state: SliceState | None) -> Moved:
+    def _checked(self, number: int, facts: SliceFacts | None) -> Moved:
         """Return what has been moved, if the state in the store was there then."""
         moved = self._moved
         if moved is not None:
             known = moved.old.get(number)
-            if known is None and state is None:
+            if known is None and facts is None:
                 return moved
-            if known is not None and state is not None:
+            if known is not None and facts is not None:
                 horizons = {known[-1]} if moved.planned is None else {known[-1], moved.passed}
-                if (state.generation, state.batch) == known[:2] and state.horizon in horizons:
+                if (facts.generation, facts.batch) == known[:2] and facts.horizon in horizons:
                     return moved
         raise SnapshotError(
             "the states of the query are those of a later batch than the one from which "
@@ -156,46 +163,47 @@ class SliceProcessor(TimedProcessor):
             "written, or if it still ran"
         )
 
-    def _wait(self, moved: Moved, number: int, state: SliceState | None, horizon: int) -> Visit:
+    def _wait(self, moved: Moved, number: int, facts: SliceFacts | None, horizon: int) -> Visit:
         """Leave an old slice as it is, as not all slices are visited where there are no rows."""
-        assert state is not None
-        after = state._replace(next_wakeup=horizon + 1)
+        assert facts is not None
+        after = facts._replace(next_wakeup=horizon + 1)
         rows = []
         if number == moved.first_woken and moved.planned == batch_number():
             after = after._replace(told=horizon)
-            for one, shared in enumerate(moved.states):
-                own = SliceState.decoded(shared.value)
-                _, found, _ = self._visit(one, own, (), horizon)
+            for one in range(len(moved.states)):
+                found = self._moved_live(moved, one).pass_time(horizon)
                 rows += [_result(one, part) for part in found]
-        return Visit(state.next_wakeup, after.next_wakeup, None, after.encoded(), rows)
+        return Visit(after.next_wakeup, SliceRows(after, b"").encoded(), None, rows)
 
-    def _taken_over(self, moved: Moved, number: int) -> SliceState:
-        """The state that was moved to a slice, after the planned batch if that had no rows."""
-        state = SliceState.decoded(moved.states[number].value)
+    def _taken_over(self, moved: Moved, number: int) -> LiveSlice:
+        """The slice that was moved, after the planned batch if that had no rows."""
+        live = self._moved_live(moved, number)
         if moved.planned is not None and moved.planned != batch_number():
-            state, _, _ = self._visit(number, state, (), moved.passed)
-        return state
+            live.pass_time(moved.passed)
+        return live
 
-    def _visit(
-        self, number: int, state: SliceState | None, blocks: Sequence[bytes], horizon: int
-    ) -> tuple[SliceState, list[pa.RecordBatch], list[pa.RecordBatch]]:
+    def _moved_live(self, moved: Moved, number: int) -> LiveSlice:
+        snapshot = SliceSnapshot.decoded(moved.states[number].value)
+        return self._live(number, SliceState(snapshot, ()))
+
+    def _revived(self, number: int, held: LiveSlice | None, unseen: Sequence[bytes]) -> LiveSlice:
+        if held is None:
+            return self._live(number, SliceState.decoded(unseen) if unseen else None)
+        held.replay([SliceRows.decoded(one) for one in unseen])
+        return held
+
+    def _live(self, number: int, state: SliceState | None) -> LiveSlice:
         if self._planned is None:
             self._planned = SlicePlan(self._source)
-        return slice_visit(
-            self._planned, self._settings, number, state, blocks, horizon, batch_number()
-        )
+        return LiveSlice(self._planned, self._settings, number, state)
+
+
+def _facts(held: LiveSlice | None, unseen: Sequence[bytes]) -> SliceFacts | None:
+    """What the last entry says of a slice; None if there is none."""
+    if unseen:
+        return SliceFacts.of_entry(unseen[-1])
+    return None if held is None else held.facts
 
 
 def _result(number: int, part: pa.RecordBatch) -> Row:
     return Row(**{SLICE: number, RECORDS: packed_rows(part)})
-
-
-def batch_number() -> int:
-    """The number of the batch that is executed."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty(_BATCH)
-    if number is None:
-        raise MtlmonError("Spark does not tell the number of the batch, which slices need to know")
-    return int(number)

@@ -1,0 +1,250 @@
+"""What the journal of a slice has: a snapshot first, then the rows of batches.
+
+Each entry says all there is to know of the slice without its rows, so the last one tells whether
+the journal is one of the present query.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import SnapshotError
+from mtlmon.relational.slicing.moving import record_of
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.spark.common.slice_monitors import SliceSource
+
+__all__ = [
+    "SliceFacts",
+    "SliceRows",
+    "SliceSettings",
+    "SliceSnapshot",
+    "SliceState",
+    "check_policy",
+    "check_state",
+]
+
+_DIGEST_BYTES = 16
+_VERSION = 3
+# version, generation, number of slices, batch, horizon, next wake-up and what has been told
+# (-1: none), digests of the policy and of the slicing
+_FACTS = struct.Struct(f"<BIIqQqq{_DIGEST_BYTES}s{_DIGEST_BYTES}s")
+_NONE = -1
+_PARTS = 3
+
+
+class SliceSettings(NamedTuple):
+    """What states depend on.
+
+    Attributes:
+        policy: a digest of the policies, and of the types of what they read.
+        slicing: a digest of the plan of slices.
+        record: the plan of slices, for `slicing_of`, as JSON. The state of the first slice has it.
+    """
+
+    policy: bytes
+    slicing: bytes
+    record: bytes
+
+    @classmethod
+    def of(cls, source: SliceSource) -> SliceSettings:
+        """Return the settings of slices."""
+        slicing = source.slicing()
+        given = source.source
+        policy = repr((given.file.text, given.schema, given.names)).encode()
+        return cls(
+            blake2b(policy, digest_size=_DIGEST_BYTES).digest(),
+            slicing.digest(),
+            json.dumps(record_of(slicing)).encode(),
+        )
+
+
+class SliceFacts(NamedTuple):
+    """What is known of a slice between two batches.
+
+    Attributes:
+        generation: how often the states of the query have been moved to other slices.
+        slices: how many there are.
+        batch: the number of the last batch with rows, in which all slices were visited.
+        horizon: rows with time-stamps below it have been taken in.
+        next_wakeup: the least horizon at which there is something to do without a new row, or
+            None.
+        told: a horizon up to which everything has been reported, by the slices that these states
+            were to be moved to; the states are as before. Usually None.
+        policy: `SliceSettings.policy`.
+        slicing: `SliceSettings.slicing`.
+    """
+
+    generation: int
+    slices: int
+    batch: int
+    horizon: int
+    next_wakeup: int | None
+    told: int | None
+    policy: bytes
+    slicing: bytes
+
+    def encoded(self) -> bytes:
+        """Return the facts as bytes."""
+        return _FACTS.pack(
+            _VERSION,
+            self.generation,
+            self.slices,
+            self.batch,
+            self.horizon,
+            _NONE if self.next_wakeup is None else self.next_wakeup,
+            _NONE if self.told is None else self.told,
+            self.policy,
+            self.slicing,
+        )
+
+    @classmethod
+    def of_entry(cls, entry: bytes) -> SliceFacts:
+        """Decode the facts of an entry.
+
+        Raises:
+            SnapshotError: the bytes are not those of an entry of this version.
+        """
+        if len(entry) < _FACTS.size or entry[0] != _VERSION:
+            raise _damaged()
+        found = _FACTS.unpack_from(entry)
+        _, generation, slices, batch, horizon, wakeup, told, policy, slicing = found
+        return cls(
+            generation,
+            slices,
+            batch,
+            horizon,
+            None if wakeup == _NONE else wakeup,
+            None if told == _NONE else told,
+            policy,
+            slicing,
+        )
+
+
+class SliceSnapshot(NamedTuple):
+    """The first entry.
+
+    Attributes:
+        facts: what is known of the slice.
+        record: `SliceSettings.record`; empty if this is not the first slice.
+        engine: the snapshot of the engine.
+        waiting: the rows that wait, packed; empty if there are none.
+    """
+
+    facts: SliceFacts
+    record: bytes
+    engine: bytes
+    waiting: bytes
+
+    def encoded(self) -> bytes:
+        """Return the entry as bytes."""
+        return self.facts.encoded() + joined_parts((self.record, self.engine, self.waiting))
+
+    @classmethod
+    def decoded(cls, entry: bytes) -> SliceSnapshot:
+        """Decode an entry.
+
+        Raises:
+            SnapshotError: the bytes are not those of such an entry of this version.
+        """
+        facts = SliceFacts.of_entry(entry)
+        parts = split_parts(entry[_FACTS.size :])
+        if len(parts) != _PARTS:
+            raise _damaged()
+        return cls(facts, *parts)
+
+
+class SliceRows(NamedTuple):
+    """A later entry.
+
+    Attributes:
+        facts: what is known of the slice from then on.
+        rows: the rows of a batch that were not late, packed; empty if there were none.
+    """
+
+    facts: SliceFacts
+    rows: bytes
+
+    def encoded(self) -> bytes:
+        """Return the entry as bytes."""
+        return self.facts.encoded() + self.rows
+
+    @classmethod
+    def decoded(cls, entry: bytes) -> SliceRows:
+        """Decode an entry.
+
+        Raises:
+            SnapshotError: the bytes are not those of an entry of this version.
+        """
+        return cls(SliceFacts.of_entry(entry), entry[_FACTS.size :])
+
+
+class SliceState(NamedTuple):
+    """The journal of a slice.
+
+    Attributes:
+        snapshot: the first entry.
+        later: the later ones.
+    """
+
+    snapshot: SliceSnapshot
+    later: Sequence[SliceRows]
+
+    @property
+    def facts(self) -> SliceFacts:
+        """What is known of the slice."""
+        return self.later[-1].facts if self.later else self.snapshot.facts
+
+    @classmethod
+    def decoded(cls, entries: Sequence[bytes]) -> SliceState:
+        """Decode a journal, which is not empty.
+
+        Raises:
+            SnapshotError: the entries are not of this version.
+        """
+        first, *others = entries
+        return cls(SliceSnapshot.decoded(first), [SliceRows.decoded(one) for one in others])
+
+
+def _damaged() -> SnapshotError:
+    return SnapshotError("the state of a slice is damaged, or of another version of mtlmon")
+
+
+def check_policy(facts: SliceFacts, settings: SliceSettings) -> None:
+    """Check that a state is of the same policies.
+
+    Raises:
+        SnapshotError: it was made with others.
+    """
+    if facts.policy != settings.policy:
+        raise SnapshotError(
+            "the state of the query was made with another policy, or from columns of other types: "
+            "start the query with what it was made with, or give it a checkpointLocation of its own"
+        )
+
+
+def check_state(facts: SliceFacts, slices: int, settings: SliceSettings) -> None:
+    """Check that a state fits the query.
+
+    Raises:
+        SnapshotError: it was made with other slices or settings, or has to be moved.
+    """
+    check_policy(facts, settings)
+    if facts.slicing == settings.slicing and facts.told is None:
+        return
+    if facts.slices != slices:
+        what = f"slices={facts.slices}, not {slices}"
+    elif facts.told is None:
+        what = "other statistics"
+    else:
+        what = "slices that have begun to be others"
+    raise SnapshotError(
+        f"the state of the query was made with {what}: give its checkpointLocation to "
+        "monitor_stream as well, as checkpoint=, so that it is moved to these slices"
+    )
