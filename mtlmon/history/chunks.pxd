@@ -64,7 +64,8 @@ cdef struct Chunk:
 cdef struct Trace:
     Chunk **chunks          # those that are remembered: from `first` to below `count`
     uint32_t first, count, capacity
-    uint32_t recent         # a chunk that was looked at
+    uint32_t recent         # the chunk of the time-point that was found last
+    uint32_t searched       # the same, but for those of the last chunk
     bint has_begun
     uint64_t last           # when the history ends: its last event or advance
     uint64_t now            # the largest time-stamp so far, also of events that wait

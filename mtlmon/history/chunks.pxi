@@ -285,24 +285,28 @@ cdef Point *find_in_chunk(Chunk *chunk, uint64_t time_stamp, uint64_t offset) no
     return &chunk.points[low + offset]
 
 
-cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil:
-    """The time-point of a name; NULL if it is forgotten."""
+cdef uint32_t chunk_of(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+    """The chunk that a name belongs to; NO_CHUNK if all begin later.
+
+    PERF: many verdicts are of the last event, and the others mostly are of time-points of one chunk
+    after the other. A search through all chunks took a tenth of the time.
+    """
     cdef uint32_t low = trace.first
     cdef uint32_t high = trace.count
-    cdef uint32_t middle = trace.recent
-    if trace.first == trace.count:
-        return NULL
-    if trace.first <= middle < trace.count and begins_by(
-        trace.chunks[middle], time_stamp, offset
-    ):
-        if middle + 1 == trace.count or not begins_by(
-            trace.chunks[middle + 1], time_stamp, offset
-        ):
-            return find_in_chunk(trace.chunks[middle], time_stamp, offset)
+    cdef uint32_t middle = trace.searched
+    if low == high:
+        return NO_CHUNK
+    if begins_by(trace.chunks[high - 1], time_stamp, offset):
+        return high - 1
+    high -= 1
+    if low <= middle < high and begins_by(trace.chunks[middle], time_stamp, offset):
         low = middle + 1
-        if low + 1 == trace.count or not begins_by(trace.chunks[low + 1], time_stamp, offset):
-            trace.recent = low
-            return find_in_chunk(trace.chunks[low], time_stamp, offset)
+        if low < high and begins_by(trace.chunks[low], time_stamp, offset):
+            low += 1
+            if low < high and not begins_by(trace.chunks[low], time_stamp, offset):
+                high = low
+        else:
+            high = low
     while low < high:
         middle = low + (high - low) // 2
         if begins_by(trace.chunks[middle], time_stamp, offset):
@@ -310,9 +314,18 @@ cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexc
         else:
             high = middle
     if low == trace.first:
+        return NO_CHUNK
+    trace.searched = low - 1
+    return low - 1
+
+
+cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+    """The time-point of a name; NULL if it is forgotten. `recent` is its chunk."""
+    cdef uint32_t found = chunk_of(trace, time_stamp, offset)
+    if found == NO_CHUNK:
         return NULL
-    trace.recent = low - 1
-    return find_in_chunk(trace.chunks[low - 1], time_stamp, offset)
+    trace.recent = found
+    return find_in_chunk(trace.chunks[found], time_stamp, offset)
 
 
 cdef Point *find_equal(

@@ -57,7 +57,7 @@ class NumberedHistory(History):
     ) -> NDArray[np.uint32]:
         numbers = np.ascontiguousarray(keys, np.uint32)
         for number in range(len(self._keys), int(numbers.max(initial=0)) + 1 if count else 0):
-            self._number_of(number)
+            self._keys.number_of(number)
         return numbers
 
 

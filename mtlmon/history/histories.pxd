@@ -30,6 +30,7 @@ cdef class Histories(Admission):
 
     cdef int read_batch(self, EventColumns columns, numbers) except -1
     cdef int release(self, bint takes_all) except -1 nogil
+    cdef void fetch_ahead(self, size_t place, size_t count) noexcept nogil
     cdef int take_trace(
         self, uint32_t number, size_t first, size_t last, size_t gone, size_t last_gone
     ) except -1 nogil

@@ -12,6 +12,7 @@ from mtlmon.engine.pending import decision_delay, looks_ahead
 from mtlmon.errors import EventError, EventTypeError, MtlmonError, TimeStampError
 from mtlmon.history import snapshots
 from mtlmon.history.changes import Changes, change_type
+from mtlmon.history.keys import KeyNumbers
 from mtlmon.history.native import Histories
 from mtlmon.history.operations import ADVANCE, RETRACT, operation_codes
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
@@ -114,8 +115,7 @@ class History:
         self._session = Session(formula, mode, unit=unit, bdd=bdd)
         self._bdd: Literal["auto", "cudd", "autoref"] = bdd
         self._histories = self._new_histories()
-        self._keys: list[Hashable] = []
-        self._numbers: dict[Hashable, int] = {}
+        self._keys = KeyNumbers()
         self._is_keyed: bool | None = None
         self._told_final: int | None = None
 
@@ -337,7 +337,7 @@ class History:
             bound = self._histories.bound()
             if bound and (self._told_final is None or bound > self._told_final):
                 self._told_final = final = bound
-        keys = self._keys if self._is_keyed else None
+        keys = self._keys.keys if self._is_keyed else None
         return Changes(records, keys, final_below=final, refused=refused)
 
     # ---- corrections ----------------------------------------------------------------------
@@ -395,25 +395,13 @@ class History:
         """The numbers of keys, new ones in the order in which they come."""
         if len(keys) != count:
             raise EventError(f"{len(keys)} keys for {count} time-stamps")
-        # PERF: a look-up for each event takes half as long as `np.unique` and one for each key
-        given = keys.tolist() if isinstance(keys, np.ndarray) and keys.ndim == 1 else keys
-        found = list(map(self._numbers.get, given))
-        if None not in found:
-            return np.array(found, np.uint32)
-        return np.fromiter(map(self._number_of, given), np.uint32, count)
-
-    def _number_of(self, key: Hashable) -> int:
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._keys)
-            self._keys.append(key)
-        return number
+        return self._keys.numbers_of(keys)
 
     def _known_number(self, key: Hashable) -> int:
         if self._is_keyed:
             if key is None:
                 raise EventError("the history has keys: say which one is meant")
-            return self._numbers[key]
+            return self._keys.known(key)
         if key is not None:
             raise EventError("the history has no keys")
         return 0
@@ -437,7 +425,7 @@ class History:
     @property
     def keys(self) -> tuple[Hashable, ...]:
         """The keys so far, in the order of their first events."""
-        return tuple(self._keys)
+        return tuple(self._keys.keys)
 
     def latest(self, key: Hashable = None) -> VerdictArray:
         """The verdicts as they are now, in the order of time-points, without forgotten ones.
@@ -500,7 +488,7 @@ class History:
             SnapshotError: the history is finished, or a key or an id is neither an integer nor a
                 text.
         """
-        return snapshots.encode(self._histories, self._settings(), self._keys, self._facts())
+        return snapshots.encode(self._histories, self._settings(), self._keys.keys, self._facts())
 
     def restore(self, snapshot: Buffer) -> None:
         """Go on from a snapshot of another history of the same formula, mode and settings.
@@ -514,8 +502,7 @@ class History:
         histories = self._new_histories()
         keys, facts = snapshots.decode(snapshot, histories, self._settings())
         self._histories = histories
-        self._keys = keys
-        self._numbers = {key: number for number, key in enumerate(keys)}
+        self._keys = KeyNumbers(keys)
         self._is_keyed = facts["is_keyed"]
         self._told_final = facts["told_final"]
         self._told_unmatched = histories.unmatched_count

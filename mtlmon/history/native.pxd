@@ -2,6 +2,7 @@
 """Declarations of the compiled unit for histories of late events."""
 
 include "chunks.pxd"
+include "earliest.pxd"
 include "journal.pxd"
 include "arrivals.pxd"
 include "replay.pxd"

@@ -2,6 +2,7 @@
 """The compiled unit for histories: late events are judged again in their places."""
 
 include "chunks.pxi"
+include "earliest.pxi"
 include "journal.pxi"
 include "arrivals.pxi"
 include "replay.pxi"

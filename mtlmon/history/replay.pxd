@@ -22,6 +22,7 @@ cdef class Replayer:
     cdef uint32_t trace_capacity
     cdef Streams ends               # the states at the ends of the traces
     cdef uint32_t loaded            # the trace whose state at the end the session holds
+    cdef Earliest pending           # the earliest undecided time-points of the traces
     cdef uint32_t swept             # the next trace to look at for what can be forgotten
     cdef uint64_t swept_events      # how many events there were when that was done last
     cdef Saved taken                # scratch memory
@@ -34,6 +35,7 @@ cdef class Replayer:
     cdef uint64_t closed_below      # all events below are known, whatever the lateness is
     cdef bint can_reopen            # whether a verdict may rest on later events, or on time
     cdef bint takes_equal           # whether events without ids can be retracted
+    cdef bint has_retractable       # whether any trace has had rows that can be retracted
     cdef uint32_t spacing           # events of a chunk; 0 if it follows the size of states
     cdef bint judges                # else letters are numbers of rows, and nothing is judged
     cdef bint is_broken
@@ -46,6 +48,7 @@ cdef class Replayer:
     cdef int make_traces(self, size_t count) except -1
     cdef uint64_t now_of(self, uint32_t number) noexcept nogil
     cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil
+    cdef bint bound_of_all(self, uint64_t *bound) noexcept nogil
     cdef uint64_t admits_from(self, uint32_t number) noexcept nogil
     cdef uint64_t certain_of(self, uint32_t number, uint64_t admits_from) noexcept nogil
     cdef int take(
@@ -64,6 +67,7 @@ cdef class Replayer:
     cdef int run_events(
         self, uint32_t number, Chunk *chunk, size_t first, size_t last
     ) except -1 nogil
+    cdef int apply_near(self, uint32_t number, Chunk *chunk, size_t begin) except -1 nogil
     cdef int apply(self, uint32_t number) except -1 nogil
     cdef int reopen(self, uint32_t number) except -1 nogil
     cdef void note_pending(self, uint32_t number) noexcept nogil

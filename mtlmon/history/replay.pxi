@@ -64,6 +64,7 @@ cdef class Replayer:
         free(self.traces)
         free(self.taken.words.items)
         free(self.journal.entries)
+        free(self.pending.times)
         free(self.advances.items)
 
     cdef int require_ready(self) except -1:
@@ -78,6 +79,7 @@ cdef class Replayer:
         """Make sure that the traces with numbers below `count` exist."""
         reserve(<void **> &self.traces, &self.trace_capacity, count, sizeof(Trace))
         self.ends.extend(count)
+        make_leaves(&self.pending, count)
         while self.trace_count < count:
             memset(&self.traces[self.trace_count], 0, sizeof(Trace))
             self.trace_count += 1
@@ -107,6 +109,31 @@ cdef class Replayer:
         self.traces[number].settled = bound[0] = max(bound[0], self.traces[number].settled)
         return True
 
+    cdef bint bound_of_all(self, uint64_t *bound) noexcept nogil:
+        """Whether there is a time-stamp below which everything is final in all traces, and which.
+
+        It stays as it is if there are no traces.
+        """
+        cdef uint64_t least = bound[0]
+        cdef uint64_t other
+        cdef uint32_t k
+        if self.trace_count == 0:
+            return True
+        if not self.bound_of(0, &least):
+            return False
+        if self.is_by_key or (
+            self.can_reopen and (self.takes_equal or self.has_retractable)
+        ):
+            for k in range(1, self.trace_count):
+                if not self.bound_of(k, &other):
+                    return False
+                least = min(least, other)
+        else:
+            # It is the same in all traces but for what is undecided there.
+            least = min(self.admits_from(0) - self.delay, least_time(&self.pending))
+        bound[0] = least
+        return True
+
     cdef uint64_t admits_from(self, uint32_t number) noexcept nogil:
         """Below this time-stamp, no event can come or be retracted any more."""
         cdef uint64_t now = self.now_of(number)
@@ -129,10 +156,14 @@ cdef class Replayer:
 
     cdef void note_pending(self, uint32_t number) noexcept nogil:
         """Note the earliest undecided time-point of the trace whose end the session is at."""
+        cdef Trace *trace = &self.traces[number]
         cdef uint64_t offset
-        self.traces[number].has_pending = self.session.earliest_pending(
-            &self.traces[number].pending_from, &offset
-        )
+        cdef uint64_t before = trace.pending_from if trace.has_pending else UINT64_MAX
+        cdef uint64_t now
+        trace.has_pending = self.session.earliest_pending(&trace.pending_from, &offset)
+        now = trace.pending_from if trace.has_pending else UINT64_MAX
+        if now != before:
+            set_time(&self.pending, number, now)
 
     # ---- one trace -------------------------------------------------------------------------
 
@@ -351,6 +382,7 @@ cdef class Replayer:
         cdef State *state = &self.session.state
         cdef size_t done = first
         cdef size_t end = last
+        cdef size_t begin
         cdef uint64_t offset = 0
         if first == last:
             return 0
@@ -363,13 +395,34 @@ cdef class Replayer:
                 end += 1
             set_next_offset(state, chunk.time_stamps[first], chunk.points[first].offset)
         while done < last:
+            begin = done
             done += self.session.run(
                 chunk.time_stamps + done, chunk.letters + done * self.words, end - done
             )
-            self.apply(number)
+            self.apply_near(number, chunk, begin)
             if done == end:
                 state.first_offset = 0
                 end = last
+        return 0
+
+    cdef int apply_near(self, uint32_t number, Chunk *chunk, size_t begin) except -1 nogil:
+        """Do the same as `apply`, after events of a chunk from number `begin` on.
+
+        PERF: many verdicts are of the event that brings them, which needs no search.
+        """
+        cdef const VerdictRecord *verdict
+        cdef Point *point
+        cdef size_t k, place
+        for k in range(self.session.verdict_count):
+            verdict = &self.session.verdicts[k]
+            place = begin + verdict.place
+            point = NULL
+            if place < chunk.count and chunk.time_stamps[place] == verdict.time_stamp:
+                point = &chunk.points[place]
+            if point == NULL or point.offset != verdict.offset:
+                point = find_point(&self.traces[number], verdict.time_stamp, verdict.offset)
+            if point != NULL:
+                set_verdict(&self.journal, number, verdict.time_stamp, point, verdict)
         return 0
 
     cdef int apply(self, uint32_t number) except -1 nogil:

@@ -158,6 +158,7 @@ def add_trace(
     trace.advanced = advanced
     trace.settled = settled
     trace.has_retractable = has_retractable
+    histories.has_retractable = histories.has_retractable or has_retractable
     if now is not None:
         trace.has_now = True
         trace.now = now
