@@ -6,7 +6,8 @@ from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef struct Earliest:
-    # A tree: node k is the least of nodes 2k and 2k + 1; the traces are the leaves, from `leaves` on.
+    # A tree: node k is the least of nodes 2k and 2k + 1. The traces are the leaves, from number
+    # `leaves` on.
     uint64_t *times
     size_t leaves
 
