@@ -164,6 +164,10 @@ def run(options: Options) -> int:
         from mtlmon.cli.relations import check_relations
 
         options.verdicts = options.given_verdicts or "false"
+        if options.lateness is not None:
+            from mtlmon.cli.correcting_relations import correct_relations
+
+            return correct_relations(file, options)
         options.for_people = is_for_people(options)
         return check_relations(file, options)
     if options.time_points != "row":

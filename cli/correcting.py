@@ -49,7 +49,14 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables.event_batch import EventBatch
 
-__all__ = ["correct_logs", "require_correctable"]
+__all__ = [
+    "CorrectingWork",
+    "LateLines",
+    "bounds_of",
+    "correct_logs",
+    "refusal",
+    "require_correctable",
+]
 
 
 # ---- what can be corrected ---------------------------------------------------------------------
@@ -95,10 +102,13 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
 
     if file.assumptions:
         raise refusal("assumptions about the log")
+    if any(policy.is_first_order for policy in file.policies):
+        from mtlmon.cli.correcting_relations import require_correctable_relations
+
+        require_correctable_relations(file, options)
+        return
     for policy in file.policies:
         name = visible(policy.name or "")
-        if policy.is_first_order:
-            raise refusal(f"policies with variables, as {name}")
         if policy.message is not None and options.output_format != "text":
             raise refusal(f"messages of triggers, as {name}, in tables")
         if (obstacle := late_obstacle(file, policy)) is not None:

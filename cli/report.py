@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.drive.native import TextMonitor, TextResolver
@@ -30,6 +31,7 @@ __all__ = [
     "Progress",
     "absent_atoms",
     "broken_rows",
+    "corrected_answers_summary",
     "correcting_summary",
     "counts_table",
     "is_for_people",
@@ -263,6 +265,36 @@ def correcting_summary(
     texts = [visible(policy.text) for policy in check.policies]
     counted = counts_table(cells, texts)
     return f"{table(rows, count, what, seconds)}\n\n{counted}{used}"
+
+
+def corrected_answers_summary(
+    check: ValuationCheck, source: TextLog | TableEvents, seconds: float, events_before: int
+) -> str:
+    """Do the same as `correcting_summary` for policies with variables."""
+    from mtlmon.checking import TextLog
+    from mtlmon.syntax.report import visible
+
+    what = "events" if isinstance(source, TextLog) else "rows"
+    count = check.position - events_before
+    rows = [
+        (what, check.position, ""),
+        ("late", check.late_count, "that came after later ones"),
+        *([("taken back", check.retracted, "or replaced")] if check.retracted else []),
+        ("judged again", check.judged_again, "time-points"),
+        ("revisions", check.revision_count, "of answers"),
+        *lost_rows(source, check.refused_count),
+    ]
+    if check.memory.limit is not None:
+        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    cells = [["policy", "time-points", "violated", "matched"]]
+    counts = zip(check.policies, check.answered_points, check.found_points, strict=True)
+    for policy, answered, found in counts:
+        own = [f"{found:,}", ""]
+        if policy.is_find:
+            own.reverse()
+        cells.append([visible(policy.name or ""), f"{answered:,}", *own])
+    texts = [visible(policy.text) for policy in check.policies]
+    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}"
 
 
 def policy_remarks(check: LogCheck | HistoryCheck) -> str:

@@ -3,6 +3,10 @@
 Lines are those of verdicts (`5:0 true`, `5:1 = 5:0`), and changes of what was said before:
 `!5:0 false`, `!5:1 = 5:0`, `!5:0` (open again), `!x5:1` (its event was retracted) and `!@17` (final
 below 17). Fields may precede each, followed by a tab each; a bound without fields is that of all.
+
+Lines about policies with variables have values (`5:0 false (u=bob)`, `5:0 match (u=bob)`). A change
+of such a policy is about a line: `!x5:0 false (u=bob)` and `!x5:0 true` say that it does not hold
+any more, and the same with `!` that it holds again.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _DIGITS = re.compile(rb"[0-9]+")
+# what stands behind a time-point of a policy with variables, or of a find
+_ANSWER = re.compile(rb" (?:(false|match) \(.*\)|match)")
 
 
 class Kind:
@@ -39,12 +45,18 @@ class Kind:
     OPEN = 1
     WITHDRAWN = 2
     FINAL = 3
+    GONE = 4
+    ANSWER = 5
+    NO_ANSWER = 6
 
 
-Row = tuple[int, bytes, bool, int, int, bool | None, tuple[int, int] | None]
+Row = tuple[int, bytes, bool, int, int, bool | None, "tuple[int, int] | bytes | None"]
 """One line: what it says, the fields with a tab behind each, whether it begins with `!`, time-stamp
 and offset of the time-point (the bound and 0 if it is one), the Boolean verdict or None, and the
 time-point that it is equivalent to or None.
+
+Of an answer with values (`ANSWER`, or `NO_ANSWER` if it does not hold any more), the last one is
+what stands behind the time-point; `GONE` is a verdict without values that does not hold any more.
 
 A plain tuple: a named one costs 0.3 microseconds more.
 """
@@ -175,6 +187,13 @@ def parse(line: bytes) -> Row:
         return (Kind.FINAL, prefix, is_change, time_stamp, 0, None, None)
     is_withdrawn = is_change and line.startswith(b"x", place)
     time_stamp, offset, place = _time_point(line, place + is_withdrawn)
+    if (answer := _ANSWER.fullmatch(line, place)) is not None:
+        kind = Kind.NO_ANSWER if is_withdrawn else Kind.ANSWER
+        value = False if answer[1] == b"false" else None
+        return (kind, prefix, is_change, time_stamp, offset, value, line[place:])
+    if is_withdrawn and line[place:] in (b" true", b" false"):
+        value = line.endswith(b"true")
+        return (Kind.GONE, prefix, is_change, time_stamp, offset, value, None)
     if is_withdrawn:
         _expect_end(line, place)
         return (Kind.WITHDRAWN, prefix, is_change, time_stamp, offset, None, None)

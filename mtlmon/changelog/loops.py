@@ -128,7 +128,9 @@ class ChangelogLoop:
         for points in self.points.drop(bound, prefix):
             self.write_settled(points)
             for point in points:
-                if point.value is not None:
+                if point.answers is not None and point.value is None:
+                    self.false_count += point.is_violated
+                elif point.value is not None:
                     self.true_count += point.value
                     self.false_count += not point.value
                 elif point.reference is not None:
@@ -170,6 +172,8 @@ class LatestVerdicts(ChangelogLoop):
         if bound is None and self._only_final:
             for points in self.points.drop(None):
                 self.left_out += sum(point.value is not None for point in points)
+                for point in points:
+                    self.left_out += sum((point.answers or {}).values())
             return
         super().settle(bound, prefix)
 
@@ -184,6 +188,12 @@ class LatestVerdicts(ChangelogLoop):
                     )
             elif point.value is not None and point.value in self._wanted:
                 self._written.append(b"%s%s\n" % (name, _WORDS[point.value]))
+            if point.answers is not None and self._wanted:
+                self._written += [
+                    b"%s%s\n" % (name, text)
+                    for text in sorted(point.answers)
+                    if point.answers[text]
+                ]
 
 
 class ResolvedChanges(ChangelogLoop):
@@ -209,6 +219,16 @@ class ResolvedChanges(ChangelogLoop):
     def take(self, row: Row) -> None:
         """Take in a row about a time-point."""
         point = self.points.take(row)
+        text = row[6]
+        if isinstance(text, bytes) and self._wanted:
+            mark = b"!x" if row[0] == Kind.NO_ANSWER else b"!" if row[2] else b""
+            self._written.append(
+                b"%s%s%d:%d%s\n" % (point.prefix, mark, point.time_stamp, point.offset, text)
+            )
+        if row[0] == Kind.GONE and row[5] in self._wanted:
+            self._written.append(
+                b"%s!x%d:%d%s\n" % (row[1], point.time_stamp, point.offset, _WORDS[row[5]])
+            )
         if row[0] == Kind.WITHDRAWN and point.is_written and self._wanted:
             self._written.append(b"%s!x%d:%d\n" % (point.prefix, point.time_stamp, point.offset))
 

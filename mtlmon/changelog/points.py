@@ -33,9 +33,11 @@ class Point:
         has_line: whether there was a line about it.
         is_withdrawn: whether its event is no time-point any more.
         is_written: whether its Boolean verdict was written, for a changelog without equivalences.
+        answers: what was said of values at it, in order, and whether it holds; None if nothing was.
     """
 
     __slots__ = (
+        "answers",
         "followers",
         "has_line",
         "is_withdrawn",
@@ -57,6 +59,13 @@ class Point:
         self.has_line = False
         self.is_withdrawn = False
         self.is_written = False
+        self.answers: dict[bytes, bool] | None = None
+
+    @property
+    def is_violated(self) -> bool:
+        """Whether some values violate its policy."""
+        answers = self.answers or {}
+        return any(holds and text.startswith(b" false") for text, holds in answers.items())
 
     def __str__(self) -> str:
         return f"{self.time_stamp}:{self.offset}"
@@ -100,6 +109,8 @@ class Points:
             UnfitLineError: the row cannot come after those before it.
         """
         kind, prefix, is_change, time_stamp, offset, value, reference = row
+        if isinstance(reference, bytes):
+            return self._take_answer(row, reference)
         points = self._at.get(time_stamp)
         point = None if points is None else points.get((prefix, offset))
         if point is None:
@@ -121,8 +132,33 @@ class Points:
             root.followers[point] = None
             value = root.value
         point.is_withdrawn = kind == Kind.WITHDRAWN
+        if kind == Kind.GONE:
+            if point.value is not value:
+                raise UnfitLineError(f"{point} is not {'true' if value else 'false'}")
+            # what comes next can be said for the first time
+            point.has_line = False
+            point.value = value = None
         if value is not point.value:
             self._set(point, value)
+        return point
+
+    def _take_answer(self, row: Row, text: bytes) -> Point:
+        """Take in what is said of values at a time-point."""
+        kind, prefix, is_change, time_stamp, offset, *_ = row
+        point = self._point(prefix, time_stamp, offset)
+        if point.answers is None:
+            point.answers = {}
+        holds = point.answers.get(text)
+        words = f"{point}{text.decode(errors='replace')}"
+        if kind == Kind.NO_ANSWER and not holds:
+            raise UnfitLineError(f"nothing said that {words}")
+        if kind == Kind.ANSWER and holds:
+            raise UnfitLineError(f"{words} was said before")
+        if kind == Kind.ANSWER and holds is not None and not is_change:
+            raise UnfitLineError(f"a second line {words}: changes begin with '!'")
+        # behind what is said already
+        point.answers.pop(text, None)
+        point.answers[text] = kind == Kind.ANSWER
         return point
 
     def drop(self, bound: int | None, prefix: bytes = b"") -> Iterator[list[Point]]:

@@ -238,8 +238,9 @@ class TextLog(BatchReader[TextBatch]):
         self._number_by_order(self._events)
         self._in_any_order = in_any_order
         if in_any_order:
-            assert isinstance(self._events, TextEvents)
-            self._events.scanner.takes_late = True
+            own = self._events
+            scanner = own.scanner if isinstance(own, TextEvents) else own.rows.lines
+            scanner.takes_late = True
         self._refused = 0
         self._latest = 0
         self._memory = MemoryLimit() if memory is None else memory

@@ -218,11 +218,11 @@ class LeadingHistory(NumberedHistory):
             passed = None
             if last < count:
                 trace = 0 if numbers is None else int(numbers[last])
-                passed = self._let_time_pass(int(time_stamps[last]), trace)
+                passed = self.let_time_pass(int(time_stamps[last]), trace)
             found.append((self.placements(), passed))
         return np.concatenate(refused) if refused else np.empty(0, np.int64), found
 
-    def _let_time_pass(self, time_stamp: int, trace: int) -> Passed | None:
+    def let_time_pass(self, time_stamp: int, trace: int = 0) -> Passed | None:
         """Let time pass; return how far it passes for those who judge events."""
         number = trace if self._clock == "key" else None
         known = self.now(0 if number is None else number)

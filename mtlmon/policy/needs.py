@@ -63,8 +63,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     remembering = [
         name
         for name in wanted
-        if name in file.atoms
-        and any(_remembers(file, node) for node in postorder(file.atoms[name].expression))
+        if name in file.atoms and remembers(file, file.atoms[name].expression)
     ]
     seen: set[tuple[str, str]] = set()
     stack = [("stream", name) for name in reversed(streams)]
@@ -120,6 +119,11 @@ def _remembers(file: PolicyFile, node: Expression) -> bool:
 
     owner, name = file.owner_of(node.looked_up.relation)
     return reads_rows(owner.intervals, name)
+
+
+def remembers(file: PolicyFile, expression: Expression) -> bool:
+    """Whether the value of an expression depends on other rows or on atoms of the log."""
+    return any(_remembers(file, node) for node in postorder(expression))
 
 
 def looked_up_in(file: PolicyFile) -> tuple[str, ...]:

@@ -251,6 +251,32 @@ class StreamAtoms:
         names = self.names_of(partition)
         return [np.asarray(pc.fill_null(found[name], False)) for name in names]
 
+    def shown_of_rows(
+        self, batch: pa.RecordBatch, time_stamps: NDArray[np.int64]
+    ) -> list[dict[str, pa.Array]]:
+        """Compute the values to show at rows in any order, which depend on their row alone.
+
+        Args:
+            batch: the rows, as returned by `prepared`.
+            time_stamps: their time-stamps.
+
+        Returns:
+            The values of each partition.
+
+        Raises:
+            RowError: integers overflow in some rows.
+        """
+        found = []
+        order = np.argsort(time_stamps, kind="stable")
+        back = pa.array(np.argsort(order, kind="stable"))
+        ordered = batch.take(pa.array(order))
+        times = np.ascontiguousarray(time_stamps[order])
+        self.forget_all()
+        for program, shown in zip(self._programs, self._shown, strict=True):
+            values = {} if program is None else program.evaluate(ordered, times, None)
+            found.append({name: values[name].take(back) for name in shown.get(ROWS, ())})
+        return found
+
     def settled(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each of the first traces of a partition, 0 if its rows still matter."""
         program = self._programs[partition]

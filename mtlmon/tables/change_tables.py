@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import ChangedRows, PolicyChanges
     from mtlmon.tables.verdicts import VerdictTable
 
-__all__ = ["CHANGE_COLUMNS", "ChangeTable"]
+__all__ = ["CHANGE_COLUMNS", "CHANGE_FIELDS", "ChangeTable"]
 
 CHANGE_COLUMNS = ("op", "revision", "final")
 """The columns that changes have beside those of verdicts."""
 
-_FIELDS = [
+CHANGE_FIELDS = [
     pa.field("op", pa.string(), nullable=False),
     pa.field("revision", pa.int64(), nullable=False),
     pa.field("final", pa.int64()),
@@ -58,7 +58,7 @@ class ChangeTable:
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the batches, once rows have been read."""
-        return pa.schema([*self._verdicts.schema, *_FIELDS])
+        return pa.schema([*self._verdicts.schema, *CHANGE_FIELDS])
 
     def know(self, bounds: Iterable[Bound]) -> None:
         """Know the bounds that an earlier run has told."""

@@ -14,7 +14,7 @@ from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.checking.sources import BatchReader
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import PolicyError, RowError, TableError, TickError
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
 from mtlmon.policy import compile_predicates
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
@@ -90,6 +90,8 @@ class TableEvents(BatchReader[EventBatch]):
         digest: set this before the first event to get a digest of all events that are read; sorted
             events have no digest.
         digests_shown: set this if the values that batches show are part of the digest.
+        shows_rows: set this if rows come in any order, and the values to show depend on their row
+            alone.
         wait: set this before the first event to a function that blocks until there is something to
             read. It is called with a descriptor before every read from standard input or a pipe.
         rows: the number of rows that have been read.
@@ -124,6 +126,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
         self.digests_shown = False
+        self.shows_rows = False
         batches = self._ordered()
         if sort_memory is not None:
             batches = self._sorted(sort_memory)
@@ -529,6 +532,8 @@ class TableEvents(BatchReader[EventBatch]):
             if self._streams is not None:
                 held = self._held(rows, self._streams)
                 batch.inputs = self._streams.prepared(rows.batch, held)
+                if self.shows_rows:
+                    self._show_rows(rows, batch.inputs, self._streams)
         return batch
 
     def _with_streams(
@@ -713,6 +718,17 @@ class TableEvents(BatchReader[EventBatch]):
         return {
             name: rows.letters.held(self._atoms.index(name), count) for name in streams.log_atoms
         }
+
+    def _show_rows(self, rows: UsableRows, inputs: pa.RecordBatch, streams: StreamAtoms) -> None:
+        """Compute the values to show at rows that come in any order."""
+        stamps = rows.time_stamps
+        try:
+            rows.letters.shown = streams.shown_of_rows(inputs, stamps)
+        except RowError as error:
+            raise MtlmonError(
+                f"at time-stamp {np.sort(stamps)[error.rows[0]]}: {error.reason}; such rows cannot "
+                "be left out where verdicts are corrected"
+            ) from None
 
     def _set_computed(self, rows: UsableRows, found: Computed) -> None:
         rows.letters.of_traces = [

@@ -21,6 +21,8 @@ from mtlmon.errors import LimitError, RowError, SnapshotError
 
 cdef enum:
     SNAPSHOT_VERSION = 4
+    # that of a state whose engine shares its texts and its plan with whoever restores it
+    OF_SAME_TEXTS = 0
 
 # Up to here, integers are floats without rounding.
 cdef int64_t MOST_EXACT = 1 << 53
@@ -465,17 +467,22 @@ cdef class RelationalEngine:
         """Be alone again: nothing else uses the timeline and the texts from now on."""
         self.is_slice = False
 
-    def snapshot(self):
-        """Return the state as bytes for `restore`; all time-points and answers have been taken."""
+    def snapshot(self, bint has_texts=True):
+        """Return the state as bytes for `restore`; all time-points and answers have been taken.
+
+        has_texts: whether the texts are among the bytes. If not, only an engine of the same plan
+            and with the same table of texts can go on.
+        """
         cdef NumberWriter writer = NumberWriter()
         cdef size_t k, j
         cdef Query *query
         self.require_sound()
         if len(self.points) or len(self.answers):
             raise ValueError("time-points or answers wait to be taken")
-        writer.put(SNAPSHOT_VERSION)
-        writer.put_bytes(self.plan.digest())
-        writer.put_bytes(self.texts.snapshot())
+        writer.put(SNAPSHOT_VERSION if has_texts else OF_SAME_TEXTS)
+        if has_texts:
+            writer.put_bytes(self.plan.digest())
+            writer.put_bytes(self.texts.snapshot())
         writer.put(self.is_slice)
         if not self.is_slice:
             put_timeline(writer, self.timeline)
@@ -512,7 +519,7 @@ cdef class RelationalEngine:
         cdef KeyTable texts = KeyTable(1)
         cdef bytes data = as_bytes(snapshot)
         cdef size_t k, j
-        cdef uint64_t points
+        cdef uint64_t points, version
         cdef Query *query
         if self.point_count or self.clock:
             raise ValueError("a snapshot can only be restored before the first time-point")
@@ -520,15 +527,17 @@ cdef class RelationalEngine:
         if len(data) < DIGEST_BYTES or digest(data[:-DIGEST_BYTES]) != data[-DIGEST_BYTES:]:
             raise damaged()
         reader.open(data[:-DIGEST_BYTES], 0)
-        if reader.get(UINT64_MAX) != SNAPSHOT_VERSION:
+        version = reader.get(UINT64_MAX)
+        if version != SNAPSHOT_VERSION and version != OF_SAME_TEXTS:
             raise SnapshotError("the snapshot was made by another version of mtlmon")
-        if reader.get_bytes() != self.plan.digest():
-            raise SnapshotError(
-                "the snapshot is of other policies"
-                + (", or of a run that did not count left sides" if self.plan.counted else "")
-            )
-        texts.restore(reader.get_bytes())
-        number_again(self.texts, texts)
+        if version != OF_SAME_TEXTS:
+            if reader.get_bytes() != self.plan.digest():
+                raise SnapshotError(
+                    "the snapshot is of other policies"
+                    + (", or of a run that did not count left sides" if self.plan.counted else "")
+                )
+            texts.restore(reader.get_bytes())
+            number_again(self.texts, texts)
         if not reader.get(1):
             # an engine without slices becomes the only one
             if self.timeline.point_count:

@@ -173,6 +173,12 @@ cdef class PointBlock:
         self.point_count = self.next + count
         self.row_count = self.points[self.point_count - 1].row_end if self.point_count else 0
 
+    def drop(self, size_t count):
+        """Forget the first time-points that have not been read, or all if there are not as many."""
+        self.next += min(count, self.point_count - self.next)
+        if self.next == self.point_count:
+            self.clear()
+
     def time_stamps(self):
         """Return the time-stamps of the time-points that have not been read, 64 bits each."""
         cdef size_t k

@@ -174,12 +174,14 @@ cdef int use_texts(RelationalEngine engine, KeyTable texts) except -1:
     return 0
 
 
-def forget_texts(list engines not None, AnswerBlock answers):
+def forget_texts(list engines not None, AnswerBlock answers, list blocks=[]):
     """Forget the texts that nothing remembers, and give the others new numbers.
 
     engines: all engines that share a table of texts. Their time-points have been read.
     answers: more answers of the policies of the engines, perhaps with fewer variables, or None.
+    blocks: blocks of time-points that are kept for the engines.
     """
+    cdef PointBlock block
     cdef RelationalEngine engine
     cdef KeyTable texts = (<RelationalEngine?> engines[0]).texts
     cdef TextUse use
@@ -193,6 +195,9 @@ def forget_texts(list engines not None, AnswerBlock answers):
     for engine in engines:
         if engine.texts is not texts or len(engine.points):
             raise ValueError("an engine has other texts, or time-points that have not been read")
+    for block in blocks:
+        if block.atom_count != engine.atom_count:
+            raise ValueError("time-points with other atoms")
     try:
         make_room(<void **> &flags, &flag_room, count, 1)
         make_room(<void **> &numbers, &number_room, count, sizeof(uint32_t))
@@ -207,6 +212,8 @@ def forget_texts(list engines not None, AnswerBlock answers):
                 visit_texts(engine, is_free, &use)
         if answers is not None:
             visit_answers(answers, engine.kinds, &use)
+        for block in blocks:
+            visit_points(block, engine.atom_texts, &use)
         for k in range(count):
             numbers[k] = UINT32_MAX
             if flags[k]:
@@ -221,6 +228,8 @@ def forget_texts(list engines not None, AnswerBlock answers):
             engine.kept_texts = kept
         if answers is not None:
             visit_answers(answers, engine.kinds, &use)
+        for block in blocks:
+            visit_points(block, engine.atom_texts, &use)
     finally:
         free(flags)
         free(numbers)

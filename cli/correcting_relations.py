@@ -1,0 +1,593 @@
+"""Check policies with variables on a log whose rows may come late: a changelog of valuations."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from contextlib import closing
+from typing import TYPE_CHECKING, cast
+
+from mtlmon.checking import TextLog
+from mtlmon.checking.late_valuations import ValuationCheck
+from mtlmon.cli.correcting import LateLines, bounds_of, refusal
+from mtlmon.cli.endings import note_skipped
+from mtlmon.cli.failure import note
+from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.late_rows import LateFile, TableOrder, late_file, note_refused
+from mtlmon.cli.policies import open_table_source, require_no_terminal, statuses
+from mtlmon.cli.policy_work import EventWork, NoWriter
+from mtlmon.cli.pump import LogEnds, Pump
+from mtlmon.cli.relation_vacuity import counts_left_sides, never_matched, require_counted
+from mtlmon.cli.relations import require_no_conditions
+from mtlmon.cli.report import absent_atoms, corrected_answers_summary, plural, progress_for
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
+from mtlmon.cli.snapshot_parts import CORRECTED, joined_parts, split_parts
+from mtlmon.cli.text_checkpoints import LogDigest
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import SnapshotError
+from mtlmon.policy.needs import remembers
+from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.atoms import (
+    named_rows,
+    refuse_points,
+    refuse_traces,
+    require_rows_of_tables,
+    used_atoms,
+)
+from mtlmon.relational.correcting.points import PointHistory
+from mtlmon.relational.input.native import RowEvents, RowScanner
+from mtlmon.relational.native import PointBlock
+from mtlmon.relational.output.changed_lines import ChangedAnswerLines
+from mtlmon.relational.planning import plan
+from mtlmon.support.option_names import COMMAND
+from mtlmon.syntax.report import visible
+from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.text.byte_writer import ByteWriter
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.checking.history_check import Bounds
+    from mtlmon.checking.late_valuations import ChangedAnswers
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.policy_work import Source
+    from mtlmon.cli.pump import EndTime
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.native import RelationalEngine
+    from mtlmon.relational.plan import Plan
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput
+
+    TableOutput = (
+        CsvOutput[ChangedAnswers] | JsonRowsOutput[ChangedAnswers] | ParquetOutput[ChangedAnswers]
+    )
+
+__all__ = ["correct_relations", "require_correctable_relations"]
+
+
+def require_correctable_relations(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if the answers of policies with variables cannot be corrected.
+
+    Args:
+        file: the policies, some of which have variables.
+        options: the options of the command line.
+    """
+    if not all(policy.is_first_order for policy in file.policies):
+        raise refusal("files that have policies with variables and others")
+    refused = {
+        "--slices": options.slices is not None,
+        "--report": options.report is not None,
+        "--clock key for policies with variables, which are over the whole log": (
+            options.clock == "key"
+        ),
+    }
+    for name, is_given in refused.items():
+        if is_given:
+            raise refusal(name)
+
+
+def require_rows_alone(
+    file: PolicyFile, names: Sequence[str], shown: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise Failure if what rows of a table are depends on other rows.
+
+    Args:
+        file: the policies.
+        names: the atoms that they use.
+        shown: for each atom, the names of its arguments in `PolicyFile.shown`.
+    """
+    for name in names:
+        own = [file.atoms[name].expression] if name in file.atoms else []
+        own += [file.shown[argument] for argument in shown.get(name, ())]
+        if any(remembers(file, expression) for expression in own):
+            raise refusal(
+                f"atoms of policies with variables that depend on other rows, as {visible(name)}"
+            )
+
+
+class AnswerOutput:
+    """Writes changes as the lines of a changelog, once the policies have a plan.
+
+    Args:
+        check: the check.
+        source: the log.
+        options: the options of the command line.
+    """
+
+    def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
+        self.writer = ByteWriter()
+        self.check = check
+        self.source = source
+        self.options = options
+        self.lines: ChangedAnswerLines | None = None
+
+    def put(self, batches: Sequence[ChangedAnswers]) -> None:
+        """Write what batches have changed."""
+        if self.lines is None:
+            from mtlmon.cli.time_stamps import iso_times
+
+            times = None if isinstance(self.source, TextLog) else self.source.times
+            self.lines = ChangedAnswerLines(self.check.history.plan, iso_times(self.options, times))
+        for batch in batches:
+            self.writer.write(b"".join(self.lines.lines(batch.changes)))
+            if batch.final_below is not None:
+                self.writer.write(self.lines.bound(batch.final_below))
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+
+class TableOfAnswers:
+    """Writes changes as tables, once the policies have a plan.
+
+    Args:
+        check: the check.
+        source: the log.
+        options: the options of the command line.
+    """
+
+    def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
+        self.writer = ByteWriter()
+        self.check = check
+        self.source = source
+        self.options = options
+        # for tables that an earlier run has begun: whether anything is written, and its bound
+        self.goes_on = False
+        self.final: int | None = None
+        self.made: TableOutput | None = None
+
+    @property
+    def output(self) -> TableOutput:
+        """What writes the rows."""
+        if self.made is None:
+            from mtlmon.tables.changed_valuations import ChangedValuations
+            from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+            from mtlmon.tables.relation_check import valuation_table
+            from mtlmon.tables.stream_values import JsonRowsOutput
+
+            times = None if isinstance(self.source, TextLog) else self.source.times
+            made = self.check.history.plan
+            rows = valuation_table(made, times, self.options.verdicts)
+            table = ChangedValuations(made, rows, self.final)
+            if self.options.output_format == "jsonl":
+                self.made = JsonRowsOutput(table)
+            elif self.options.output_format == "csv":
+                self.made = CsvOutput(table)
+                self.made.has_header = self.goes_on
+            else:
+                self.made = ParquetOutput(table)
+        return self.made
+
+    def put(self, batches: Sequence[ChangedAnswers]) -> None:
+        """Write what batches have changed."""
+        for batch in batches:
+            self.output.put(batch)
+        self.writer.write(self.output.writer.take())
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self.output.close()
+        self.writer.write(self.output.writer.take())
+
+
+class CorrectedRelations(EventWork):
+    """Reads the events of a log as they come, and writes the changes of answers.
+
+    Args:
+        check: the history of the log.
+        source: the log.
+        events: what reads a text log; None for tables.
+        output: converts changes to bytes; None if none are wanted.
+        late: as for `CorrectingWork`.
+        logs: the status of the log's files by name.
+        options: the options of the command line.
+    """
+
+    is_stopped = False
+
+    def __init__(
+        self,
+        check: ValuationCheck,
+        source: Source,
+        events: RowEvents | None,
+        output: AnswerOutput | TableOfAnswers | None,
+        late: LateLines | LateFile | None,
+        logs: Mapping[str, os.stat_result],
+        options: Options,
+    ) -> None:
+        super().__init__(source, logs)
+        self.check = check
+        self.events = events
+        self.output = output
+        self.late = late
+        self.options = options
+        self.writer = NoWriter() if output is None else output.writer
+        self.digest = LogDigest()
+
+    @property
+    def event_count(self) -> int:
+        return self.check.position
+
+    def read(self) -> Iterator[None]:
+        """Check the log up to a last row without a line feed; yield now and then."""
+        if isinstance(self.late, LateFile):
+            self.late.begin()
+        yield from super().read()
+
+    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Check the events of a batch; yield now and then."""
+        for _ in self.check.feed(cast("EventBatch", batch), self.source):
+            self.take()
+            yield
+
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """End the log; yield now and then."""
+        if isinstance(self.late, LateLines):
+            self.late.finish()
+        for _ in self.check.end(self.source, end_time):
+            self.take()
+            yield
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        changes = self.check.taken()
+        if self.output is not None and changes:
+            self.output.put(changes)
+
+    def finish(self) -> None:
+        """Convert the remaining changes, and write the end of the file to the writer."""
+        self.take()
+        if self.output is not None:
+            self.output.close()
+
+    def close(self) -> None:
+        self.check.close()
+
+    def fails(self) -> bool:
+        """Whether the exit status is that of a violation, by the answers as they are now."""
+        if self.options.fail_on_vacuous and self.never_matched():
+            return True
+        least = self.options.fail_on
+        return any(
+            has_failed and policy.is_at_least(least)
+            for policy, has_failed in zip(self.check.policies, self.check.failed, strict=True)
+        )
+
+    def never_matched(self) -> list[str]:
+        """The names of the policies whose left side was never matched."""
+        return never_matched(self.check.history.chunked.latest)
+
+    def report_end(self) -> None:
+        """Mention what the changes do not show."""
+        source = self.source
+        note_skipped(source)
+        note_refused(self.check.refused_count, source.row_name, self.options)
+        if self.check.unmatched:
+            note(f"{plural(self.check.unmatched, 'retraction')} found no row")
+        if isinstance(self.check.rows, RelationRows) and self.check.rows.left_out:
+            rows = plural(self.check.rows.left_out, "row")
+            note(f"left out {rows} of atoms, as an argument is null or no number")
+        if self.is_complete and (source.unseen_atoms or not self.event_count):
+            names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
+            note(names)
+        if self.options.fail_on_vacuous and self.is_complete:
+            for name in self.never_matched():
+                note(f"{name} was never triggered (--fail-on-vacuous)")
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def log(self) -> TextLog:
+        """The text log."""
+        assert isinstance(self.source, TextLog)
+        return self.source
+
+    def begin_digest(self) -> None:
+        if self.events is None:
+            super().begin_digest()
+            return
+        before = self.log.note_block
+
+        def note_block(block: memoryview) -> None:
+            if before is not None:
+                before(block)
+            self.digest.add(block)
+            self.digest.up_to(min(self.position, self.log.bytes_read))
+
+        self.log.note_block = note_block
+        self.log.marks_end = True
+
+    @property
+    def position(self) -> int:
+        return self.event_count if self.events is None else self.events.rows.position
+
+    @property
+    def amount(self) -> str:
+        return super().amount if self.events is None else f"{self.position:,} bytes"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `snapshot` can be called: not at the end."""
+        if self.has_ended:
+            return False
+        return self.events is None or (
+            self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
+        )
+
+    def log_digest(self) -> bytes:
+        return super().log_digest() if self.events is None else self.digest.up_to(self.position)
+
+    def skip(self) -> Iterator[None]:
+        if self.events is None:
+            yield from super().skip()
+            # what is wrong with the snapshot is said before anything is written
+            _ = self.check.history
+            return
+        count, events = self.position, self.events
+        if self.log.size is not None and self.log.size < count:
+            raise LogEnds
+        yield from self.log.skip_bytes(count, events.rows.point_count, events.last_time_stamp)
+        if self.log.bytes_read < count:
+            raise LogEnds
+
+    def snapshot(self) -> bytes:
+        """Return the settings, check, and the size of the late rows as bytes for `restore`."""
+        late = self.late.size if isinstance(self.late, LateFile) else 0
+        header = b"" if isinstance(self.source, TextLog) else self.source.late_header
+        settings = [value for _, value in self.settings()]
+        parts = [
+            json.dumps([settings, late, header.decode("latin-1")]).encode(),
+            self.check.snapshot(),
+            b"" if self.events is None else self.events.snapshot(),
+        ]
+        return joined_parts(CORRECTED, parts)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
+
+        Raises:
+            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
+        """
+        text, check, events = split_parts(snapshot, CORRECTED, 3)
+        settings, late, header = json.loads(text)
+        if len(settings) != len(self.settings()):
+            raise SnapshotError("it was made for policies without variables")
+        for (what, value), before in zip(self.settings(), settings, strict=True):
+            if value != before:
+                raise SnapshotError(f"it was made {what}")
+        self.check.restore(check)
+        if self.events is not None:
+            self.events.restore(events)
+        if isinstance(self.late, LateFile):
+            self.late.go_on(late)
+        if not isinstance(self.source, TextLog):
+            self.source.late_header = header.encode("latin-1")
+        if isinstance(self.output, TableOfAnswers):
+            self.output.goes_on = output_size > 0
+            self.output.final = self.check.bounds
+
+    def settings(self) -> list[tuple[str, object]]:
+        """Return the settings that must not change, each with the words for an error message."""
+        options = self.options
+        return [
+            ("from tables" if not options.is_table else "from a text log", options.is_table),
+            ("with another --output-format", options.output_format),
+            ("with other --time-points", options.time_points),
+            ("with another --verdicts", options.verdicts),
+            ("with another --lateness", str(options.lateness)),
+            ("with another --wait", str(options.wait)),
+            (f"with{'out' if options.late else ''} --late", options.late is not None),
+        ]
+
+    def work_in_small_steps(self, events: int) -> None:
+        """Do nothing: a batch is what is read at once."""
+
+
+def prepared(options: Options, engine: RelationalEngine) -> None:
+    """Let an engine keep the limits that the options set."""
+    engine.skips_overflows = options.on_error == "skip"
+    if options.max_rows is not None:
+        engine.most_rows = options.max_rows
+        engine.limit_name = "--max-rows"
+
+
+def correct_relations(file: PolicyFile, options: Options) -> int:
+    """Check policies with variables on the logs, correct answers, and return the exit status.
+
+    Args:
+        file: what `require_correctable_relations` accepts.
+        options: likewise.
+
+    Raises:
+        Failure: a file cannot be read or written, or a length of time does not fit.
+        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
+    """
+    options.for_people = False
+    refuse_traces(file)
+    counts = counts_left_sides(file, options)
+
+    def plan_for(
+        schema: pa.Schema | None = None, looked_up: Mapping[str, object] | None = None
+    ) -> Plan:
+        analysis = valid_analysis(file, schema, looked_up)  # type: ignore[arg-type]
+        made = plan(file, analysis, counts_triggered=counts)
+        if options.fail_on_vacuous:
+            require_counted(file, analysis, made)
+        return made
+
+    # what is wrong whatever the log is, is said before it is opened
+    first = plan_for()
+    if options.time_points == "stamp":
+        refuse_points(file)
+    if options.is_table:
+        return correct_tables(file, options, plan_for)
+    require_no_conditions(file, options)
+    return correct_text(file, options, first)
+
+
+def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
+    """Return the history of a log."""
+    has_operations = options.op is not None or options.id is not None
+    return PointHistory(
+        made,
+        lateness=bounds.lateness,
+        wait=bounds.wait,
+        equality=options.op is not None and options.id is None,
+        corrects=has_operations,
+        by_stamp=options.time_points == "stamp",
+        wants_holding=options.verdicts in ("all", "boolean"),
+        prepare=lambda engine: prepared(options, engine),
+    )
+
+
+def correct_tables(file: PolicyFile, options: Options, plan_for: object) -> int:
+    """Do the same for tables."""
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    shown = shown_arguments(file, names)
+    require_rows_alone(file, names, shown)
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    late = late_file(options, keeps=options.checkpoint is not None)
+    source = open_table_source(
+        options,
+        names,
+        file,
+        [()],
+        memory,
+        shown=[{0: [one for some in shown.values() for one in some]}],
+        order=TableOrder(
+            None,
+            None if late is None else late.write,
+            in_any_order=True,
+            operation=options.op,
+            id=options.id,
+        ),
+    )
+
+    def make(bounds: Bounds) -> PointHistory:
+        return history_for(plan_for(source.schema, source.looked_up), bounds, options)  # type: ignore[operator]
+
+    def rows_of(history: PointHistory) -> RelationRows:
+        made = history.plan
+        return RelationRows(table_atoms(made, shown), history.arrivals, made.texts)
+
+    check = ValuationCheck(
+        file,
+        lambda: bounds_of(options, source),
+        make,
+        rows_of,
+        memory=memory,
+        unmatched="error" if options.on_error == "stop" else "count",
+    )
+    with closing(source):
+        source.shows_rows = source.streams is not None
+        return run_corrections(check, source, None, late, options)
+
+
+def correct_text(file: PolicyFile, options: Options, made: Plan) -> int:
+    """Do the same for a text log."""
+    computed = [atom.name for atom in made.named_atoms if atom.name in file.atoms]
+    if computed:
+        raise refusal(f"computed atoms of policies with variables, as {computed[0]}, in text logs")
+    log = open_log(options.log)
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    check = ValuationCheck(
+        file,
+        lambda: bounds_of(options, source),
+        lambda bounds: history_for(made, bounds, options),
+        None,
+        memory=memory,
+        unmatched="error" if options.on_error == "stop" else "count",
+    )
+    block = PointBlock(array("I", made.atoms))
+    events = RowEvents(
+        RowScanner(
+            named_rows(made),
+            block,
+            made.texts,
+            path=log.name,
+            skip_errors=options.on_error == "skip",
+            marks=(),
+        )
+    )
+    source = TextLog(
+        log.descriptor,
+        log.name,
+        (),
+        skip_errors=options.on_error == "skip",
+        memory=memory,
+        events=events,
+        in_any_order=True,
+    )
+    check.history.arrivals = block
+    late = None
+    if (found := late_file(options)) is not None:
+        late = LateLines(bounds_of(options, source).lateness, found)
+        source.note_block = late.push
+    with closing(source):
+        return run_corrections(check, source, events, late, options)
+
+
+def run_corrections(
+    check: ValuationCheck,
+    source: Source,
+    events: RowEvents | None,
+    late: LateLines | LateFile | None,
+    options: Options,
+) -> int:
+    """Check an open log, correct answers, and return the exit status."""
+    logs = statuses(source)
+    keeps = options.checkpoint is not None
+    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
+    output: AnswerOutput | TableOfAnswers | None = None
+    if options.verdicts != "none":
+        if options.output_format == "text":
+            output = AnswerOutput(check, source, options)
+        else:
+            require_no_terminal(options)
+            output = TableOfAnswers(check, source, options)
+    work = CorrectedRelations(check, source, events, output, late, logs, options)
+    progress = progress_for(source.size or 0, verdicts, options)
+    signals = Signals(verdicts, is_held=keeps)
+    pump = Pump(work, verdicts, signals, progress)
+    if keeps:
+        from mtlmon.cli.checkpointing import CheckpointingPump
+
+        work.begin_digest()
+        pump = CheckpointingPump(work, verdicts, signals, progress, options)
+    return run_to_end(
+        pump,
+        has_violation=work.fails,
+        report=lambda _, __: work.report_end(),
+        summary=lambda seconds: corrected_answers_summary(
+            check, source, seconds, pump.events_before
+        ),
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )

@@ -1,0 +1,316 @@
+"""Check policies with variables on a log whose events may come late, and correct their answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from mtlmon.checking.late_events import LateEvents
+from mtlmon.checking.partitions import partitions_of
+from mtlmon.errors import EventError
+from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.relational.correcting.points import NEW, PointHistory
+from mtlmon.relational.vacuity import is_violated, matched_by_policy
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from mtlmon.checking.clocks import EndTime
+    from mtlmon.checking.history_check import ArrivalSource, Bounds
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.correcting.points import ChangedAnswer
+
+    class BatchRows(Protocol):
+        """Makes time-points of the rows of batches."""
+
+        def load(self, batch: Any) -> None: ...
+        def read(self) -> bool: ...
+        def snapshot(self) -> bytes: ...
+        def restore(self, snapshot: bytes) -> None: ...
+
+
+__all__ = ["ChangedAnswers", "ValuationCheck"]
+
+
+class ChangedAnswers(NamedTuple):
+    """What a batch has changed.
+
+    Attributes:
+        changes: the changes, by policy and time-point.
+        revision: the number of the batch.
+        final_below: all below this time is final; None if that is no more than before.
+    """
+
+    changes: list[ChangedAnswer]
+    revision: int
+    final_below: int | None
+
+
+class ValuationCheck:
+    """Checks the policies with variables of a file on a log, and corrects what they say.
+
+    After every batch, the answers are those of `RelationalRun` for the events so far in the order
+    of time.
+
+    Args:
+        file: the policies, all with variables.
+        bounds: returns how late events may be; called once the first events have been read.
+        make: makes the history, given these bounds.
+        rows_of: makes what turns the rows of batches into time-points; None if whoever reads the
+            log has added them to `PointHistory.arrivals` when a batch comes.
+        memory: how much memory may be held.
+        unmatched: "count" or "error": what to do with retractions whose rows do not come.
+
+    Attributes:
+        policies: the policies.
+        partitions: of the log, which is one trace.
+        verdicts: the changes that have not been taken out yet.
+        position: the number of events that have been read, also of those that are refused.
+        late_count: the number of events that were taken in below the largest time-stamp so far.
+        refused_count: the number of events that came too late.
+        revision_count: how often an answer was taken back, or given again.
+        revision: the number of batches with events.
+        memory: as given.
+        rows: what `rows_of` has made.
+    """
+
+    is_within_row = False
+    key_counts = (0,)
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        bounds: Callable[[], Bounds],
+        make: Callable[[Bounds], PointHistory],
+        rows_of: Callable[[PointHistory], BatchRows] | None,
+        *,
+        memory: MemoryLimit,
+        unmatched: str,
+    ) -> None:
+        self.policies = tuple(file.policies)
+        self.partitions = partitions_of([()])
+        self.memory = memory
+        self.verdicts: list[ChangedAnswers] = []
+        self.position = self.late_count = self.refused_count = 0
+        self.revision_count = self.revision = 0
+        self.rows: BatchRows | None = None
+        self._bounds = bounds
+        self._make = make
+        self._rows_of = rows_of
+        self._unmatched = unmatched
+        self._history: PointHistory | None = None
+        self._lateness = 0
+        self._late = LateEvents()
+        self._told = 0
+        # what an earlier run has left, until the types of columns are known
+        self._kept: bytes | None = None
+
+    @property
+    def history(self) -> PointHistory:
+        """The history of the log, once rows have shown the types of columns."""
+        if self._history is None:
+            bounds = self._bounds()
+            self._lateness = bounds.lateness
+            self._history = self._make(bounds)
+            if self._rows_of is not None:
+                self.rows = self._rows_of(self._history)
+            if self._kept is not None:
+                self._go_on(self._history, self._kept)
+                self._kept = None
+        return self._history
+
+    def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
+        """Check the next events; whenever this yields, there may be changes to take out.
+
+        Args:
+            batch: the events, as they come.
+            source: the log that they come from.
+
+        Raises:
+            MtlmonError: the lengths of time do not fit the unit of the log, integers overflow, or
+                an operator would remember too much.
+            MemoryLimitError: more memory is held than allowed.
+        """
+        if not len(batch.time_stamps):
+            return
+        history = self.history
+        if self.rows is not None:
+            self.rows.load(batch)
+            while self.rows.read():
+                pass
+        self.revision += 1
+        operations, ids = batch.corrections or (None, None)
+        refused = history.push(ids, operations)
+        self._count(batch, refused)
+        if len(refused):
+            self.refused_count += len(refused)
+            source.refuse(
+                refused,
+                f"it is more than the lateness, {self._lateness}, below the largest one so far",
+            )
+        self._take()
+        yield
+        self._require_matched()
+
+    def _count(self, batch: EventBatch, refused: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        """Count events that are late but taken in."""
+        stamps = np.asarray(batch.time_stamps)
+        counts = np.ones(len(stamps), np.bool_)
+        counts[refused] = False
+        if batch.corrections is not None and batch.corrections.operations is not None:
+            counts &= batch.corrections.operations == INSERT
+            stamps = np.where(batch.corrections.operations == RETRACT, 0, stamps)
+        self.late_count += int((self._late.take(stamps, None) & counts).sum())
+        self.position += len(stamps)
+
+    def _take(self) -> None:
+        """Take what has changed, and how far it is final."""
+        history = self.history
+        changes = history.changes()
+        self.revision_count += sum(one.change != NEW for one in changes)
+        bound = history.final_below()
+        told = bound if bound > self._told else None
+        self._told = max(self._told, bound)
+        if changes or told is not None:
+            self.verdicts.append(ChangedAnswers(changes, self.revision, told))
+        self.memory.note("sorting", history.byte_count)
+        self.memory.check()
+
+    def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
+        """End the log: no more events come. Whenever this yields, there may be changes.
+
+        Args:
+            source: the log.
+            end_time: what is known about the time after the log.
+        """
+        if source.clock is None:
+            return
+        self.revision += 1
+        self.history.finish(end_time)
+        self._take()
+        yield
+        self._require_matched()
+
+    def _require_matched(self) -> None:
+        """Refuse retractions whose rows have not come, if they are an error."""
+        if self._unmatched == "error" and self.unmatched:
+            what = "retraction has" if self.unmatched == 1 else "retractions have"
+            raise EventError(
+                f"{self.unmatched} {what} found no row in time: --on-error skip only counts them"
+            )
+
+    def taken(self) -> list[ChangedAnswers]:
+        """Remove the changes that have not been taken out yet, and return them."""
+        changes, self.verdicts = self.verdicts, []
+        return changes
+
+    def close(self) -> None:
+        """Do nothing: there are no threads."""
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the state after `position` events as bytes for `restore`."""
+        if self._history is None and self._kept is not None:
+            return self._kept
+        head = {
+            "position": self.position,
+            "late": self.late_count,
+            "refused": self.refused_count,
+            "revised": self.revision_count,
+            "revision": self.revision,
+            "told": self._told,
+            "latest": self._late.latest.tolist(),
+        }
+        parts = [json.dumps(head).encode()]
+        if self._history is not None:
+            rows = b"" if self.rows is None else self.rows.snapshot()
+            parts += [self._history.snapshot(), rows]
+        return joined_parts(parts)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from the snapshot of another check; this check must be new.
+
+        What is wrong with the history may be said only when the types of columns are known.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot, or are damaged.
+        """
+        try:
+            text, *parts = split_parts(snapshot)
+            head = json.loads(text)
+            self.position, self.late_count = head["position"], head["late"]
+            self.refused_count, self.revision_count = head["refused"], head["revised"]
+            self.revision, self._told = head["revision"], head["told"]
+            self._late.latest = np.array(head["latest"], np.int64)
+        except (ValueError, KeyError, TypeError, OverflowError):
+            raise damaged() from None
+        if not parts:
+            return
+        if self._history is None:
+            # the plan needs the types of columns
+            self._kept = snapshot
+        else:
+            self._go_on(self._history, snapshot)
+
+    def _go_on(self, history: PointHistory, snapshot: bytes) -> None:
+        try:
+            _, saved, rows = split_parts(snapshot)
+        except ValueError:
+            raise damaged() from None
+        history.restore(saved)
+        if self.rows is not None:
+            self.rows.restore(rows)
+
+    @property
+    def bounds(self) -> int | None:
+        """The bound that was told last; None if there was none."""
+        return self._told or None
+
+    # ---- what is known ---------------------------------------------------------------------
+
+    @property
+    def found_points(self) -> list[int]:
+        """For each policy, how many time-points violate it now, or match."""
+        if self._history is None:
+            return [0] * len(self.policies)
+        return self._history.chunked.latest.found_points
+
+    @property
+    def answered_points(self) -> list[int]:
+        """For each policy, how many time-points are answered now."""
+        if self._history is None:
+            return [0] * len(self.policies)
+        return self._history.chunked.latest.answered_points
+
+    @property
+    def failed(self) -> list[bool]:
+        """For each policy, whether it is violated more often than it may be."""
+        if self._history is None:
+            return [False] * len(self.policies)
+        matched = matched_by_policy(self._history.chunked.latest)
+        counts = zip(self.policies, self.found_points, self.answered_points, strict=True)
+        return [
+            not policy.is_find and is_violated(policy, found, answered, matched.get(number))
+            for number, (policy, found, answered) in enumerate(counts)
+        ]
+
+    @property
+    def unmatched(self) -> int:
+        """How many retractions have found no row."""
+        return 0 if self._history is None else self._history.leader.counters["unmatched"]
+
+    @property
+    def retracted(self) -> int:
+        """How many rows were retracted, or replaced by others with their ids."""
+        return 0 if self._history is None else self._history.leader.counters["retracted"]
+
+    @property
+    def judged_again(self) -> int:
+        """How many time-points were judged again, as events came before them."""
+        return 0 if self._history is None else self._history.chunked.replayed

@@ -1,0 +1,1 @@
+"""Answers of policies with variables on events that come late or are taken back."""

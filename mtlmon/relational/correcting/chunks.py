@@ -1,0 +1,470 @@
+"""The time-points of a log in chunks, each with the state of the engine at its start.
+
+A late time-point goes into its chunk; the engine takes in that chunk and the ones behind it again,
+up to one whose state is what it was. So no operator needs an algorithm of its own. Answers are kept
+with the chunk at which the engine gave them, so those that are no longer given are known, too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon.errors import MtlmonError, RowError
+from mtlmon.relational.native import choose_points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.relational.native import PointBlock, RelationalEngine
+
+__all__ = ["ChunkedPoints", "Name", "Row", "Timed"]
+
+# A chunk has at least so many time-points, so that what is not of a time-point counts for little.
+_LEAST_SPACING = 256
+# About how many bytes a time-point takes at least: a state takes no more than its time-points.
+_POINT_BYTES = 64
+# What a chunk takes beside its time-points and its state.
+_CHUNK_BYTES = 1024
+_ROW_BYTES = 200
+
+Name = tuple[int, int]
+"""The time-stamp and the offset of an event."""
+
+Row = tuple[int, int, int, int, tuple[int, ...]]
+"""An answer: the policy, time-stamp and offset of the time-point, the kind, and the cells."""
+
+
+class Timed(NamedTuple):
+    """Time-points, with their names, in the order of time.
+
+    Attributes:
+        points: has the rows of their atoms.
+        places: where it has them.
+        time_stamps: their time-stamps.
+        offsets: their offsets.
+    """
+
+    points: PointBlock
+    places: NDArray[np.uint32]
+    time_stamps: NDArray[np.int64]
+    offsets: NDArray[np.uint64]
+
+    def between(self, first: int, last: int) -> Timed:
+        """Return the time-points from number `first` to below `last`."""
+        own = slice(first, last)
+        return Timed(self.points, self.places[own], self.time_stamps[own], self.offsets[own])
+
+
+class _Chunk:
+    """Time-points, and the state before them.
+
+    Attributes:
+        start: no time-point below this time-stamp belongs here, but for the first chunk.
+        state: the state of the engine.
+        open_from: no time-point below this time-stamp is undecided then; None if none is.
+        points: has the rows of their atoms.
+        time_stamps: the time-stamps.
+        offsets: the offsets.
+        told: what the engine has answered while it took them in.
+    """
+
+    def __init__(self, start: int, state: bytes, open_from: int | None, points: PointBlock) -> None:
+        self.start = start
+        self.state = state
+        self.open_from = open_from
+        self.points = points
+        self.time_stamps = np.empty(0, np.int64)
+        self.offsets = np.empty(0, np.uint64)
+        self.told: list[Row] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.time_stamps)
+
+    @property
+    def end(self) -> int:
+        """The time-stamp of the last time-point."""
+        return int(self.time_stamps[-1]) if self.count else self.start
+
+    @property
+    def all(self) -> Timed:
+        """All time-points."""
+        places = np.arange(self.count, dtype=np.uint32)
+        return Timed(self.points, places, self.time_stamps, self.offsets)
+
+    def add(self, more: Timed) -> None:
+        """Add time-points behind the others."""
+        choose_points(self.points, more.points, more.places)
+        self.time_stamps = np.concatenate([self.time_stamps, more.time_stamps])
+        self.offsets = np.concatenate([self.offsets, more.offsets])
+
+    def keep(self, places: NDArray[np.intp], block: PointBlock) -> None:
+        """Keep some of the time-points, in another order, in a new block."""
+        choose_points(block, self.points, places.astype(np.uint32))
+        self.points = block
+        self.time_stamps = self.time_stamps[places]
+        self.offsets = self.offsets[places]
+
+    @property
+    def byte_count(self) -> int:
+        own = _CHUNK_BYTES + len(self.state) + _POINT_BYTES * self.count
+        return own + _ROW_BYTES * len(self.told)
+
+
+class ChunkedPoints:
+    """The time-points of a log, as far as they or what follows them can change.
+
+    Args:
+        new_engine: makes an engine that has seen nothing; all of them share their texts.
+        new_block: makes a block of time-points for it.
+        by_stamp: whether all events of one time-stamp are one time-point.
+        spacing: how many time-points a chunk has; 0 means as many as the state's size suggests.
+
+    Attributes:
+        engine: has taken in all time-points.
+        latest: has, and knows how far time has passed.
+        net: the answers that have changed: 1 if there is one now that was not there before, -1 if
+            there was one.
+        passed: how far time has passed without events.
+        replayed: how many time-points were taken in again.
+        early_stops: how often this ended as the state was what it had been.
+    """
+
+    def __init__(
+        self,
+        new_engine: Callable[[], RelationalEngine],
+        new_block: Callable[[], PointBlock],
+        *,
+        by_stamp: bool = False,
+        spacing: int = 0,
+    ) -> None:
+        self._new_engine = new_engine
+        self._new_block = new_block
+        self._by_stamp = by_stamp
+        self._spacing = spacing
+        self.engine = self.latest = new_engine()
+        # what `latest` answers as time has passed
+        self._told_ahead: list[Row] = []
+        self.chunks: list[_Chunk] = []
+        self.net: dict[Row, int] = {}
+        self.passed = 0
+        self.replayed = 0
+        self.early_stops = 0
+        # by time-stamp, the offsets of events that were taken back, in order
+        self.missing: dict[int, list[int]] = {}
+
+    # ---- time-points -----------------------------------------------------------------------
+
+    def update(self, new: Timed, gone: Iterable[Name]) -> None:
+        """Take in new time-points, and remove others.
+
+        Args:
+            new: the new ones, in the order of time; each comes behind those of its time-stamp.
+            gone: the names of events that were taken back. Some may never have been there.
+
+        Raises:
+            MtlmonError: integers overflow, or an operator would remember too much.
+        """
+        touched = [place for name in gone if (place := self._remove(name)) is not None]
+        late = 0
+        if self.chunks:
+            # engines take in what is not below their time
+            side = "right" if self._by_stamp else "left"
+            last = self.chunks[-1].end
+            late = int(np.searchsorted(new.time_stamps, last, side))  # type: ignore[call-overload]
+        if late:
+            touched += self._insert(new.between(0, late))
+        if touched:
+            self._replay(touched)
+        done = late
+        while done < len(new.time_stamps):
+            done = self._append(new, done)
+        self._let_time_pass()
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Note that time has passed without an event; `update` lets engines know."""
+        self.passed = max(self.passed, time_stamp)
+
+    def finish(self, end: Callable[[RelationalEngine], None]) -> None:
+        """End the log.
+
+        Args:
+            end: ends the log for the engine.
+        """
+        for row in self._told_ahead:
+            self._count(row, -1)
+        self._told_ahead = []
+        self.latest = self.engine
+        if self.chunks:
+            self._do(self.engine, lambda: end(self.engine), self.chunks[-1].told)
+
+    def _append(self, new: Timed, first: int) -> int:
+        """Take in time-points at the end, from number `first` on; return the number behind them."""
+        if not self.chunks or self.chunks[-1].count >= self._room(self.chunks[-1]):
+            self.chunks.append(self._chunk(int(new.time_stamps[first]), self.engine))
+        chunk = self.chunks[-1]
+        last = min(len(new.time_stamps), first + max(1, self._room(chunk) - chunk.count))
+        if self._by_stamp:
+            # a time-stamp is not divided
+            stamp = new.time_stamps[last - 1]
+            last = int(np.searchsorted(new.time_stamps, stamp, "right"))
+        some = new.between(first, last)
+        chunk.add(some)
+        self._take_in(self.engine, some, chunk.told)
+        return last
+
+    def _chunk(self, start: int, engine: RelationalEngine) -> _Chunk:
+        """A chunk that begins with the state of an engine."""
+        state = engine.snapshot(has_texts=False)
+        return _Chunk(start, state, _open_from(engine), self._new_block())
+
+    def _room(self, chunk: _Chunk) -> int:
+        """How many time-points a chunk should have: its state takes no more memory than they do."""
+        return self._spacing or max(_LEAST_SPACING, len(chunk.state) // _POINT_BYTES)
+
+    # ---- what an engine does ---------------------------------------------------------------
+
+    def _take_in(self, engine: RelationalEngine, some: Timed, told: list[Row]) -> None:
+        """Let an engine take in time-points, and take its answers."""
+        choose_points(engine.points, some.points, some.places, self._by_stamp)
+        self._do(engine, engine.advance, told)
+
+    def _do(
+        self,
+        engine: RelationalEngine,
+        work: Callable[[], None],
+        told: list[Row],
+    ) -> None:
+        """Let an engine work, and take its answers."""
+        try:
+            work()
+        except RowError as error:
+            place = f"{engine.clock}, time-point {engine.point_count - 1} of the log"
+            raise MtlmonError(f"at time-stamp {place}: {error.reason}") from None
+        finally:
+            for policy, kind, time_stamp, offset, _, cells in engine.answers.take():
+                row = policy, time_stamp, self._named(time_stamp, offset), kind, cells
+                told.append(row)
+                self._count(row, 1)
+
+    def _named(self, time_stamp: int, offset: int) -> int:
+        """The offset in the name of a time-point, given the one among those that are there."""
+        if not self._by_stamp:
+            for gone in self.missing.get(time_stamp, ()):
+                if gone > offset:
+                    break
+                offset += 1
+        return offset
+
+    def _count(self, row: Row, by: int) -> None:
+        now = self.net.get(row, 0) + by
+        if now:
+            self.net[row] = now
+        else:
+            del self.net[row]
+
+    def _let_time_pass(self) -> None:
+        """Let another engine know that time has passed: rows below that may still come.
+
+        So no state has to be taken back as time has passed too far.
+        """
+        for row in self._told_ahead:
+            self._count(row, -1)
+        self._told_ahead = []
+        self.latest = self.engine
+        if self.passed > self.engine.clock:
+            ahead = self.latest = self._new_engine()
+            ahead.restore(self.engine.snapshot(has_texts=False))
+            self._do(ahead, lambda: ahead.end(self.passed, False), self._told_ahead)
+
+    # ---- late time-points ------------------------------------------------------------------
+
+    def _place(self, time_stamp: int) -> int:
+        """The last chunk in which a time-point of a time-stamp may stand."""
+        return max(0, bisect_right([chunk.start for chunk in self.chunks], time_stamp) - 1)
+
+    def _remove(self, name: Name) -> int | None:
+        """Take an event out of its chunk; return the place of the chunk, if there is one."""
+        time_stamp, offset = name
+        insort(self.missing.setdefault(time_stamp, []), offset)
+        if not self.chunks:
+            return None
+        place = self._place(time_stamp)
+        while place >= 0:
+            chunk = self.chunks[place]
+            first, last = np.searchsorted(chunk.time_stamps, [time_stamp, time_stamp + 1])
+            found = np.flatnonzero(chunk.offsets[first:last] == offset)
+            if len(found):
+                chunk.keep(np.delete(np.arange(chunk.count), first + found[0]), self._new_block())
+                return place
+            if chunk.start < time_stamp:
+                break
+            # those of one time-stamp may stand in several chunks
+            place -= 1
+        return None
+
+    def _insert(self, late: Timed) -> list[int]:
+        """Put time-points into their chunks, each behind those of its time-stamp."""
+        starts = np.array([chunk.start for chunk in self.chunks])
+        places = np.maximum(np.searchsorted(starts, late.time_stamps, "right") - 1, 0)
+        touched: list[int] = np.unique(places).tolist()
+        for place in touched:
+            first, last = np.searchsorted(places, [place, place + 1]).tolist()
+            chunk = self.chunks[place]
+            chunk.start = min(chunk.start, int(late.time_stamps[first]))
+            chunk.add(late.between(first, last))
+            order = np.argsort(chunk.time_stamps, kind="stable")
+            chunk.keep(order, self._new_block())
+        return touched
+
+    def _replay(self, touched: Sequence[int]) -> None:
+        """Let an engine take in again what chunks with other time-points have, and what follows."""
+        waiting = sorted(set(touched))
+        while waiting:
+            place = waiting[0]
+            engine = self._new_engine()
+            engine.restore(self.chunks[place].state)
+            while True:
+                behind = self._take_in_again(place, engine)
+                waiting = [one + behind - place - 1 for one in waiting if one > place]
+                place = behind
+                if place == len(self.chunks):
+                    self.engine = engine
+                    break
+                following = self.chunks[place]
+                state = engine.snapshot(has_texts=False)
+                if state == following.state:
+                    self.early_stops += 1
+                    break
+                following.state = state
+                following.open_from = _open_from(engine)
+
+    def _take_in_again(self, place: int, engine: RelationalEngine) -> int:
+        """Take in a chunk, which may become several; return the place behind them."""
+        chunk = self.chunks[place]
+        for row in chunk.told:
+            self._count(row, -1)
+        self.replayed += chunk.count
+        chunk.told = []
+        most = self._room(chunk)
+        if chunk.count < 2 * most:
+            self._take_in(engine, chunk.all, chunk.told)
+            return place + 1
+        parts = list(_parts(chunk.time_stamps, most, by_stamp=self._by_stamp))
+        every = chunk.all
+        del self.chunks[place]
+        for first, last in parts:
+            some = every.between(first, last)
+            if first:
+                own = self._chunk(int(some.time_stamps[0]), engine)
+            else:
+                own = _Chunk(chunk.start, chunk.state, chunk.open_from, self._new_block())
+            own.add(some)
+            self.chunks.insert(place, own)
+            place += 1
+            self._take_in(engine, some, own.told)
+        return place
+
+    # ---- what is known for good ------------------------------------------------------------
+
+    def settled_below(self, bound: int) -> int:
+        """The time-stamp below which all answers are known, if no event below a bound changes.
+
+        It is found by chunks, so it can be less than it might be.
+        """
+        below = 0
+        for chunk, following in zip(self.chunks, self.chunks[1:], strict=False):
+            if chunk.end >= bound:
+                break
+            opened = following.start if following.open_from is None else following.open_from
+            below = min(opened, following.start, bound)
+        return below
+
+    def last_below(self, bound: int) -> int:
+        """The last time-stamp below a bound; 0 if there is none."""
+        for chunk in reversed(self.chunks):
+            place = int(np.searchsorted(chunk.time_stamps, bound))
+            if place:
+                return int(chunk.time_stamps[place - 1])
+        return 0
+
+    def forget(self, bound: int) -> None:
+        """Forget what nothing can change any more: no event below a time comes or goes."""
+        count = 0
+        while count + 1 < len(self.chunks) and self.chunks[count].end < bound:
+            count += 1
+        if not count:
+            return
+        del self.chunks[:count]
+        first = self.chunks[0]
+        least = first.start if first.open_from is None else min(first.start, first.open_from)
+        # no answer about what is before them is given again
+        self.missing = {time: gone for time, gone in self.missing.items() if time >= least}
+
+    # ---- states ----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> bytes:
+        """The state before the first time-point that is held."""
+        return self.chunks[0].state if self.chunks else self.engine.snapshot(has_texts=False)
+
+    @property
+    def held(self) -> Timed:
+        """All time-points that are held, in a new block."""
+        block = self._new_block()
+        for chunk in self.chunks:
+            some = chunk.all
+            choose_points(block, some.points, some.places)
+        stamps = [chunk.time_stamps for chunk in self.chunks]
+        offsets = [chunk.offsets for chunk in self.chunks]
+        count = sum(map(len, stamps))
+        return Timed(
+            block,
+            np.arange(count, dtype=np.uint32),
+            np.concatenate([np.empty(0, np.int64), *stamps]),
+            np.concatenate([np.empty(0, np.uint64), *offsets]),
+        )
+
+    def begin_again(self, state: bytes, held: Timed) -> None:
+        """Begin with a state and the time-points behind it; `net` has nothing of their answers."""
+        net = dict(self.net)
+        self.chunks = []
+        self._told_ahead = []
+        self.engine = self._new_engine()
+        self.engine.restore(state)
+        done = 0
+        while done < len(held.time_stamps):
+            done = self._append(held, done)
+        self._let_time_pass()
+        self.net = net
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that all chunks take, about."""
+        return sum(chunk.byte_count for chunk in self.chunks) + self.engine.held_bytes
+
+
+def _parts(
+    time_stamps: NDArray[np.int64], most: int, *, by_stamp: bool
+) -> Iterable[tuple[int, int]]:
+    """Divide time-points into parts of about so many."""
+    count = len(time_stamps)
+    first = 0
+    while first < count:
+        last = count if count - first < 2 * most else first + most
+        if by_stamp:
+            last = int(np.searchsorted(time_stamps, time_stamps[last - 1], "right"))
+        yield first, last
+        first = last
+
+
+def _open_from(engine: RelationalEngine) -> int | None:
+    """The time-stamp of the first time-point that is undecided, or None."""
+    policies = range(len(engine.plan.named_policies))
+    points = (point for policy in policies for point in engine.waiting_points(policy, 1))
+    return min((time_stamp for time_stamp, _ in points), default=None)

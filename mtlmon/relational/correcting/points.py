@@ -1,0 +1,408 @@
+"""What policies with variables say of events that come late, or are taken back."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon.errors import SnapshotError
+from mtlmon.history.contents import Contents
+from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.cells import from_cell
+from mtlmon.relational.correcting.chunks import ChunkedPoints, Timed
+from mtlmon.relational.delays import decision_delays
+from mtlmon.relational.native import (
+    AnswerBlock,
+    PointBlock,
+    RelationalEngine,
+    choose_points,
+    forget_texts,
+    points_as_bytes,
+    points_of_bytes,
+)
+from mtlmon.relational.running import HOLDS
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from typing import Literal
+
+    from numpy.typing import NDArray
+
+    from mtlmon.history.following import Passed, Placements
+    from mtlmon.relational.correcting.chunks import Name, Row
+    from mtlmon.relational.plan import Plan
+
+__all__ = ["AGAIN", "GONE", "NEW", "ChangedAnswer", "PointHistory"]
+
+NEW, AGAIN, GONE = range(3)
+"""What has become of an answer: it was never there before, it is there again, or no longer."""
+
+# The pool is made smaller when it has so many more time-points than wait.
+_SPARE_POINTS = 4096
+
+
+class ChangedAnswer(NamedTuple):
+    """An answer that is there now and was not, or that was there and is not.
+
+    Attributes:
+        change: NEW, AGAIN or GONE.
+        policy: the number of the policy.
+        time_stamp: the time-stamp of the time-point.
+        offset: the offset in its name.
+        kind: 0 for a violation, 1 for none, 2 for a match.
+        cells: the values of the variables.
+    """
+
+    change: int
+    policy: int
+    time_stamp: int
+    offset: int
+    kind: int
+    cells: tuple[int, ...]
+
+
+class PointHistory:
+    """The answers of policies with variables about the events so far, in the order of time.
+
+    Whoever reads a log adds time-points to `arrivals`, in the order in which they come, and then
+    calls `push`.
+
+    Args:
+        made: the plan of the policies.
+        lateness: as for `History`; so are the others.
+        wait: likewise.
+        equality: likewise.
+        corrects: whether events can be taken back at all: with ids, or by equality.
+        by_stamp: whether all events of one time-stamp are one time-point, of offset 0.
+        wants_holding: whether time-points without violations are answered.
+        prepare: is called with each engine that is made.
+        spacing: as for `ChunkedPoints`.
+
+    Attributes:
+        plan: as given.
+        arrivals: gets the next time-points.
+        leader: finds which events there are.
+    """
+
+    def __init__(
+        self,
+        made: Plan,
+        *,
+        lateness: int | None,
+        wait: int = 0,
+        equality: bool = False,
+        corrects: bool = False,
+        by_stamp: bool = False,
+        wants_holding: bool = False,
+        prepare: Callable[[RelationalEngine], None] = lambda _: None,
+        spacing: int = 0,
+    ) -> None:
+        self.plan = made
+        self._lateness = lateness
+        self._equality = equality
+        self._corrects = corrects or equality
+        self._by_stamp = by_stamp
+        self._wants_holding = wants_holding
+        self._prepare = prepare
+        self.arrivals = self._block()
+        self.leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
+        self._contents = Contents()
+        # the events that have no names yet
+        self._pool = self._block()
+        self._pooled = np.empty(0, np.uint64)
+        self.chunked = ChunkedPoints(self._engine, self._block, by_stamp=by_stamp, spacing=spacing)
+        # answers that were told once, and are not there now
+        self._withdrawn: dict[Row, None] = {}
+        self._final = 0
+        self._has_late = any(query.late is not None for query in made.queries) or bool(made.closed)
+        delays = decision_delays(made)
+        known = [delay for delay in delays if delay is not None]
+        self._delay = max(known, default=0) if len(known) == len(delays) else None
+
+    def _block(self) -> PointBlock:
+        return PointBlock(array("I", self.plan.atoms))
+
+    def _engine(self) -> RelationalEngine:
+        engine = RelationalEngine(self.plan, self.plan.texts)
+        engine.wants_holding = self._wants_holding
+        engine.keeps_texts = True
+        self._prepare(engine)
+        return engine
+
+    # ---- events ----------------------------------------------------------------------------
+
+    def push(
+        self,
+        ids: Sequence[Hashable] | None = None,
+        operations: NDArray[np.uint8] | None = None,
+    ) -> NDArray[np.int64]:
+        """Take the time-points of `arrivals` in; `changes` says what that changes.
+
+        Args:
+            ids: the id of each event, as for `History`.
+            operations: the number of what each row does, or None if all insert.
+
+        Returns:
+            The indices of those that come too late.
+
+        Raises:
+            MtlmonError: integers overflow, or an operator would remember too much.
+        """
+        stamps = np.frombuffer(self.arrivals.time_stamps(), np.int64)
+        contents = self._contents_of(stamps, ids, operations)
+        choose_points(self._pool, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
+        self.arrivals.drop(len(stamps))
+        self._pooled = np.concatenate([self._pooled, contents])
+        refused, found = self.leader.admit(stamps, contents, None, ids, operations)
+        self._take(found)
+        if operations is not None or ids is not None:
+            self._contents.forget(self.leader, 2 * (self._lateness or LARGEST // 2))
+        return refused
+
+    def _contents_of(
+        self,
+        stamps: NDArray[np.int64],
+        ids: Sequence[Hashable] | None,
+        operations: NDArray[np.uint8] | None,
+    ) -> NDArray[np.uint64]:
+        """Numbers for the events of `arrivals`, which equal ones share if that matters."""
+        if not self._equality and ids is None and operations is None:
+            return self._contents.new(len(stamps))
+        copied = self._block()
+        choose_points(copied, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
+        return self._contents.numbers_of(
+            map(self._text_of, (rows for _, rows in copied.take())),
+            np.zeros(len(stamps), np.uint32),
+            stamps,
+        )
+
+    def _text_of(self, rows: list[tuple[int, tuple[int, ...]]]) -> str:
+        """A text of what is in a time-point; numbers of texts change."""
+        atoms = self.plan.named_atoms
+        known = {
+            (
+                atom,
+                tuple(
+                    from_cell(cell, kind, self.plan.texts) if kind.name == "text" else cell
+                    for cell, kind in zip(cells, atoms[atom].kinds, strict=True)
+                ),
+            )
+            for atom, cells in rows
+        }
+        return repr(sorted(known))
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Let time pass without an event."""
+        passed = self.leader.let_time_pass(time_stamp)
+        self._take([(self.leader.placements(), passed)])
+
+    def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> None:
+        """End the log: nothing waits any more.
+
+        Args:
+            end_time: what is known about the time after it.
+        """
+        if end_time == "last":
+            end_time = self.leader.now()
+        self.leader.finish(end_time)
+        self._take([(self.leader.placements(), None)])
+
+        def end(engine: RelationalEngine) -> None:
+            passed = self.chunked.passed
+            if end_time == "inf":
+                engine.end(max(engine.clock, passed), True)
+            elif isinstance(end_time, int):
+                engine.end(min(max(end_time + 1, passed), LARGEST), False)
+            elif passed > engine.clock:
+                engine.end(passed, False)
+
+        self.chunked.finish(end)
+
+    def _take(self, found: Sequence[tuple[Placements, Passed | None]]) -> None:
+        """Take in events that have their names now, and remove those that were taken back."""
+        placed = np.concatenate([one.placed for one, _ in found])
+        withdrawn = np.concatenate([one.withdrawn for one, _ in found])
+        flags = placed["flags"].astype(np.uint8)
+        if len(withdrawn):
+            withdrawn = taken_back(placed, withdrawn, flags)
+        is_gone = flags & IS_GONE != 0
+        gone = [*_names(withdrawn), *_names(placed[is_gone])]
+        placed = placed[~is_gone]
+        placed = placed[np.argsort(placed["time_stamp"], kind="stable")]
+        order = np.argsort(self._pooled, kind="stable")
+        places = order[np.searchsorted(self._pooled[order], placed["content"])]
+        for _, passed in found:
+            if passed is not None:
+                self.chunked.pass_time(passed[0])
+        new = Timed(
+            self._pool,
+            places.astype(np.uint32),
+            np.ascontiguousarray(placed["time_stamp"]),
+            np.ascontiguousarray(placed["offset"]),
+        )
+        self.chunked.update(new, gone)
+        self._clear_pool()
+        self._forget_texts()
+
+    def _clear_pool(self) -> None:
+        waiting = self.leader.waiting
+        if waiting and len(self._pooled) <= 2 * waiting + _SPARE_POINTS:
+            return
+        kept = np.flatnonzero(np.isin(self._pooled, self.leader.waiting_contents()))
+        block = self._block()
+        choose_points(block, self._pool, kept.astype(np.uint32))
+        self._pool, self._pooled = block, self._pooled[kept]
+
+    # ---- what has changed ------------------------------------------------------------------
+
+    def changes(self) -> list[ChangedAnswer]:
+        """Return what has changed since the last call, by policy and time-point."""
+        changed = []
+        net, self.chunked.net = self.chunked.net, {}
+        for row, by in net.items():
+            if by < 0:
+                self._withdrawn[row] = None
+                change = GONE
+            else:
+                change = AGAIN if row in self._withdrawn else NEW
+                self._withdrawn.pop(row, None)
+            changed.append(ChangedAnswer(change, *row))
+        # what is gone comes first; the rest is in the order of values, as the engine gives it
+        changed.sort(key=lambda one: (one.policy, one.time_stamp, one.offset, one.change != GONE))
+        self._forget()
+        return changed
+
+    def final_below(self) -> int:
+        """The time-stamp below which no answer can change any more."""
+        bound = self.leader.admits_from()
+        if bound is None:
+            return self._final
+        chunked = self.chunked
+        found = 0
+        if not self._has_late:
+            found = bound
+        else:
+            if self._delay is not None:
+                # events that can be taken back do not show for good that time has passed
+                clock = chunked.last_below(bound) if self._corrects else chunked.engine.clock
+                found = min(bound, max(clock, chunked.passed)) - self._delay
+            found = max(found, chunked.settled_below(bound))
+        self._final = max(self._final, found)
+        return self._final
+
+    def _forget(self) -> None:
+        bound = self.leader.admits_from()
+        if bound is None:
+            return
+        final = self.final_below()
+        self.chunked.forget(bound)
+        if any(row[1] < final for row in self._withdrawn):
+            self._withdrawn = {row: None for row in self._withdrawn if row[1] >= final}
+
+    def _forget_texts(self) -> None:
+        """Forget texts that nothing needs, if there may be many."""
+        chunked = self.chunked
+        if not chunked.engine.has_many_texts or len(self.arrivals):
+            return
+        base = self._engine()
+        base.restore(chunked.state)
+        held = chunked.held
+        answers = AnswerBlock(array("I", [len(one.variables) for one in self.plan.named_policies]))
+        net, withdrawn = list(chunked.net.items()), list(self._withdrawn)
+        for policy, time_stamp, offset, kind, cells in [*(row for row, _ in net), *withdrawn]:
+            answers.add(policy, kind, time_stamp, offset, 0, () if kind == HOLDS else cells)
+        forget_texts([base], answers, [held.points, self._pool])
+        rows: list[Row] = [
+            (policy, time_stamp, offset, kind, cells)
+            for policy, kind, time_stamp, offset, _, cells in answers.take()
+        ]
+        self._withdrawn = dict.fromkeys(rows[len(net) :])
+        chunked.net = dict(zip(rows, (by for _, by in net), strict=False))
+        chunked.begin_again(base.snapshot(has_texts=False), held)
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes for `restore`; all changes have been taken.
+
+        The snapshot does not include the policies.
+
+        Raises:
+            SnapshotError: the log has ended, or an id is neither an integer nor a text.
+        """
+        chunked = self.chunked
+        if len(self.arrivals) or chunked.net:
+            raise ValueError("time-points or changes wait to be taken")
+        held = chunked.held
+        head = {
+            "plan": self.plan.digest().hex(),
+            "known": self._contents.parts(),
+            "withdrawn": list(self._withdrawn),
+            "final": self._final,
+            "passed": chunked.passed,
+            "missing": list(chunked.missing.items()),
+        }
+        return joined_parts(
+            [
+                json.dumps(head).encode(),
+                self.leader.snapshot(),
+                self.plan.texts.snapshot(),
+                chunked.state,
+                points_as_bytes(held.points),
+                held.time_stamps.tobytes(),
+                held.offsets.tobytes(),
+                points_as_bytes(self._pool),
+                self._pooled.tobytes(),
+            ]
+        )
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; nothing must have come.
+
+        Raises:
+            SnapshotError: the bytes are damaged, or of other policies.
+        """
+        try:
+            text, leader, texts, state, points, stamps, offsets, pool, pooled = split_parts(
+                snapshot
+            )
+            head = json.loads(text)
+            if head["plan"] != self.plan.digest().hex():
+                raise SnapshotError("the snapshot is of other policies")
+            self.leader.restore(leader)
+            self._contents.restore(head["known"])
+            self.plan.texts.restore(texts)
+            block = self._block()
+            points_of_bytes(block, points)
+            points_of_bytes(self._pool, pool)
+            self._pooled = np.frombuffer(pooled, np.uint64)
+            times = np.frombuffer(stamps, np.int64)
+            places = np.arange(len(times), dtype=np.uint32)
+            held = Timed(block, places, times, np.frombuffer(offsets, np.uint64))
+            if len(block) != len(times) or len(self._pool) != len(self._pooled):
+                raise damaged()
+            self.chunked.passed = head["passed"]
+            self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
+            self.chunked.begin_again(state, held)
+            self._final = head["final"]
+            self._withdrawn = {
+                (policy, time_stamp, offset, kind, tuple(cells)): None
+                for policy, time_stamp, offset, kind, cells in head["withdrawn"]
+            }
+        except (ValueError, KeyError, TypeError, OverflowError):
+            raise damaged() from None
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that events, states and answers take, about."""
+        of_texts: int = self.plan.texts.memory
+        return self.leader.counters["held_bytes"] + self.chunked.byte_count + of_texts
+
+
+def _names(records: NDArray[np.void]) -> Iterator[Name]:
+    return zip(records["time_stamp"].tolist(), records["offset"].tolist(), strict=True)

@@ -1,0 +1,112 @@
+"""What policies with variables say of late and corrected events, after every batch.
+
+Which events there are, and what they are called, is said by `tests.reference.history`, to which an
+event is its rows as texts. When a time-point is answered, a monitor says that takes the events in
+order; with what, the direct evaluator says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mtlmon import RelationalMonitor
+from mtlmon.policy import PolicyFile
+from tests.reference.first_order import Log, Row, violations
+from tests.reference.history import Arrival, Said, state_after
+from tests.traces import Advance, EndTime, Event, Step
+
+Database = dict[str, list[Row]]
+Answer = tuple[str | None, int, int, bool, Row]
+"""The policy, time-stamp and offset, whether it is a violation, and the values of variables."""
+
+
+class Known(NamedTuple):
+    """What is known after a batch.
+
+    Attributes:
+        answers: all answers, with those of time-points that nothing violates.
+        refused: the numbers of the arrivals that came too late.
+        unmatched: how many retractions found no event.
+        final_below: what is below it stays; None as long as there are no events.
+    """
+
+    answers: frozenset[Answer]
+    refused: tuple[int, ...]
+    unmatched: int
+    final_below: int | None
+
+
+def database_of(letter: frozenset[str]) -> Database:
+    """The rows of an event, given as texts: `p(a, 1)`."""
+    found: Database = {}
+    for text in sorted(letter):
+        name, _, rest = text.partition("(")
+        values = [value.strip() for value in rest.removesuffix(")").split(",")] if rest else []
+        found.setdefault(name, []).append(tuple(values))
+    return found
+
+
+class Judge:
+    """What a monitor answers that takes the events in order; remembers what it was first asked."""
+
+    def __init__(self, file: PolicyFile) -> None:
+        self.file = file
+        self.steps: list[Step] | None = None
+        self.end_time: EndTime = None
+        self.points: list[set[str | None]] = []
+
+    def __call__(self, steps: Sequence[Step], end_time: EndTime) -> Sequence[Said]:
+        monitor = RelationalMonitor(self.file, verdicts="all")
+        events = [step for step in steps if isinstance(step, Event)]
+        found = []
+        for step in steps:
+            if isinstance(step, Event):
+                found += monitor.step(step.time_stamp, database_of(step.atoms))
+            else:
+                found += monitor.advance(step.time_stamp)
+        if end_time == "inf":
+            found += monitor.finish()
+        elif isinstance(end_time, int):
+            found += monitor.advance(max(end_time + 1, monitor.engine.clock))
+        names: list[set[str | None]] = [set() for _ in events]
+        for answer in found:
+            names[answer.point].add(answer.policy)
+        if self.steps is None:
+            self.steps, self.end_time, self.points = list(steps), end_time, names
+        return [True if len(own) == len(self.file.policies) else None for own in names]
+
+
+def known_after(
+    file: PolicyFile,
+    arrivals: Sequence[Arrival],
+    lateness: int | None,
+    end_time: EndTime = None,
+    *,
+    equality: bool = False,
+) -> Known:
+    """What is known once these have arrived, and the log has ended if `end_time` is given."""
+    judge = Judge(file)
+    state = state_after(arrivals, lateness, judge, end_time=end_time, equality=equality)
+    steps = judge.steps or []
+    events = [step for step in steps if isinstance(step, Event)]
+    clock = max([0, *(step.time_stamp for step in steps if isinstance(step, Advance))])
+    if isinstance(judge.end_time, int):
+        clock = max(clock, judge.end_time + 1)
+    points: list[tuple[int, Mapping[str, Sequence[Row]]]] = [
+        (event.time_stamp, database_of(event.atoms)) for event in events
+    ]
+    log = Log(tuple(points), clock, judge.end_time == "inf")
+    found: set[Answer] = set()
+    for policy in file.policies:
+        said = violations(policy.formula, log)
+        for (_, name), answered, values in zip(state.verdicts, judge.points, said, strict=True):
+            if policy.name not in answered:
+                continue
+            assert not values.undecided
+            found |= {(policy.name, *name, True, row) for row in values.satisfying}
+            if not values.satisfying:
+                found.add((policy.name, *name, False, ()))
+    has_events = bool(state.verdicts or state.withdrawn)
+    final = state.final_below[""] if has_events else None
+    return Known(frozenset(found), state.refused, state.unmatched, final)

@@ -1,0 +1,26 @@
+"""Answers about events that come late or are taken back."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.relational.correcting.comparing import POLICIES, compare, file_of, random_batches
+
+
+@pytest.mark.parametrize("number", range(len(POLICIES)))
+@pytest.mark.parametrize("kind", ["late", "ids", "equality"])
+def test_answers_are_those_of_the_events_in_order(number: int, kind: str) -> None:
+    file = file_of(POLICIES[number])
+    for seed in range(6):
+        random = Random(f"{number} {kind} {seed}")
+        batches = random_batches(random, ids=kind == "ids", equality=kind == "equality")
+        compare(
+            file,
+            batches,
+            random.choice([3, 6, 50]),
+            end_time=random.choice([None, "last", "inf", 60]),
+            spacing=random.choice([1, 2, 3, 5]),
+            interrupt=random.randrange(len(batches)),
+        )
