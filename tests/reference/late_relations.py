@@ -50,14 +50,18 @@ def database_of(letter: frozenset[str]) -> Database:
 class Judge:
     """What a monitor answers that takes the events in order; remembers what it was first asked."""
 
-    def __init__(self, file: PolicyFile) -> None:
+    def __init__(self, file: PolicyFile, *, by_stamp: bool = False) -> None:
         self.file = file
+        self.by_stamp = by_stamp
         self.steps: list[Step] | None = None
         self.end_time: EndTime = None
         self.points: list[set[str | None]] = []
 
     def __call__(self, steps: Sequence[Step], end_time: EndTime) -> Sequence[Said]:
         monitor = RelationalMonitor(self.file, verdicts="all")
+        given = [step for step in steps if isinstance(step, Event)]
+        if self.by_stamp:
+            steps = merged(steps)
         events = [step for step in steps if isinstance(step, Event)]
         found = []
         for step in steps:
@@ -74,7 +78,27 @@ class Judge:
             names[answer.point].add(answer.policy)
         if self.steps is None:
             self.steps, self.end_time, self.points = list(steps), end_time, names
-        return [True if len(own) == len(self.file.policies) else None for own in names]
+        said = [True if len(own) == len(self.file.policies) else None for own in names]
+        if not self.by_stamp:
+            return said
+        of_stamp = {event.time_stamp: one for event, one in zip(events, said, strict=True)}
+        return [of_stamp[event.time_stamp] for event in given]
+
+
+def merged(steps: Sequence[Step]) -> list[Step]:
+    """The same with one event for each time-stamp, which has the rows of all."""
+    found: list[Step] = []
+    for step in steps:
+        before = found[-1] if found else None
+        if (
+            isinstance(step, Event)
+            and isinstance(before, Event)
+            and before.time_stamp == step.time_stamp
+        ):
+            found[-1] = Event(step.time_stamp, before.atoms | step.atoms)
+        else:
+            found.append(step)
+    return found
 
 
 def known_after(
@@ -84,9 +108,10 @@ def known_after(
     end_time: EndTime = None,
     *,
     equality: bool = False,
+    by_stamp: bool = False,
 ) -> Known:
     """What is known once these have arrived, and the log has ended if `end_time` is given."""
-    judge = Judge(file)
+    judge = Judge(file, by_stamp=by_stamp)
     state = state_after(arrivals, lateness, judge, end_time=end_time, equality=equality)
     steps = judge.steps or []
     events = [step for step in steps if isinstance(step, Event)]
@@ -97,10 +122,13 @@ def known_after(
         (event.time_stamp, database_of(event.atoms)) for event in events
     ]
     log = Log(tuple(points), clock, judge.end_time == "inf")
+    names = [name for _, name in state.verdicts]
+    if by_stamp:
+        names = sorted({(time_stamp, 0) for time_stamp, _ in names})
     found: set[Answer] = set()
     for policy in file.policies:
         said = violations(policy.formula, log)
-        for (_, name), answered, values in zip(state.verdicts, judge.points, said, strict=True):
+        for name, answered, values in zip(names, judge.points, said, strict=True):
             if policy.name not in answered:
                 continue
             assert not values.undecided

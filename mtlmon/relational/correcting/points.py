@@ -11,6 +11,7 @@ import numpy as np
 from mtlmon.errors import SnapshotError
 from mtlmon.history.contents import Contents
 from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
+from mtlmon.history.operations import ADVANCE
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.chunks import ChunkedPoints, Timed
@@ -119,6 +120,8 @@ class PointHistory:
         # answers that were told once, and are not there now
         self._withdrawn: dict[Row, None] = {}
         self._final = 0
+        # how far time has passed without an event
+        self._advanced = 0
         self._has_late = any(query.late is not None for query in made.queries) or bool(made.closed)
         delays = decision_delays(made)
         known = [delay for delay in delays if delay is not None]
@@ -158,6 +161,8 @@ class PointHistory:
         choose_points(self._pool, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
         self.arrivals.drop(len(stamps))
         self._pooled = np.concatenate([self._pooled, contents])
+        if operations is not None:
+            self._advanced = max(self._advanced, *stamps[operations == ADVANCE].tolist(), 0)
         refused, found = self.leader.admit(stamps, contents, None, ids, operations)
         self._take(found)
         if operations is not None or ids is not None:
@@ -198,6 +203,7 @@ class PointHistory:
 
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass without an event."""
+        self._advanced = max(self._advanced, time_stamp)
         passed = self.leader.let_time_pass(time_stamp)
         self._take([(self.leader.placements(), passed)])
 
@@ -210,6 +216,8 @@ class PointHistory:
         if end_time == "last":
             end_time = self.leader.now()
         self.leader.finish(end_time)
+        # what time has passed does not wait any longer, either
+        self.chunked.pass_time(self._advanced)
         self._take([(self.leader.placements(), None)])
 
         def end(engine: RelationalEngine) -> None:
@@ -345,6 +353,7 @@ class PointHistory:
             "withdrawn": list(self._withdrawn),
             "final": self._final,
             "passed": chunked.passed,
+            "advanced": self._advanced,
             "missing": list(chunked.missing.items()),
         }
         return joined_parts(
@@ -387,6 +396,7 @@ class PointHistory:
             if len(block) != len(times) or len(self._pool) != len(self._pooled):
                 raise damaged()
             self.chunked.passed = head["passed"]
+            self._advanced = head["advanced"]
             self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
             self.chunked.begin_again(state, held)
             self._final = head["final"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.points import GONE, NEW, PointHistory
 from mtlmon.relational.monitor import point_rows
+from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from tests.reference.history import Arrival, EqualRetraction, Insert, Retraction
 from tests.reference.late_relations import Answer, database_of, known_after
@@ -33,18 +35,16 @@ POLICIES = [
 
 
 def history_of(
-    file: PolicyFile, lateness: int | None, *, equality: bool, corrects: bool, spacing: int
+    file: PolicyFile, lateness: int | None, *, sweeps: bool = False, **options: Any
 ) -> PointHistory:
-    """A history for the policies of a file."""
+    """A history for the policies of a file; `sweeps` says that it forgets texts all the time."""
     made = plan(file, valid_analysis(file, None))
-    return PointHistory(
-        made,
-        lateness=lateness,
-        equality=equality,
-        corrects=corrects,
-        wants_holding=True,
-        spacing=spacing,
-    )
+
+    def prepare(engine: RelationalEngine) -> None:
+        if sweeps:
+            engine.spare_texts = 0
+
+    return PointHistory(made, lateness=lateness, wants_holding=True, prepare=prepare, **options)
 
 
 def push(history: PointHistory, batch: Sequence[Arrival]) -> list[int]:
@@ -114,8 +114,11 @@ def compare(
     end_time: EndTime = None,
     spacing: int = 2,
     interrupt: int | None = None,
+    by_stamp: bool = False,
+    sweeps: bool = False,
+    wait: int = 0,
 ) -> PointHistory:
-    """Check a history after every batch."""
+    """Check a history after every batch; where events wait, at the end."""
     read = {atom.name for atom in plan(file, valid_analysis(file, None)).named_atoms}
     batches = [[as_read(arrival, read) for arrival in batch] for batch in batches]
     arrivals = [arrival for batch in batches for arrival in batch]
@@ -123,7 +126,16 @@ def compare(
     corrects = any(isinstance(one, Retraction) or getattr(one, "id", None) for one in arrivals)
 
     def make() -> PointHistory:
-        return history_of(file, lateness, equality=equality, corrects=corrects, spacing=spacing)
+        return history_of(
+            file,
+            lateness,
+            equality=equality,
+            corrects=corrects,
+            spacing=spacing,
+            by_stamp=by_stamp,
+            sweeps=sweeps,
+            wait=wait,
+        )
 
     history = make()
     latest = Latest(history)
@@ -133,8 +145,8 @@ def compare(
         refused += [done + place for place in push(history, batch)]
         done += len(batch)
         latest.take()
-        known = known_after(file, arrivals[:done], lateness, equality=equality)
-        assert latest.answers == known.answers
+        known = known_after(file, arrivals[:done], lateness, equality=equality, by_stamp=by_stamp)
+        assert wait or latest.answers == known.answers
         assert tuple(refused) == known.refused
         assert known.final_below is None or latest.bound <= known.final_below
         if number == interrupt:
@@ -145,7 +157,7 @@ def compare(
     history.finish(end_time)
     latest.bound = 0
     latest.take()
-    known = known_after(file, arrivals, lateness, end_time, equality=equality)
+    known = known_after(file, arrivals, lateness, end_time, equality=equality, by_stamp=by_stamp)
     assert latest.answers == known.answers
     return history
 

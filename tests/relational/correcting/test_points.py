@@ -23,4 +23,7 @@ def test_answers_are_those_of_the_events_in_order(number: int, kind: str) -> Non
             end_time=random.choice([None, "last", "inf", 60]),
             spacing=random.choice([1, 2, 3, 5]),
             interrupt=random.randrange(len(batches)),
+            by_stamp=seed % 3 == 2 and "point(" not in POLICIES[number],
+            sweeps=seed % 2 == 0,
+            wait=2 if kind == "late" and seed > 3 else 0,
         )
