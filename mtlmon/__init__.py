@@ -48,6 +48,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon._monitors import Monitors
     from mtlmon._relational import RelationalMonitor
+    from mtlmon._relational_history import RelationalHistory
     from mtlmon.explanation import Proof, explain
     from mtlmon.history.history import History
     from mtlmon.syntax.build import (
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 _LATER = {
     "mtlmon._monitors": ("Monitors",),
     "mtlmon._relational": ("RelationalMonitor",),
+    "mtlmon._relational_history": ("RelationalHistory",),
     "mtlmon.explanation": ("Proof", "explain"),
     "mtlmon.history.history": ("History",),
     "mtlmon.syntax.build": (
@@ -106,6 +108,7 @@ __all__ = [
     "PolicyError",
     "Program",
     "Proof",
+    "RelationalHistory",
     "RelationalMonitor",
     "Resolution",
     "RowError",

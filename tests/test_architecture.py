@@ -34,7 +34,7 @@ LAYERS = [
     {"explanation"},
     {"checking"},
     {"tables"},
-    {"_relational"},
+    {"_relational", "_relational_history"},
     {"reporting"},
     {"cutting"},
     {"testing"},

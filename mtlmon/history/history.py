@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import Program
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["History"]
+__all__ = ["History", "require_ids"]
 
 _MOST = 2**63 - 1
 
@@ -189,8 +189,8 @@ class History:
             self._require_keys(keys is not None)
         names = None if ids is None else _listed(ids, count, "ids")
         codes = None if operations is None else operation_codes(operations, count)
-        if codes is not None:
-            self._require_equality(codes, names)
+        if codes is not None and not self._equality:
+            require_ids(codes, names)
         numbers = None if keys is None else self._numbers_of_rows(keys, count, codes, names)
         refused = self._histories.push(columns, numbers, codes, names)
         return self._changes(np.frombuffer(refused, np.uint32))
@@ -341,18 +341,6 @@ class History:
         return Changes(records, keys, final_below=final, refused=refused)
 
     # ---- corrections ----------------------------------------------------------------------
-
-    def _require_equality(self, codes: NDArray[np.uint8], names: list[Hashable] | None) -> None:
-        """Refuse retractions without ids unless they are allowed."""
-        if self._equality:
-            return
-        for place in np.flatnonzero(codes == RETRACT).tolist():
-            if names is None or names[place] is None:
-                raise EventError(
-                    f"the retraction at index {place} has no id: make the history with "
-                    "equality=True to retract events by their key, time-stamp and atoms",
-                    index=place,
-                )
 
     def _numbers_of_rows(
         self,
@@ -526,6 +514,21 @@ class History:
             f"<History in mode {self.mode} after {counters['events']} events, "
             f"{counters['late']} late, {counters['refused']} refused>"
         )
+
+
+def require_ids(codes: NDArray[np.uint8], names: Sequence[Hashable] | None) -> None:
+    """Refuse retractions without ids.
+
+    Raises:
+        EventError: there is one.
+    """
+    for place in np.flatnonzero(codes == RETRACT).tolist():
+        if names is None or names[place] is None:
+            raise EventError(
+                f"the retraction at index {place} has no id: make the history with "
+                "equality=True to retract events by their key, time-stamp and atoms",
+                index=place,
+            )
 
 
 def _length(value: object, name: str) -> int:

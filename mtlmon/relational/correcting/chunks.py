@@ -406,6 +406,11 @@ class ChunkedPoints:
         # no answer about what is before them is given again
         self.missing = {time: gone for time, gone in self.missing.items() if time >= least}
 
+    @property
+    def told(self) -> list[Row]:
+        """All answers that are known now, but those that are forgotten."""
+        return [row for chunk in self.chunks for row in chunk.told] + self._told_ahead
+
     # ---- states ----------------------------------------------------------------------------
 
     @property

@@ -110,6 +110,8 @@ class PointHistory:
         self._by_stamp = by_stamp
         self._wants_holding = wants_holding
         self._prepare = prepare
+        # the texts of the plan, and those that were kept last
+        self._constants = self._kept_texts = len(made.texts)
         self.arrivals = self._block()
         self.leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
         self._contents = Contents()
@@ -134,6 +136,7 @@ class PointHistory:
         engine = RelationalEngine(self.plan, self.plan.texts)
         engine.wants_holding = self._wants_holding
         engine.keeps_texts = True
+        engine.know_constants(self._constants)
         self._prepare(engine)
         return engine
 
@@ -285,6 +288,12 @@ class PointHistory:
         self._forget()
         return changed
 
+    def latest(self) -> list[ChangedAnswer]:
+        """Return all answers as they are now, without those that are forgotten."""
+        rows = [ChangedAnswer(NEW, *row) for row in self.chunked.told]
+        rows.sort(key=lambda one: one[1:4])
+        return rows
+
     def final_below(self) -> int:
         """The time-stamp below which no answer can change any more."""
         bound = self.leader.admits_from()
@@ -315,7 +324,8 @@ class PointHistory:
     def _forget_texts(self) -> None:
         """Forget texts that nothing needs, if there may be many."""
         chunked = self.chunked
-        if not chunked.engine.has_many_texts or len(self.arrivals):
+        spare = chunked.engine.spare_texts
+        if len(self.plan.texts) <= 2 * self._kept_texts + spare or len(self.arrivals):
             return
         base = self._engine()
         base.restore(chunked.state)
@@ -325,6 +335,7 @@ class PointHistory:
         for policy, time_stamp, offset, kind, cells in [*(row for row, _ in net), *withdrawn]:
             answers.add(policy, kind, time_stamp, offset, 0, () if kind == HOLDS else cells)
         forget_texts([base], answers, [held.points, self._pool])
+        self._kept_texts = len(self.plan.texts)
         rows: list[Row] = [
             (policy, time_stamp, offset, kind, cells)
             for policy, kind, time_stamp, offset, _, cells in answers.take()
@@ -404,6 +415,8 @@ class PointHistory:
                 (policy, time_stamp, offset, kind, tuple(cells)): None
                 for policy, time_stamp, offset, kind, cells in head["withdrawn"]
             }
+        except SnapshotError:
+            raise
         except (ValueError, KeyError, TypeError, OverflowError):
             raise damaged() from None
 

@@ -440,6 +440,12 @@ cdef class RelationalEngine:
         self.taken_count -= first
         self.taken_base = least
 
+    def know_constants(self, size_t count):
+        """Say how many of the texts are constants; it is new, but others have used its texts."""
+        if count > <size_t> len(self.texts):
+            raise ValueError("there are not as many texts")
+        self.constants = self.kept_texts = count
+
     def take_all(self):
         """Let late blocks be run at all time-points from now on, also at those left out before."""
         set_taken(self, range(self.timeline.base, self.timeline.point_count))

@@ -168,7 +168,7 @@ def random_batches(
     """Random arrivals in random batches."""
     now = 0
     arrivals: list[Arrival] = []
-    rows = [f"{name}({value})" for name in "pqr" for value in "ab"]
+    rows = [f"{name}({value})" for name in "pqr" for value in "abc"]
     for _ in range(count):
         now += random.choice([0, 0, 1, 2, 4])
         time_stamp = max(0, now - random.choice([0, 0, 0, 1, 2, 5, 9]))

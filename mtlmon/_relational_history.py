@@ -1,0 +1,271 @@
+"""`RelationalHistory`: policies with variables on events that come late or are taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mtlmon.errors import EventError, MtlmonError, PolicyError, TimeStampError
+from mtlmon.history.history import require_ids
+from mtlmon.history.operations import operation_codes
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.atoms import refuse_traces
+from mtlmon.relational.cells import from_cell
+from mtlmon.relational.correcting.points import PointHistory
+from mtlmon.relational.monitor import Answer, point_rows
+from mtlmon.relational.output.changed_lines import ChangedAnswerLines
+from mtlmon.relational.planning import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.correcting.points import ChangedAnswer
+
+__all__ = ["AnswerChange", "AnswerChanges", "RelationalHistory"]
+
+_OPERATIONS: tuple[Literal["insert", "again", "delete"], ...] = ("insert", "again", "delete")
+"""What has become of answers: the words for NEW, AGAIN and GONE."""
+
+_VALUES = (False, True, None)
+
+
+class AnswerChange(NamedTuple):
+    """An answer that is there now and was not, or that was there and is not.
+
+    Attributes:
+        operation: "insert" if it was never there before, "again" if it was, "delete" if it is not
+            there any more.
+        answer: the answer; its `point` is 0.
+    """
+
+    operation: Literal["insert", "again", "delete"]
+    answer: Answer
+
+
+class AnswerChanges:
+    """What a batch has changed: a sequence of `AnswerChange`, by policy and time-point.
+
+    Attributes:
+        changes: the changes.
+        lines: the same as lines: `5:0 false (u=bob)`, `!x5:0 false (u=bob)` where it is not there
+            any more, `!5:0 false (u=bob)` where it is there again, and `!@17` if all below 17 is
+            final since this batch.
+        final_below: no answer below this time-stamp can change any more; None if that is no more
+            than before the batch.
+        refused: the indices of the events of the batch that came too late, which change nothing.
+    """
+
+    def __init__(
+        self,
+        changes: list[AnswerChange],
+        lines: list[str],
+        final_below: int | None,
+        refused: list[int],
+    ) -> None:
+        self.changes = changes
+        self.lines = lines
+        self.final_below = final_below
+        self.refused = refused
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __iter__(self) -> Iterator[AnswerChange]:
+        return iter(self.changes)
+
+
+class RelationalHistory:
+    """Monitors the policies with variables of a file on events that may come late.
+
+    The history is what has come so far, in the order of time; events of one time-stamp keep the
+    order in which they came. After every batch, the answers are those that a `RelationalMonitor`
+    gives for it. A late event takes the next free offset of its time-stamp, so no time-point ever
+    gets another name.
+
+    Args:
+        policy: a policy file as `parse_policies` returns it, or its text.
+        lateness: as for `History`; so are the others.
+        wait: likewise.
+        equality: whether events without ids can be retracted, by their time-stamp and the rows that
+            policies read.
+        ids: whether events have ids, by which they can be retracted.
+        unmatched: as for `History`.
+        verdicts: as for `RelationalMonitor`.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated, or there is one without variables.
+
+    >>> history = RelationalHistory("publish(u, f) IMPLIES ONCE[0,10] approve(f)", lateness=60)
+    >>> history.push([(100, {"publish": [("ann", "f1"), ("bob", "f2")]})]).lines
+    ['100:0 false (u=ann, f=f1)', '100:0 false (u=bob, f=f2)', '!@40']
+    >>> history.push([(95, {"approve": [("f2",)]})]).lines  # late
+    ['!x100:0 false (u=bob, f=f2)']
+    """
+
+    def __init__(
+        self,
+        policy: PolicyFile | str,
+        *,
+        lateness: int | None,
+        wait: int = 0,
+        equality: bool = False,
+        ids: bool = False,
+        unmatched: Literal["count", "error"] = "count",
+        verdicts: Literal["false", "all"] = "false",
+        _spacing: int = 0,
+    ) -> None:
+        if isinstance(policy, str):
+            from mtlmon.policy import parse_policies
+
+            policy = parse_policies(policy)
+        if verdicts not in ("false", "all"):
+            raise MtlmonError(f"verdicts is 'false' or 'all', not {verdicts!r}")
+        if unmatched not in ("count", "error"):
+            raise MtlmonError(f"unmatched is 'count' or 'error', not {unmatched!r}")
+        refuse_traces(policy)
+        if not policy.policies or not all(one.is_first_order for one in policy.policies):
+            raise PolicyError(
+                "the file has a policy without variables, or none", hint="use History for these"
+            )
+        self._equality = bool(equality)
+        self._has_ids = bool(ids)
+        self._unmatched = unmatched
+        self._told_unmatched = 0
+        made = plan(policy, valid_analysis(policy, None))
+        self._points = PointHistory(
+            made,
+            lateness=lateness,
+            wait=wait,
+            equality=self._equality,
+            corrects=self._has_ids,
+            wants_holding=verdicts == "all",
+            spacing=_spacing,
+        )
+        self._numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+        self._lines = ChangedAnswerLines(made)
+        self._told = 0
+
+    def push(
+        self,
+        events: Iterable[tuple[int, Mapping[str, Iterable[Sequence[object]]]]],
+        *,
+        ids: Sequence[Hashable] | None = None,
+        operations: Sequence[str] | None = None,
+    ) -> AnswerChanges:
+        """Take a batch of events, in the order in which they come, and return what they change.
+
+        Args:
+            events: for each event, its time-stamp, and the rows of each atom, as for
+                `RelationalMonitor.step`.
+            ids: the id of each event; None for events without one.
+            operations: what each row does, as for `History.push`.
+
+        Raises:
+            TimeStampError: a time-stamp is negative, or does not fit 64 bits.
+            EventError: a retraction has no id, although they are not allowed without; or there are
+                not as many ids or operations as events; or retractions have waited in vain.
+            TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
+            MtlmonError: integers overflow, or an operator would remember too much.
+        """
+        given = []
+        for time_stamp, database in events:
+            if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
+                raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
+            rows = point_rows(self._points.plan, self._numbers, database)
+            given.append((int(time_stamp), rows))
+        names = None if ids is None else list(ids)
+        if names is not None and len(names) != len(given):
+            raise EventError(f"{len(names)} ids for {len(given)} events")
+        if names is not None and not self._has_ids and any(one is not None for one in names):
+            raise EventError("events have ids: make the history with ids=True")
+        codes = None if operations is None else operation_codes(operations, len(given))
+        if codes is not None and not self._equality:
+            require_ids(codes, names)
+        for time_stamp, rows in given:
+            self._points.arrivals.add(time_stamp, rows)
+        return self._changes(self._points.push(names, codes).tolist())
+
+    def advance(self, time_stamp: int) -> AnswerChanges:
+        """Let time pass without an event."""
+        if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
+            raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
+        self._points.pass_time(time_stamp)
+        return self._changes([])
+
+    def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> AnswerChanges:
+        """End the log: judge what waits, and then what the end decides. No event can follow.
+
+        Args:
+            end_time: what is known about the time after the last event, as for `Monitor.finish`.
+        """
+        self._points.finish(end_time)
+        return self._changes([])
+
+    def latest(self) -> list[Answer]:
+        """The answers as they are now, by policy and time-point, without forgotten ones."""
+        return [self._answer(one) for one in self._points.latest()]
+
+    def final_below(self) -> int:
+        """The time-stamp below which no answer can change any more."""
+        return self._points.final_below()
+
+    def snapshot(self) -> bytes:
+        """Return the history as bytes, for `restore` in any process, without the policies.
+
+        Raises:
+            SnapshotError: the log has ended, or an id is neither an integer nor a text.
+        """
+        return self._points.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of a history of the same policies; this one must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        self._points.restore(snapshot)
+        self._told = self._points.final_below()
+        self._told_unmatched = self.counters["unmatched"]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters of what has been done so far: for diagnosis, not for decisions.
+
+        refused, waiting, retracted, duplicates, unmatched and awaited are as for `History`;
+        replayed_events and early_stops, too; held_bytes is the memory for all that is remembered.
+        """
+        counters = self._points.leader.counters
+        names = ("refused", "waiting", "retracted", "duplicates", "unmatched", "awaited")
+        return {
+            **{name: counters[name] for name in names},
+            "replayed_events": self._points.chunked.replayed,
+            "early_stops": self._points.chunked.early_stops,
+            "held_bytes": self._points.byte_count,
+        }
+
+    def _changes(self, refused: list[int]) -> AnswerChanges:
+        changes = self._points.changes()
+        lines = [line.decode().removesuffix("\n") for line in self._lines.lines(changes)]
+        bound = self._points.final_below()
+        told = bound if bound > self._told else None
+        if told is not None:
+            self._told = told
+            lines.append(f"!@{told}")
+        in_vain = self.counters["unmatched"] - self._told_unmatched
+        if in_vain and self._unmatched == "error":
+            self._told_unmatched += in_vain
+            what = "retraction has" if in_vain == 1 else "retractions have"
+            raise EventError(f"{in_vain} {what} waited for an event in vain")
+        made = [AnswerChange(_OPERATIONS[one.change], self._answer(one)) for one in changes]
+        return AnswerChanges(made, lines, told, refused)
+
+    def _answer(self, one: ChangedAnswer) -> Answer:
+        made = self._points.plan
+        policy = made.named_policies[one.policy]
+        valuation: dict[str, Any] = {
+            name: from_cell(cell, kind, made.texts)
+            for name, kind, cell in zip(policy.variables, policy.kinds, one.cells, strict=False)
+        }
+        value = _VALUES[one.kind]
+        return Answer(policy.name, one.time_stamp, one.offset, value, valuation, 0)

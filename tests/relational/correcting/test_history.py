@@ -1,0 +1,91 @@
+"""`RelationalHistory`, which takes batches of late and corrected events with rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mtlmon import (
+    EventError,
+    History,
+    MtlmonError,
+    PolicyError,
+    RelationalHistory,
+    SnapshotError,
+    TimeStampError,
+)
+
+POLICY = "FORALL u, f. publish(u, f) IMPLIES ONCE[0,10] approve(f)"
+
+
+def published(time_stamp: int, *rows: tuple[str, str]) -> tuple[int, dict[str, Any]]:
+    return time_stamp, {"publish": rows}
+
+
+def approved(time_stamp: int, file: str) -> tuple[int, dict[str, Any]]:
+    return time_stamp, {"approve": [(file,)]}
+
+
+def test_events_are_taken_back_by_their_ids() -> None:
+    history = RelationalHistory(POLICY, lateness=60, ids=True)
+    batch = [approved(100, "f1"), published(105, ("ann", "f1"))]
+    assert history.push(batch, ids=["a", "b"]).lines == ["!@45"]
+    changes = history.push([(0, {})], ids=["a"], operations=["-"])
+    assert changes.lines == ["105:0 false (u=ann, f=f1)"]
+    assert [one.operation for one in changes] == ["insert"]
+    again = RelationalHistory(POLICY, lateness=60, ids=True)
+    again.restore(history.snapshot())
+    assert again.snapshot() == history.snapshot()
+    for one in (history, again):
+        # the event with this id is another one now
+        changes = one.push([published(105, ("ann", "f2"))], ids=["b"])
+        assert changes.lines == ["!x105:0 false (u=ann, f=f1)", "105:1 false (u=ann, f=f2)"]
+        assert [(a.time_stamp, a.offset, a.valuation) for a in one.latest()] == [
+            (105, 1, {"u": "ann", "f": "f2"})
+        ]
+        assert one.counters["retracted"] == 2
+        assert one.advance(300).lines == ["!@240"]
+        assert one.push([approved(200, "f2")]).refused == [0]
+        assert one.final_below() == 240
+
+
+def test_events_are_taken_back_by_equality() -> None:
+    history = RelationalHistory(POLICY, lateness=60, equality=True, verdicts="all")
+    history.push([approved(100, "f1"), approved(100, "f1"), published(105, ("ann", "f1"))])
+    for lines in (
+        ["!x100:1 true"],
+        ["!x100:0 true", "!x105:0 true", "105:0 false (u=ann, f=f1)"],
+    ):
+        assert history.push([approved(100, "f1")], operations=["D"]).lines == lines
+    assert history.finish("inf").lines == []
+
+
+def test_what_is_refused() -> None:
+    history = RelationalHistory(POLICY, lateness=60)
+    with pytest.raises(EventError, match="has no id"):
+        history.push([approved(1, "f")], operations=["-"])
+    with pytest.raises(EventError, match="ids=True"):
+        history.push([approved(1, "f")], ids=["a"])
+    with pytest.raises(EventError, match="2 ids for 1 events"):
+        history.push([approved(1, "f")], ids=["a", "b"])
+    with pytest.raises(TimeStampError):
+        history.push([approved(-1, "f")])
+    with pytest.raises(TypeError):
+        history.push([approved(1, "f"), (2, {"approve": [(1,)]})])
+    assert history.push([]).lines == []
+    with pytest.raises(PolicyError, match="without variables"):
+        RelationalHistory("p IMPLIES q", lateness=1)
+    with pytest.raises(MtlmonError, match="wait is at most lateness"):
+        RelationalHistory(POLICY, lateness=1, wait=2)
+    with pytest.raises(SnapshotError):
+        history.restore(b"nothing")
+    with pytest.raises(SnapshotError):
+        history.restore(History("p", lateness=1).snapshot())
+    other = RelationalHistory("p(u) IMPLIES q(u)", lateness=60)
+    with pytest.raises(SnapshotError, match="other policies"):
+        other.restore(RelationalHistory(POLICY, lateness=60).snapshot())
+    strict = RelationalHistory(POLICY, lateness=5, ids=True, unmatched="error")
+    strict.push([(0, {})], ids=["x"], operations=["-"])
+    with pytest.raises(EventError, match="in vain"):
+        strict.push([approved(50, "f")])
