@@ -12,6 +12,9 @@ cdef enum:
     NO_CHUNK = 0xFFFFFFFF
     # how many events a chunk has at least, but for the last one
     LEAST_SPACING = 8
+    # how many forgotten chunks are kept, and how many words of a state in each
+    MOST_SPARE = 1024
+    MOST_SPARE_WORDS = 64
 
 
 cdef enum RowFlag:
@@ -72,19 +75,30 @@ cdef struct Trace:
     bint has_now
     bint has_pending        # whether a time-point is undecided, and when the earliest one is
     uint64_t pending_from
+    uint64_t moved_at       # the moves of the journal when points of this trace moved last
     bint has_retractable    # whether there have been rows that can be retracted
     uint64_t advanced       # how far time has passed without an event, 0 if it has not
     uint64_t settled        # everything below was found to be final
 
 
+cdef struct SpareChunks:
+    # Chunks that were forgotten, whose memory new ones take.
+    Chunk **chunks
+    uint32_t count
+
+
 cdef int copy_saved(Saved *target, const Saved *source) except -1 nogil
-cdef Chunk *new_chunk() except NULL nogil
+cdef Chunk *new_chunk(SpareChunks *spare) except NULL nogil
 cdef void free_chunk(Chunk *chunk) noexcept nogil
+cdef int make_spare(SpareChunks *spare) except -1
+cdef void free_spare(SpareChunks *spare) noexcept nogil
 cdef void free_trace(Trace *trace) noexcept nogil
 cdef int add_events(Chunk *chunk, const Rows *rows, size_t words, uint64_t offset) except -1 nogil
 cdef int insert_events(Chunk *chunk, const Rows *rows, size_t words) except -1 nogil
 cdef int insert_chunk(Trace *trace, uint32_t place, Chunk *chunk) except -1 nogil
-cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) except -1 nogil
+cdef int split_chunk(
+    Trace *trace, uint32_t place, uint32_t most, size_t words, SpareChunks *spare
+) except -1 nogil
 cdef uint32_t chunk_at(const Trace *trace, uint64_t time_stamp) noexcept nogil
 cdef uint64_t next_offset(const Trace *trace, uint64_t time_stamp) noexcept nogil
 cdef Point *find_point(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil
@@ -96,7 +110,7 @@ cdef const uint64_t *letter_of(
 ) noexcept nogil
 cdef bint last_below(const Trace *trace, uint64_t bound, uint64_t *time_stamp) noexcept nogil
 cdef size_t count_between(const Trace *trace, uint64_t start, uint64_t end) noexcept nogil
-cdef void forget_chunks(Trace *trace, uint64_t bound) noexcept nogil
+cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexcept nogil
 
 
 cdef inline Rows rows_between(

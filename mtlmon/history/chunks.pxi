@@ -36,8 +36,23 @@ cdef int copy_saved(Saved *target, const Saved *source) except -1 nogil:
     return 0
 
 
-cdef Chunk *new_chunk() except NULL nogil:
-    cdef Chunk *chunk = <Chunk *> calloc(1, sizeof(Chunk))
+cdef Chunk *new_chunk(SpareChunks *spare) except NULL nogil:
+    """An empty chunk, in the memory of a spare one if there is one."""
+    cdef Chunk *chunk
+    cdef Chunk memory
+    if spare.count:
+        spare.count -= 1
+        chunk = spare.chunks[spare.count]
+        memory = chunk[0]
+        memset(chunk, 0, sizeof(Chunk))
+        chunk.time_stamps = memory.time_stamps
+        chunk.letters = memory.letters
+        chunk.points = memory.points
+        chunk.capacity = memory.capacity
+        chunk.saved.words = memory.saved.words
+        chunk.saved.words.count = 0
+        return chunk
+    chunk = <Chunk *> calloc(1, sizeof(Chunk))
     if chunk == NULL:
         with gil:
             raise MemoryError("mtlmon: out of memory")
@@ -49,6 +64,20 @@ cdef void free_chunk(Chunk *chunk) noexcept nogil:
     free(chunk.time_stamps)
     free(chunk.saved.words.items)
     free(chunk)
+
+
+cdef int make_spare(SpareChunks *spare) except -1:
+    spare.chunks = <Chunk **> malloc(MOST_SPARE * sizeof(Chunk *))
+    if spare.chunks == NULL:
+        raise MemoryError("mtlmon: out of memory")
+    return 0
+
+
+cdef void free_spare(SpareChunks *spare) noexcept nogil:
+    while spare.count:
+        spare.count -= 1
+        free_chunk(spare.chunks[spare.count])
+    free(spare.chunks)
 
 
 cdef void free_trace(Trace *trace) noexcept nogil:
@@ -197,7 +226,9 @@ cdef int insert_chunk(Trace *trace, uint32_t place, Chunk *chunk) except -1 nogi
     return 0
 
 
-cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) except -1 nogil:
+cdef int split_chunk(
+    Trace *trace, uint32_t place, uint32_t most, size_t words, SpareChunks *spare
+) except -1 nogil:
     """Leave the first `most` events in a chunk; the others get a chunk whose state is not known."""
     cdef Chunk *chunk = trace.chunks[place]
     cdef Chunk *other
@@ -205,7 +236,7 @@ cdef int split_chunk(Trace *trace, uint32_t place, uint32_t most, size_t words) 
     cdef bint is_done = False
     if count == 0:
         return 0
-    other = new_chunk()
+    other = new_chunk(spare)
     try:
         make_room(other, count, words)
         memcpy(other.time_stamps, chunk.time_stamps + most, count * sizeof(uint64_t))
@@ -400,11 +431,23 @@ cdef size_t count_between(const Trace *trace, uint64_t start, uint64_t end) noex
     return count
 
 
-cdef void forget_chunks(Trace *trace, uint64_t bound) noexcept nogil:
-    """Forget the chunks that end below a time-stamp."""
+cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexcept nogil:
+    """Forget the chunks that end below a time-stamp.
+
+    PERF: without spare chunks, a sixth of the time of events in order went to `malloc` and `free`.
+    """
+    cdef Chunk *chunk
     while trace.first < trace.count and end_of(trace.chunks[trace.first]) < bound:
-        free_chunk(trace.chunks[trace.first])
+        chunk = trace.chunks[trace.first]
         trace.first += 1
+        if (
+            spare.count < MOST_SPARE and chunk.capacity == LEAST_SPACING
+            and chunk.saved.words.capacity <= MOST_SPARE_WORDS
+        ):
+            spare.chunks[spare.count] = chunk
+            spare.count += 1
+        else:
+            free_chunk(chunk)
     if trace.first > trace.count // 2:
         trace.count -= trace.first
         if trace.count:

@@ -17,6 +17,8 @@ cdef struct Former:
     # The verdict of a time-point before the batch.
     uint64_t time_stamp, offset
     uint64_t reference_time_stamp, reference_offset
+    Point *point            # where it was when `moves` were counted
+    uint64_t moves
     uint32_t trace
     uint8_t kind
 
@@ -34,6 +36,7 @@ cdef struct ChangeRecord:
 cdef struct Journal:
     Former *entries
     uint32_t count, capacity
+    uint64_t moves          # how often time-points of a trace have moved in memory
 
 
 cdef int set_verdict(

@@ -66,6 +66,8 @@ cdef int note_former(
     former = &journal.entries[journal.count]
     memset(former, 0, sizeof(Former))
     former.trace = trace
+    former.point = point
+    former.moves = journal.moves
     former.time_stamp = time_stamp
     former.offset = point.offset
     former.kind = point.kind
@@ -100,6 +102,9 @@ cdef size_t count_changes(
     """Write a record for each time-point whose verdict has changed, and return their number.
 
     There must be room for as many records as the journal has entries. All changes count as told.
+
+    PERF: most time-points still are where they were when their former verdicts were noted. A search
+    for each took a tenth of the time of events in order.
     """
     cdef size_t count = 0
     cdef uint32_t k
@@ -108,7 +113,9 @@ cdef size_t count_changes(
     cdef Point *point
     for k in range(journal.count):
         former = &journal.entries[k]
-        point = find_point(&traces[former.trace], former.time_stamp, former.offset)
+        point = former.point
+        if traces[former.trace].moved_at > former.moves:
+            point = find_point(&traces[former.trace], former.time_stamp, former.offset)
         if point == NULL:
             continue
         if point.flags & IS_PASSED:

@@ -27,6 +27,7 @@ cdef class Replayer:
     cdef uint64_t swept_events      # how many events there were when that was done last
     cdef Saved taken                # scratch memory
     cdef Journal journal
+    cdef SpareChunks spare
     cdef Words advances             # when time has passed without an event, if that still matters
 
     cdef bint has_lateness, is_by_key, has_now, has_delay
@@ -61,6 +62,7 @@ cdef class Replayer:
     ) except? 0xFFFFFFFFFFFFFFFF nogil
     cdef uint32_t place_for(self, Trace *trace, uint64_t time_stamp) except? 0 nogil
     cdef int begin_earlier(self, Trace *trace) except -1 nogil
+    cdef void note_moved(self, Trace *trace) noexcept nogil
     cdef int keep_short(self, Trace *trace, uint32_t place) except -1 nogil
     cdef uint32_t spacing_of(self, const Chunk *chunk) noexcept nogil
     cdef int run_chunk(self, uint32_t number, Chunk *chunk, uint32_t first) except -1 nogil

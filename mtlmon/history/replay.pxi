@@ -56,6 +56,7 @@ cdef class Replayer:
         self.can_reopen = can_reopen
         self.takes_equal = takes_equal
         self.ends = Streams(session)
+        make_spare(&self.spare)
 
     def __dealloc__(self):
         cdef uint32_t k
@@ -65,6 +66,7 @@ cdef class Replayer:
         free(self.taken.words.items)
         free(self.journal.entries)
         free(self.pending.times)
+        free_spare(&self.spare)
         free(self.advances.items)
 
     cdef int require_ready(self) except -1:
@@ -223,6 +225,7 @@ cdef class Replayer:
         """Judge events at the end of the history; the first one gets this offset."""
         cdef Trace *trace = &self.traces[number]
         cdef Chunk *chunk
+        cdef const Point *points
         cdef Rows part
         cdef size_t done = 0
         cdef size_t now
@@ -243,7 +246,10 @@ cdef class Replayer:
                     offset = latest_offset + 1
             place = chunk.count
             part = rows_between(rows, done, done + now, self.words)
+            points = chunk.points
             add_events(chunk, &part, self.words, offset)
+            if chunk.points != points and place:
+                self.note_moved(trace)
             latest_offset = chunk.points[chunk.count - 1].offset
             self.run_chunk(number, chunk, place)
             done += now
@@ -301,6 +307,8 @@ cdef class Replayer:
                     last += 1
             part = rows_between(rows, done, last, self.words)
             insert_events(chunk, &part, self.words)
+            if part.count:
+                self.note_moved(trace)
             done = last
             self.keep_short(trace, place)
             self.run_chunk(number, chunk, 0)
@@ -326,7 +334,7 @@ cdef class Replayer:
     cdef int begin_earlier(self, Trace *trace) except -1 nogil:
         """Put an empty chunk before the first one, in which time passes too early."""
         cdef Chunk *following = trace.chunks[trace.first]
-        cdef Chunk *chunk = new_chunk()
+        cdef Chunk *chunk = new_chunk(&self.spare)
         cdef bint is_done = False
         try:
             insert_chunk(trace, trace.first, chunk)
@@ -340,14 +348,20 @@ cdef class Replayer:
         following.is_saved = False
         return 0
 
+    cdef void note_moved(self, Trace *trace) noexcept nogil:
+        """Note that time-points of a trace are no longer where they were in memory."""
+        self.journal.moves += 1
+        trace.moved_at = self.journal.moves
+
     cdef int keep_short(self, Trace *trace, uint32_t place) except -1 nogil:
         """Split a chunk that has twice as many events as it should have."""
         cdef uint32_t most = self.spacing_of(trace.chunks[place])
         while trace.chunks[place].count >= 2 * <size_t> most:
             # from the end on, so that the first part keeps its place
             split_chunk(
-                trace, place, trace.chunks[place].count - most, self.words
+                trace, place, trace.chunks[place].count - most, self.words, &self.spare
             )
+            self.note_moved(trace)
         return 0
 
     cdef uint32_t spacing_of(self, const Chunk *chunk) noexcept nogil:
@@ -503,7 +517,7 @@ cdef class Replayer:
 
     cdef int new_last_chunk(self, Trace *trace) except -1 nogil:
         """Add an empty chunk that begins with the session's state."""
-        cdef Chunk *chunk = new_chunk()
+        cdef Chunk *chunk = new_chunk(&self.spare)
         cdef bint is_done = False
         try:
             self.save_start(chunk)
@@ -520,7 +534,7 @@ cdef class Replayer:
         """Forget the chunks of a trace whose verdicts are final."""
         cdef uint64_t bound
         if self.bound_of(number, &bound):
-            forget_chunks(&self.traces[number], bound)
+            forget_chunks(&self.traces[number], bound, &self.spare)
 
     cdef void forget_some(self) noexcept nogil:
         """Forget what is final, in as many traces as there were events since the last time.
