@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.changes import ChangeLines
 from mtlmon.checking.history_check import Bounds, HistoryCheck
+from mtlmon.cli.corrected_reasons import Reasons, require_explainable
 from mtlmon.cli.endings import never_triggered, note_skipped
-from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file, length_units, note_refused
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
@@ -38,6 +39,7 @@ from mtlmon.text.native import LineOrder
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Protocol
 
     from mtlmon.checking.changes import ChangeOutput
     from mtlmon.checking.text_logs import TextBatch
@@ -47,11 +49,20 @@ if TYPE_CHECKING:
     from mtlmon.cli.pump import EndTime
     from mtlmon.cli.revised_report import RevisedReport
     from mtlmon.syntax.formula import Formula
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
+
+    class TimedCheck(Protocol):
+        """A check for which time can pass without events."""
+
+        def pass_time(self, time_stamp: int) -> Iterator[None]:
+            """Let time pass; whenever this yields, there may be changes to take out."""
+
 
 __all__ = [
     "CorrectingWork",
     "LateLines",
+    "PassingTime",
     "bounds_of",
     "correct_logs",
     "refusal",
@@ -69,22 +80,16 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         file: the formula or the policies.
         options: the options of the command line.
     """
-    if options.resolve:
-        raise Failure(
-            "--lateness does not work yet with --resolve: mtlmon resolve --changelog gives "
-            "equivalences their values afterwards"
-        )
     refused = {
         "--verdicts first": options.given_verdicts == "first",
         "--rows": options.rows,
-        "--context": options.has_context,
-        "--explain": options.explain,
-        "--idle": options.idle is not None,
+        "--idle and --clock key": options.idle is not None and options.clock == "key",
         "--advance-every": options.advance_every is not None,
     }
     for name, is_given in refused.items():
         if is_given:
             raise refusal(name)
+    require_explainable(options)
     if options.checkpoint is not None and (options.op or options.id):
         given = "--op" if options.op else "--id"
         raise Failure(
@@ -164,6 +169,7 @@ class LateLines:
     """
 
     def __init__(self, lateness: int, late: LateFile) -> None:
+        self.lateness = lateness
         self.lines = LineOrder(lateness)
         self.late = late
         self.scratch = bytearray(1 << 16)
@@ -172,6 +178,12 @@ class LateLines:
         """Take a block of the log."""
         self.lines.push(block)
         self.write()
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Let time pass without a line."""
+        if time_stamp > self.lateness:
+            self.lines.pass_time(time_stamp - self.lateness)
+            self.write()
 
     def finish(self) -> None:
         """End the log: a last line needs no line feed."""
@@ -185,7 +197,50 @@ class LateLines:
             self.late.write(refused)
 
 
-class CorrectingWork(EventWork):
+class PassingTime:
+    """Lets time pass without events for a run that corrects verdicts; a part of such work.
+
+    Attributes:
+        check: takes the events.
+        source: the log.
+        late: finds the lines of a text log that come too late, or takes rows of tables.
+    """
+
+    check: TimedCheck
+    source: Source
+    late: LateLines | LateFile | None
+    passed = 0
+    # what waits is with the check, which is told of the time
+    has_late_rows = False
+
+    @property
+    def known_time(self) -> int | None:
+        """The largest time so far; None before the first event."""
+        return None if self.source.clock is None else max(self.source.clock, self.passed)
+
+    @property
+    def times(self) -> Times | None:
+        """The notation of times of tables; None for a text log."""
+        return None if isinstance(self.source, TextLog) else self.source.times
+
+    def release(self, time_stamp: int) -> bool:
+        """Do nothing: rows that wait are released as time passes."""
+        return False
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Let time pass up to a time, which is above the known one."""
+        self.passed = time_stamp
+        for _ in self.check.pass_time(time_stamp):
+            self.take()
+        if isinstance(self.late, LateLines):
+            self.late.pass_time(time_stamp)
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        raise NotImplementedError
+
+
+class CorrectingWork(PassingTime, EventWork):
     """Reads the events of a log as they come, checks them, and writes the changes of verdicts.
 
     Args:
@@ -200,6 +255,7 @@ class CorrectingWork(EventWork):
     """
 
     is_stopped = False
+    check: HistoryCheck
 
     def __init__(
         self,
@@ -377,9 +433,11 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         require_no_columns(file, options)
     policies = policies_of(file)
     counts_triggered = any(policy.tolerance is not None for policy in policies)
+    reasons = Reasons(file, options)
     check = HistoryCheck(
         policies,
-        options.mode,
+        # all modes have the same Boolean verdicts, this one for every time-point
+        "naive" if options.resolve else options.mode,
         lambda: bounds_of(options, source),
         memory=MemoryLimit(options.max_memory, COMMAND),
         clock=options.clock or "all",
@@ -391,7 +449,8 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         equality=options.op is not None and options.id is None,
         unmatched="error" if options.on_error == "stop" else "count",
     )
-    note_modes(policies, check.modes, options)
+    if not options.resolve:
+        note_modes(policies, check.modes, options)
     if not options.is_table:
         require_no_keys(check.partitions, file, options)
     late: LateLines | LateFile | None = None
@@ -434,7 +493,8 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
             late = LateLines(bounds.lateness, found)
             source.note_block = late.push
     with closing(source):
-        return run_corrections(check, source, late, options, file)
+        status = run_corrections(check, source, late, options, file, reasons)
+    return reasons.tell() if status == VIOLATION and reasons.are_told else status
 
 
 def open_report(
@@ -465,9 +525,11 @@ def run_corrections(
     late: LateLines | LateFile | None,
     options: Options,
     file: Formula | PolicyFile,
+    reasons: Reasons,
 ) -> int:
     """Check an open log, correct verdicts, and return the exit status."""
     logs = statuses(source)
+    reasons.check(logs)
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
     revised = open_report(check, source, logs, options, file)
@@ -476,6 +538,10 @@ def run_corrections(
     progress = progress_for(source.size or 0, verdicts, options)
     signals = Signals(verdicts, is_held=keeps)
     pump = Pump(work, verdicts, signals, progress)
+    if options.idle is not None:
+        from mtlmon.cli.idle import IdlePump
+
+        pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
     if keeps:
         from mtlmon.cli.checkpointing import CheckpointingPump
 
@@ -483,7 +549,8 @@ def run_corrections(
         pump = CheckpointingPump(work, verdicts, signals, progress, options)
 
     def report(status: int, seconds: float) -> None:
-        work.report_end()
+        if status != VIOLATION or not reasons.are_told:
+            work.report_end()
         if revised is not None:
             write_report(
                 lambda is_interrupted: revised.write(seconds, is_interrupted=is_interrupted),

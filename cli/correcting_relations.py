@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ValuationCheck
-from mtlmon.cli.correcting import LateLines, bounds_of, refusal
+from mtlmon.cli.corrected_reasons import Reasons
+from mtlmon.cli.correcting import LateLines, PassingTime, bounds_of, refusal
 from mtlmon.cli.endings import note_skipped
-from mtlmon.cli.failure import note
+from mtlmon.cli.failure import VIOLATION, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file, note_refused
 from mtlmon.cli.policies import open_table_source, require_no_terminal, statuses
@@ -196,7 +197,7 @@ class TableOfAnswers:
         self.writer.write(self.output.writer.take())
 
 
-class CorrectedRelations(EventWork):
+class CorrectedRelations(PassingTime, EventWork):
     """Reads the events of a log as they come, and writes the changes of answers.
 
     Args:
@@ -210,6 +211,7 @@ class CorrectedRelations(EventWork):
     """
 
     is_stopped = False
+    check: ValuationCheck
 
     def __init__(
         self,
@@ -443,12 +445,15 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
 
     # what is wrong whatever the log is, is said before it is opened
     first = plan_for()
+    reasons = Reasons(file, options)
     if options.time_points == "stamp":
         refuse_points(file)
     if options.is_table:
-        return correct_tables(file, options, plan_for)
-    require_no_conditions(file, options)
-    return correct_text(file, options, first)
+        status = correct_tables(file, options, plan_for, reasons)
+    else:
+        require_no_conditions(file, options)
+        status = correct_text(file, options, first, reasons)
+    return reasons.tell() if status == VIOLATION and reasons.are_told else status
 
 
 def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
@@ -466,7 +471,7 @@ def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
     )
 
 
-def correct_tables(file: PolicyFile, options: Options, plan_for: object) -> int:
+def correct_tables(file: PolicyFile, options: Options, plan_for: object, reasons: Reasons) -> int:
     """Do the same for tables."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
@@ -507,10 +512,10 @@ def correct_tables(file: PolicyFile, options: Options, plan_for: object) -> int:
     )
     with closing(source):
         source.shows_rows = source.streams is not None
-        return run_corrections(check, source, None, late, options)
+        return run_corrections(check, source, None, late, options, reasons)
 
 
-def correct_text(file: PolicyFile, options: Options, made: Plan) -> int:
+def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reasons) -> int:
     """Do the same for a text log."""
     computed = [atom.name for atom in made.named_atoms if atom.name in file.atoms]
     if computed:
@@ -551,7 +556,7 @@ def correct_text(file: PolicyFile, options: Options, made: Plan) -> int:
         late = LateLines(bounds_of(options, source).lateness, found)
         source.note_block = late.push
     with closing(source):
-        return run_corrections(check, source, events, late, options)
+        return run_corrections(check, source, events, late, options, reasons)
 
 
 def run_corrections(
@@ -560,9 +565,11 @@ def run_corrections(
     events: RowEvents | None,
     late: LateLines | LateFile | None,
     options: Options,
+    reasons: Reasons,
 ) -> int:
     """Check an open log, correct answers, and return the exit status."""
     logs = statuses(source)
+    reasons.check(logs)
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
     output: AnswerOutput | TableOfAnswers | None = None
@@ -576,15 +583,24 @@ def run_corrections(
     progress = progress_for(source.size or 0, verdicts, options)
     signals = Signals(verdicts, is_held=keeps)
     pump = Pump(work, verdicts, signals, progress)
+    if options.idle is not None:
+        from mtlmon.cli.idle import IdlePump
+
+        pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
     if keeps:
         from mtlmon.cli.checkpointing import CheckpointingPump
 
         work.begin_digest()
         pump = CheckpointingPump(work, verdicts, signals, progress, options)
+
+    def report(status: int, seconds: float) -> None:
+        if status != VIOLATION or not reasons.are_told:
+            work.report_end()
+
     return run_to_end(
         pump,
         has_violation=work.fails,
-        report=lambda _, __: work.report_end(),
+        report=report,
         summary=lambda seconds: corrected_answers_summary(
             check, source, seconds, pump.events_before
         ),

@@ -299,6 +299,29 @@ class HistoryCheck:
         yield
         self._require_matched()
 
+    def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
+        """Let time pass without events; whenever this yields, there may be changes to take out.
+
+        Args:
+            time_stamp: how far, above the largest time-stamp so far; all keys share one time.
+        """
+        if not self._histories:
+            return
+        self.revision += 1
+        for late in self._late_partitions.values():
+            late.pass_time(time_stamp)
+        for number, history in enumerate(self._histories):
+            if isinstance(history, FollowingHistory):
+                self._take(number, self._followed(number, history))
+            else:
+                self._take(number, history.advance(time_stamp))
+            yield
+        for one in self._late:
+            one.pass_time(time_stamp)
+        self._tell_bounds(None)
+        yield
+        self._require_matched()
+
     def _followed(self, number: int, history: FollowingHistory) -> Changes:
         """Let a history hear what has become of rows; return what changes."""
         late = self._late_partitions[self._partition_of[number]]

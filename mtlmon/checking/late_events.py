@@ -49,6 +49,11 @@ class LateEvents:
         self.latest[traces] = distinct[largest[ends] % len(stamps)]
         return is_late[len(traces) :]
 
+    def pass_time(self, time_stamp: int) -> None:
+        """Let time pass in the trace with number 0."""
+        self._make_room(1)
+        self.latest[0] = max(self.latest[0], time_stamp)
+
     def _make_room(self, count: int) -> None:
         if count > len(self.latest):
             more = max(count, 2 * len(self.latest)) - len(self.latest)

@@ -168,6 +168,11 @@ class LatePartition:
             self._contents.forget(self.leader, 2 * self._lateness)
         return refused
 
+    def pass_time(self, time_stamp: int) -> None:
+        """Let time pass in all traces, without a row."""
+        passed = self.leader.let_time_pass(time_stamp)
+        self._take([(self.leader.placements(), passed)])
+
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
         self.leader.finish(end_time)

@@ -181,6 +181,15 @@ class ValuationCheck:
         self.memory.note("sorting", history.byte_count)
         self.memory.check()
 
+    def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
+        """Let time pass without events; whenever this yields, there may be changes to take out."""
+        self.revision += 1
+        self.history.pass_time(time_stamp)
+        self._late.pass_time(time_stamp)
+        self._take()
+        yield
+        self._require_matched()
+
     def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """End the log: no more events come. Whenever this yields, there may be changes.
 

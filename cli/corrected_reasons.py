@@ -1,0 +1,106 @@
+"""Explain the violations of a run that corrects verdicts: those that hold at its end.
+
+At the end, verdicts are those of the rows that came in time, in the order of time, under the same
+names. So these rows are checked once more as a run checks them that lets rows wait, and what that
+run explains is the explanation.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.files import STANDARD_INPUT, position_of_input
+from mtlmon.cli.findings import check_findings
+from mtlmon.cli.relation_findings import can_reread
+from mtlmon.policy import PolicyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["Reasons", "require_explainable"]
+
+
+def require_explainable(options: Options) -> None:
+    """Raise Failure if the rows of a log are not those that a run without corrections checks.
+
+    Args:
+        options: the options of the command line.
+    """
+    if not wants_reasons(options):
+        return
+    what = "--explain" if options.explain else "--context"
+    others = {
+        "--op": options.op is not None,
+        "--id": options.id is not None,
+        "--clock key": options.clock == "key",
+        "--checkpoint": options.checkpoint is not None,
+    }
+    for name, is_given in others.items():
+        if is_given:
+            raise Failure(
+                f"{what} does not work yet with --lateness and {name}: violations are explained by "
+                "checking the rows of the log once more, in the order of time"
+            )
+
+
+def wants_reasons(options: Options) -> bool:
+    """Whether violations are explained, or shown with the rows around them."""
+    return options.explain or options.has_context
+
+
+class Reasons:
+    """Explains the violations at the end of a run.
+
+    Args:
+        file: the formula or the policies.
+        options: the options of the command line.
+
+    Attributes:
+        are_told: whether violations are explained, where there are some. The run that does it
+            mentions what is wrong with the log, too.
+    """
+
+    def __init__(self, file: Formula | PolicyFile, options: Options) -> None:
+        self.file = file
+        self.options = options
+        self.start_of_input = position_of_input(options)
+        self.are_told = wants_reasons(options)
+
+    def check(self, logs: Mapping[str, os.stat_result]) -> None:
+        """Fail early if the log cannot be read again, or the file for explanations not written.
+
+        Raises:
+            Failure: it is so.
+        """
+        if self.are_told:
+            check_findings(self.options, logs, can_reread(logs))
+
+    def tell(self) -> int:
+        """Check the log once more, and explain its violations; return the exit status.
+
+        Raises:
+            Failure: the log cannot be read, or the explanations cannot be written.
+            MtlmonError: likewise.
+        """
+        options = copy.copy(self.options)
+        options.wait, options.lateness = options.lateness, None
+        options.output = options.report = None
+        options.verdicts = "none"
+        options.resolve = options.rows = options.summary = options.progress = False
+        options.clock = None
+        if self.start_of_input is not None:
+            os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
+        file = self.file
+        if isinstance(file, PolicyFile) and any(one.is_first_order for one in file.policies):
+            from mtlmon.cli.relations import check_relations
+
+            return check_relations(file, options)
+        from mtlmon.cli.policies import check_logs
+
+        return check_logs(file, options)
