@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 
 from mtlmon.errors import ExecutorError, MtlmonError
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark import monitor_stream, plain_errors
+from mtlmon.spark import RowCounts, monitor_stream, plain_errors
 from mtlmon.tables import check_tables
 from tests.spark.streams import put, state_store
 
@@ -81,16 +81,18 @@ def log_of(seed: int) -> list[list[dict[str, Any]]]:
     return batches
 
 
-def truth(rows: list[dict[str, Any]], end: int) -> Counter[tuple[Any, ...]]:
+def truth(
+    rows: list[dict[str, Any]], end: int, text: str = FILE, **options: Any
+) -> Counter[tuple[Any, ...]]:
     """What one machine says that knows all rows, and that time goes on up to `end`."""
     ordered = sorted(rows, key=lambda row: row["ts"])
     table = pa.Table.from_pylist(ordered, ARROW)
-    check = check_tables(table, FILE, time_points="stamp", end_time=end)
+    check = check_tables(table, text, time_points="stamp", end_time=end, **options)
     return counted(check.to_arrow().to_pylist())
 
 
 def counted(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    left_out = {"reference", "late"}
+    left_out = {"reference", "reference_time", "reference_offset", "late"}
     return Counter(
         tuple(sorted((name, str(value)) for name, value in row.items() if name not in left_out))
         for row in rows
@@ -203,6 +205,69 @@ def test_streams_say_what_one_machine_says(
     assert all(row["offset"] is None for row in found if row["late"])
 
 
+OTHERS = """
+key user
+atom far(user, more = level * 3074457345618258603) = what = "publish"
+find far: far(u, n) AND n > 0
+policy calm: quiet IMPLIES (what = "publish") SINCE[0,9] (what = "approve")
+policy few per file: count[0,9]() < 3
+policy often on every 5s: count[0,9](what = "publish") > 0
+trigger high: level > 1 message "{level} of {user}"
+"""
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_policies_of_both_kinds_are_one_query(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    """Rows without a key, and those without an argument, are events for no policy."""
+    text = FILE + OTHERS
+    batches = log_of(2)
+    good = {**batches[0][0], "user": "u1", "file": "f1", "level": 1}
+    # those that cannot be events do not move the watermark
+    batches[0] += [{**good, "ts": 90, "file": None}, {**good, "ts": 90, "level": 3}]
+    batches[-1] = [{**good, "ts": 100}]
+    late = [{**good, "ts": 1, "what": "quiet"}, {**good, "ts": 1, "what": "quiet", "user": None}]
+    counts = RowCounts()
+
+    def go_on(slices: int) -> None:
+        frame = monitor_stream(
+            rows_of(spark, source),
+            text,
+            delay=DELAY,
+            slices=slices,
+            buckets=2,
+            on_error="skip",
+            counts=counts,
+            checkpoint=str(tmp_path / "checkpoint"),
+        )
+        run(spark, frame, tmp_path)
+
+    for number, rows in enumerate(batches[:2]):
+        put(source, f"{number:03}", rows)
+    go_on(2)
+    forget_end(tmp_path)
+    for number, rows in enumerate([*batches[2:], late], 2):
+        put(source, f"{number:03}", rows)
+    go_on(3)
+
+    found = [row.asDict() for row in spark.read.parquet(str(tmp_path / "verdicts")).collect()]
+    rows = [row for batch in batches for row in batch]
+    expected = truth([row for row in rows if row["ts"] < 97], 96, text, on_error="skip")
+    assert counted([row for row in found if row["late"] is None]) == expected
+    names = {value for one in expected for name, value in one if name == "policy"}
+    assert names >= {"far", "calm", "few", "often", "high", "pair"}
+    # for each key, and as a row of an atom
+    told = [
+        (row["time"], row["user"], row["file"], row["late"])
+        for row in found
+        if row["late"] is not None
+    ]
+    keys = [("u1", None), (None, "f1"), (None, None)]
+    assert sorted(told, key=str) == sorted([(1, *own, ["quiet"]) for own in keys], key=str)
+    assert counts.skipped > 0
+
+
 def test_what_streams_refuse(spark: SparkSession, source: Path) -> None:
     df = rows_of(spark, source)
     with state_store(spark):
@@ -212,7 +277,10 @@ def test_what_streams_refuse(spark: SparkSession, source: Path) -> None:
             monitor_stream(df, "what", delay=1, checkpoint="somewhere")
         with pytest.raises(MtlmonError, match="key is for policies without variables"):
             monitor_stream(df, FILE, key="user", delay=1)
-        with pytest.raises(MtlmonError, match="monitor them in two queries"):
-            monitor_stream(df, f"{FILE}policy other: ONCE quiet\n", delay=1)
+        both = f"{FILE}policy other: ONCE quiet\n"
+        with pytest.raises(MtlmonError, match="verdicts of policies with variables are not corr"):
+            monitor_stream(df, both, delay=1, lateness=2)
+        with pytest.raises(MtlmonError, match="mode 'global' is for policies without variables"):
+            monitor_stream(df, both, delay=1, mode="global")
         with pytest.raises(MtlmonError, match="how late rows may be is not said"):
             monitor_stream(df, FILE)

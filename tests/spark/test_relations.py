@@ -218,6 +218,62 @@ def test_policies_of_both_kinds(spark: SparkSession, options: dict[str, Any]) ->
     assert got == expected
 
 
+FAR = """
+atom far(user, more = level * 3074457345618258603) = what = "publish"
+find far: far(u, n) AND n > 0
+"""
+
+
+def test_rows_are_skipped_for_policies_of_both_kinds(spark: SparkSession) -> None:
+    """A row without a key, or without an argument, is an event for no policy."""
+    rows = log_of(15, 120)
+    # which tell where the log ends, and whether a policy holds there
+    last = {**rows[0], "what": "quiet", "user": "u1", "file": "f1", "level": 1}
+    rows += [{**last, "ts": 60}, {**last, "ts": 61, "level": 3}, {**last, "ts": 62, "file": None}]
+    df = frame(spark, sorted(rows, key=lambda row: row["ts"])).coalesce(1)
+    df = df.selectExpr("*", "monotonically_increasing_id() place")
+    options: dict[str, Any] = {"end_time": "last", "on_error": "skip"}
+    expected = truth(rows, FILE + FAR + OTHERS, resolve=True, **options)
+    counts = RowCounts()
+    got: Counter[tuple[Any, ...]] = Counter()
+    for one, count in found(
+        df,
+        FILE + FAR + OTHERS,
+        order_within="place",
+        slices=3,
+        counts=counts,
+        statistics=Statistics(),
+        **options,
+    ).items():
+        got[tuple(item for item in one if not item[0].startswith("reference"))] += count
+    assert got == expected
+    is_bad = [None in (row["user"], row["file"]) or row["level"] == 3 for row in rows]
+    assert counts.skipped == sum(is_bad)
+    assert {value for one in got for name, value in one if name == "policy"} >= {"far", "calm"}
+
+
+def test_what_depends_on_other_rows_is_not_skipped_beside_variables(spark: SparkSession) -> None:
+    df = spark.createDataFrame(
+        [(1, "ann", 1), (2, "ann", 2**62), (3, "ann", 2**62)], "ts long, user string, n long"
+    )
+    text = "atom did(user) = n > 0\nfind a: did(u)\npolicy few: sum[0,9](n) < 9\n"
+    with pytest.raises(ExecutorError, match="such rows cannot be skipped beside policies with"):
+        found(df, text, on_error="skip", slices=2, statistics=Statistics())
+
+
+def test_predicates_can_be_given_for_policies_of_both_kinds(spark: SparkSession) -> None:
+    df = spark.createDataFrame([(1, "ann", 3)], "ts long, user string, n long")
+    text = "atom did(user) = n > 0\nfind a: did(u) AND big\npolicy small: NOT large\n"
+    both = {"big": "n > 2", "large": "n > 1"}
+    rows = monitor(df, text, atoms=both, slices=1).collect()
+    assert sorted((row["policy"], row["verdict"]) for row in rows) == [
+        ("a", True),
+        ("small", False),
+    ]
+    with pytest.raises(MtlmonError, match="no policy speaks of an atom 'other'"):
+        monitor(df, text, atoms={**both, "other": "n > 1"}, slices=1)
+
+
 def test_columns_of_keys_and_variables_have_names_of_their_own(spark: SparkSession) -> None:
     df = spark.createDataFrame([(1, "ann", 3)], "ts long, user string, n long")
     text = (
@@ -294,11 +350,6 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         (FILE, {"mode": "global"}, "mode 'global' is for policies without variables"),
         (FILE, {"slices": 0}, "slices is a number from 1 to 1024, not 0"),
         (FILE, {"end_time": -3}, "end"),
-        (
-            f"{FILE}policy other: ONCE quiet\n",
-            {"on_error": "skip"},
-            "each kind would skip other rows: monitor them in two calls",
-        ),
         ("find p: publish(u)", {}, "nothing says which rows of a table are rows"),
         (f"{FILE}find p: publish(u, f) AND point(i)", {}, "point"),
         (

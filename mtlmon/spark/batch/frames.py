@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
-from mtlmon.spark.batch.relations import monitor_relations
+from mtlmon.spark.batch.relations import monitor_relations, prepared_relations
+from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations, has_both_kinds
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from mtlmon.relational.slicing import Statistics
+    from mtlmon.spark.common.atom_rows import RelationSource
     from mtlmon.spark.common.end_times import EndTimeLike
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.monitoring import Ties
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import Mode, PolicyLike
-    from mtlmon.spark.common.row_counts import RowCounts
+    from mtlmon.spark.common.row_counts import Reporter, RowCounts
 
 
 def monitor(
@@ -142,37 +144,51 @@ def monitor(
     """
     _check_ties(ties)
     file = relational_file(policy, resolution, time_unit)
-    valuations = None
+    is_mixed = has_both_kinds(file)
     kept_by_name = kept_names(keep)
-    if file is not None:
-        if rows or kept_by_name:
-            raise MtlmonError(
-                "rows and keep are for policies without variables, as the time-points of others "
-                "have many rows: leave them out"
-            )
-        is_mixed = not all(one.is_first_order for one in file.policies)
-        if is_mixed:
-            refuse_options(key=None, order_within=None, mode=mode)
-            _refuse_skipping(on_error)
-        else:
-            refuse_options(key=key, order_within=order_within, mode=mode)
-        valuations = monitor_relations(
+
+    def relations(
+        atoms: Mapping[str, str] | None, beside: EventSource | None
+    ) -> tuple[RelationSource, DataFrame]:
+        assert file is not None
+        return prepared_relations(
             df,
             file,
             time=time,
             atoms=atoms,
             event=event,
             event_separator=event_separator,
-            end_time=end_time,
             time_unit=time_unit,
             resolution=resolution,
             on_error=on_error,
-            counts=None if is_mixed else counts,
+            function="mtlmon.spark.monitor",
+            beside=beside,
+        )
+
+    def valuations(
+        prepared: tuple[RelationSource, DataFrame], reporter: Reporter | None
+    ) -> DataFrame:
+        relation_source, relation_rows = prepared
+        return monitor_relations(
+            relation_rows,
+            relation_source,
+            end_time=end_time,
+            reporter=reporter,
             slices=slices,
             statistics=statistics,
         )
+
+    if file is not None:
+        if rows or kept_by_name:
+            raise MtlmonError(
+                "rows and keep are for policies without variables, as the time-points of others "
+                "have many rows: leave them out"
+            )
         if not is_mixed:
-            return with_facts(valuations, file)
+            refuse_options(key=key, order_within=order_within, mode=mode)
+            reporter = reporter_of(df.sparkSession, counts)
+            return with_facts(valuations(relations(atoms, None), reporter), file)
+        refuse_options(key=None, order_within=None, mode=mode)
         policy = file
     elif slices is not None or statistics is not None:
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
@@ -183,17 +199,20 @@ def monitor(
         time_unit,
         has_keys=True,
         replaces_keys=key is not None,
-        leaves_out=valuations is not None,
+        leaves_out=is_mixed,
         looks_up=True,
     )
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
+    own_atoms, relation_atoms = atoms, atoms
+    if is_mixed and file is not None:
+        own_atoms, relation_atoms = atoms_of_kinds(atoms, policies.atoms, file)
     source = event_source(
         policies,
         time=time,
         keys=keys,
-        atoms=atoms,
+        atoms=own_atoms,
         event=event,
         separator=event_separator,
         time_unit=time_unit,
@@ -201,6 +220,12 @@ def monitor(
         on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
+    prepared = None
+    if is_mixed:
+        is_skipping = on_error == "skip"
+        prepared = relations(relation_atoms, source if is_skipping else None)
+        if is_skipping:
+            source = beside_relations(source, prepared[0])
     wanted = source.selection.names
     selected = df.select(*map(column_named, wanted))
     schema = selected.limit(0).toArrow().schema
@@ -220,7 +245,8 @@ def monitor(
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
     if log_clock is not None and policies.has_streams:
         why = "policies on ticks or on some rows" if policies.has_clocks else "end_time='last'"
-        source = source._replace(no_skipping=_NO_SKIPPING.format(why))
+        no_skipping = source.no_skipping or _NO_SKIPPING.format(why)
+        source = source._replace(no_skipping=no_skipping)
     fields = [selected.schema[name] for name in keys]
     has_messages = policies.has_messages
     verdict_schema(fields, has_messages=has_messages, kept=kept_as)
@@ -236,27 +262,15 @@ def monitor(
         found = given.mapInArrow(function, schema_of_verdicts)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
-    if valuations is not None:
-        verdicts = with_valuations(verdicts, valuations, has_messages=has_messages)
+    if prepared is not None:
+        # the other plan reports the rows that are skipped
+        verdicts = with_valuations(verdicts, valuations(prepared, None), has_messages=has_messages)
     return with_facts(verdicts, policies.file)
 
 
 _NO_SKIPPING = (
     "such rows cannot be skipped with {}, as the last time-stamp of all rows is found before"
 )
-
-
-def _refuse_skipping(on_error: OnError) -> None:
-    """Refuse to skip rows if policies of both kinds read them.
-
-    Raises:
-        MtlmonError: rows are to be skipped.
-    """
-    if on_error == "skip":
-        raise MtlmonError(
-            "on_error='skip' does not work for policies with variables beside others, as each kind "
-            "would skip other rows: monitor them in two calls"
-        )
 
 
 def refuse_options(*, key: object, order_within: object, mode: str) -> None:

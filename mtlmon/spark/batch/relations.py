@@ -26,7 +26,6 @@ from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
 from mtlmon.spark.common.ordering import check_order_types, column_named
 from mtlmon.spark.common.policies import relational_file
-from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SlicedRows, SliceSource
 from mtlmon.spark.session import cores_of
@@ -40,10 +39,9 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.spark.common.atom_rows import AtomColumns
     from mtlmon.spark.common.end_times import EndTimeLike
-    from mtlmon.spark.common.events import OnError
+    from mtlmon.spark.common.events import OnError, RowSource
     from mtlmon.spark.common.policies import PolicyLike
     from mtlmon.spark.common.row_counts import Reporter
-    from mtlmon.spark.common.row_counts import RowCounts as Counts
     from mtlmon.spark.common.trace_monitors import EndTime
 
 __all__ = ["monitor_relations", "prepared_relations", "relation_statistics"]
@@ -65,6 +63,7 @@ def prepared_relations(
     resolution: str | None,
     on_error: OnError,
     function: str,
+    beside: RowSource | None = None,
 ) -> tuple[RelationSource, DataFrame]:
     """Check the arguments; return how rows become rows of atoms, and the rows.
 
@@ -73,6 +72,7 @@ def prepared_relations(
         file: the policies, at least one of which has variables.
         time: the column of times, and so on, as for `monitor`.
         function: the name of the function, for errors.
+        beside: what else a row has to be an event for; None if there is nothing.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or does not fit the columns.
@@ -90,6 +90,9 @@ def prepared_relations(
         on_error=on_error,
         function=function,
     )
+    own = source.columns_read
+    if beside is not None:
+        source = source._replace(source=source.source.reading_beside(beside))
     selection = source.source.selection
     selection.require(df.columns, source.source.place)
     rows = df.select(*map(column_named, selection.names))
@@ -98,64 +101,54 @@ def prepared_relations(
     schema = empty.limit(0).toArrow().schema
     check_schema(source.source, schema)
     check_order_types(source.source, rows.schema.fields, schema)
-    source = source._replace(schema=schema.serialize().to_pybytes())
+    # not what is read beside, so that the state of a query is the same whether rows are skipped
+    own_schema = pa.schema([schema.field(name) for name in own])
+    source = source._replace(schema=own_schema.serialize().to_pybytes())
     # find what does not fit the columns here rather than on executors
     source.columns()
     return source, rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
 
 
 def monitor_relations(
-    df: DataFrame,
-    file: PolicyFile,
+    rows: DataFrame,
+    source: RelationSource,
     *,
-    time: str | None,
-    atoms: Mapping[str, str] | None,
-    event: str | None,
-    event_separator: str,
     end_time: EndTimeLike,
-    time_unit: str | None,
-    resolution: str | None,
-    on_error: OnError,
-    counts: Counts | None,
+    reporter: Reporter | None,
     slices: int | None,
     statistics: Statistics | None,
 ) -> DataFrame:
-    """Monitor policies with variables; the arguments are those of `monitor`.
+    """Monitor policies with variables.
 
     Rows become rows of atoms, and each goes to the slices that need it: one shuffle by slice. The
     rows of a slice are sorted by time and monitored, and of what it reports, only the valuations
     that it owns are kept. Only rows of atoms are copied, and Spark itself computes slices.
+
+    Args:
+        rows: the rows, as `prepared_relations` returns them.
+        source: how they become rows of atoms.
+        end_time: the end time, slices and statistics are as for `monitor`.
+        reporter: sends counts of rows to the driver; None if they are not needed.
     """
-    source, rows = prepared_relations(
-        df,
-        file,
-        time=time,
-        atoms=atoms,
-        event=event,
-        event_separator=event_separator,
-        time_unit=time_unit,
-        resolution=resolution,
-        on_error=on_error,
-        function="mtlmon.spark.monitor",
-    )
-    end = time_stamp_of(end_time, source.source, source.arrow_schema, df.sparkSession)
+    spark = rows.sparkSession
+    end = time_stamp_of(end_time, source.source, source.arrow_schema, spark)
     _check_end(end)
-    count = slice_count(df.sparkSession, slices)
+    count = slice_count(spark, slices)
     if statistics is None:
         statistics = Statistics() if count == 1 else _collected(rows, source, count)
     sliced = SliceSource(source, count, statistics)
-    ordered = rows_of_slices(rows, sliced, reporter_of(df.sparkSession, counts))
+    ordered = rows_of_slices(rows, sliced, reporter)
     found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(sliced.schema()))
     return valuations(found, sliced, sliced.slicing())
 
 
-def rows_of_slices(rows: DataFrame, sliced: SliceSource, reporter: Reporter) -> DataFrame:
+def rows_of_slices(rows: DataFrame, sliced: SliceSource, reporter: Reporter | None) -> DataFrame:
     """Return the rows of atoms of each slice in one partition, by slice and time.
 
     Args:
         rows: the rows of a data frame, as `prepared_relations` returns them.
         sliced: how rows are sliced.
-        reporter: sends counts of rows to the driver.
+        reporter: sends counts of rows to the driver; None if they are not needed.
     """
     from pyspark.sql import functions as F
 
@@ -196,7 +189,7 @@ def slice_count(spark: SparkSession, slices: int | None) -> int:
 
 
 def rows_of_atoms(
-    rows: DataFrame, source: RelationSource, slicing: Slicing, reporter: Reporter
+    rows: DataFrame, source: RelationSource, slicing: Slicing, reporter: Reporter | None
 ) -> tuple[DataFrame, AtomColumns]:
     """Return the rows of atoms, and marks, that slices get.
 
@@ -204,7 +197,7 @@ def rows_of_atoms(
         rows: the rows of a data frame, as `prepared_relations` returns them.
         source: how they become rows of atoms.
         slicing: the plan of slices.
-        reporter: sends counts of rows to the driver.
+        reporter: sends counts of rows to the driver; None if they are not needed.
 
     Returns:
         The rows of atoms, and their columns.

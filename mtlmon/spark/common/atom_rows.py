@@ -30,9 +30,17 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.relational.analysis import Analysis
-    from mtlmon.spark.common.events import EventSource, OnError
+    from mtlmon.spark.common.events import Events, EventSource, OnError
 
-__all__ = ["END", "MARK", "AtomColumns", "AtomRows", "RelationSource", "relation_source"]
+__all__ = [
+    "END",
+    "MARK",
+    "AtomColumns",
+    "AtomReader",
+    "AtomRows",
+    "RelationSource",
+    "relation_source",
+]
 
 TIME, ATOM = "time", "atom"
 MARK = -1
@@ -119,7 +127,7 @@ class RelationSource(NamedTuple):
         file: the policies.
         shown: for each atom, the names in `PolicyFile.shown` of its arguments.
         names: the atoms.
-        schema: the columns of the data frame that are read.
+        schema: the columns of the data frame that are read for these policies.
         unit: the unit of time-stamps, or None.
     """
 
@@ -130,8 +138,17 @@ class RelationSource(NamedTuple):
     schema: bytes = b""
 
     @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that are needed."""
+        return self.source.columns_read
+
+    def reader(self) -> AtomReader:
+        """Return what finds the rows that are events."""
+        return AtomReader(self)
+
+    @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns of the data frame that are read."""
+        """The columns of the data frame that are read for these policies."""
         return pa.ipc.read_schema(pa.py_buffer(self.schema))
 
     def analysis(self) -> Analysis:
@@ -220,7 +237,7 @@ class AtomRows:
         self.has_end = has_end
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = _Reader(self.source)
+        reader = AtomReader(self.source)
         last: int | None = None
         try:
             for batch in batches:
@@ -238,8 +255,16 @@ class AtomRows:
             yield reader.columns.batch(np.array([last]), END)
 
 
-class _Reader:
-    """Reads batches of rows of a data frame, whose columns have any names."""
+class AtomReader:
+    """Reads batches of rows of a data frame.
+
+    Args:
+        source: how rows become rows of atoms.
+
+    Attributes:
+        events: reads the rows as events.
+        columns: the columns of rows of atoms.
+    """
 
     def __init__(self, source: RelationSource) -> None:
         self.events = EventReader(source.source)
@@ -254,19 +279,39 @@ class _Reader:
         self._compiled = CompiledExpressions(expressions, schema, source.source.environment())
         self._kinds = dict(zip(source.names, self.columns.kinds, strict=True))
 
-    def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], list[pa.RecordBatch]]:
-        """Return the time-stamps of the rows that are events, and the rows of atoms."""
-        events = self.events.read(batch.rename_columns(self._names))
-        rows, letters, stamps = events.rows, events.words(), events.time_stamps
+    @property
+    def skipped(self) -> int:
+        """The number of rows that were skipped."""
+        return self.events.skipped
+
+    @property
+    def errors(self) -> list[str]:
+        """The errors of the first of them."""
+        return self.events.errors
+
+    def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch that are events, which has the selected columns, or more."""
+        events, _ = self._events(batch)
+        return events.rows
+
+    def _events(self, batch: pa.RecordBatch) -> tuple[Events, dict[str, pa.Array]]:
+        """The events of a batch, and the values of arguments."""
+        events = self.events.read(batch)
         while True:
+            rows = events.rows
             try:
                 columns = {name: rows.column(name) for name in self._compiled.types}
-                shown = self._compiled.compute(columns, rows.num_rows)
-                break
+                return events, dict(self._compiled.compute(columns, rows.num_rows))
             except RowError as error:
-                kept = self._without(rows, error)
-                letters, stamps = letters[kept], stamps[kept]
-                rows = rows.filter(pa.array(kept))
+                events = events.of_rows(np.flatnonzero(self._without(rows, error)))
+
+    def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], list[pa.RecordBatch]]:
+        """Return the time-stamps of the rows that are events, and the rows of atoms.
+
+        The columns of the batch have any names.
+        """
+        events, shown = self._events(batch.rename_columns(self._names))
+        letters, stamps = events.words(), events.time_stamps
         found = []
         for number, name in enumerate(self._source.names):
             holds = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,32 @@ KEPT_ERRORS = 10
 """How many errors of skipped rows are kept for the driver."""
 
 
+class RowReader(Protocol):
+    """Finds the rows that are events."""
+
+    @property
+    def errors(self) -> list[str]:
+        """The errors of the first rows that were skipped."""
+
+    @property
+    def skipped(self) -> int:
+        """The number of rows that were skipped."""
+
+    def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch that are events, with all of its columns."""
+
+
+class RowSource(Protocol):
+    """How rows are read; picklable."""
+
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that are needed."""
+
+    def reader(self) -> RowReader:
+        """Return what finds the rows that are events."""
+
+
 class EventSource(NamedTuple):
     """How rows become events; picklable.
 
@@ -67,6 +93,7 @@ class EventSource(NamedTuple):
         has_messages: whether verdicts have a column of messages: whether any policy of the run has
             some.
         no_skipping: why a row on which a stream has no value cannot be skipped, or None.
+        beside: what else a row has to be an event for; None if there is nothing.
     """
 
     policies: Policies
@@ -81,6 +108,21 @@ class EventSource(NamedTuple):
     counts_skipped: bool = True
     has_messages: bool = False
     no_skipping: str | None = None
+    beside: RowSource | None = None
+
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that are needed."""
+        return self.selection.names
+
+    def reader(self) -> EventReader:
+        """Return what finds the rows that are events."""
+        return EventReader(self)
+
+    def reading_beside(self, beside: RowSource) -> EventSource:
+        """Return the same for rows that have to be events for something else, too."""
+        selection = self.selection.reading(beside.columns_read)
+        return self._replace(selection=selection, beside=beside)
 
     def times(self) -> Times:
         """The conversion of times to time-stamps."""
@@ -353,10 +395,16 @@ class EventReader:
         self._check = RowCheck(selection, self.times, letters, source.on_error, False)
         self.errors: list[str] = []
         self.refused = RefusedRows(source, self.errors)
+        self._beside = None if source.beside is None else source.beside.reader()
 
     @property
     def skipped(self) -> int:
-        return self._check.skipped + self.refused.count
+        before = 0 if self._beside is None else self._beside.skipped
+        return before + self._check.skipped + self.refused.count
+
+    def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch that are events; see `read`."""
+        return self.read(batch).rows
 
     def read(self, batch: pa.RecordBatch) -> Events:
         """Read the events of a batch, which has the selected columns and can have others.
@@ -366,6 +414,8 @@ class EventReader:
                 type of a column does not fit its use.
             PolicyError: a predicate does not fit the types of columns.
         """
+        if self._beside is not None:
+            batch = self._beside.usable(batch)
         rows = self._check.usable(Block(batch, self._source.place, 0, None))
         if rows.error is not None:
             raise self._of_row(batch, rows.error)
@@ -384,7 +434,8 @@ class EventReader:
         """
         if self._source.reporter is not None:
             skipped = self.skipped if self._source.counts_skipped else 0
-            self._source.reporter.report(ties, skipped + ticks, self.errors)
+            before = [] if self._beside is None else self._beside.errors
+            self._source.reporter.report(ties, skipped + ticks, [*before, *self.errors])
 
     def _of_row(self, batch: pa.RecordBatch, error: TableError) -> TableError:
         assert error.row is not None

@@ -96,24 +96,30 @@ def with_keys(verdicts: DataFrame, own: Sequence[str], keys: Sequence[StructFiel
     )
 
 
-def with_valuations(verdicts: DataFrame, valuations: DataFrame, *, has_messages: bool) -> DataFrame:
+def with_valuations(
+    verdicts: DataFrame, valuations: DataFrame, *, has_messages: bool, has_late: bool = False
+) -> DataFrame:
     """Return verdicts and valuations in one data frame, null in the columns that they lack.
 
     Args:
         verdicts: rows with the columns of `verdict_schema`.
         valuations: rows with a policy, a time-point and a verdict, and columns of variables.
         has_messages: whether verdicts have messages.
+        has_late: whether both have the atoms of late events, in the last column.
     """
     shared = [POLICY, *COLUMNS[:3]]
     own = list(COLUMNS[3:])
-    values = unique_columns(valuations.columns[len(shared) :], {*shared, *own}, "var_")
+    late = [LATE_ATOMS] if has_late else []
+    values = valuations.columns[len(shared) : len(valuations.columns) - len(late)]
+    values = unique_columns(values, {*shared, *own, *late}, "var_")
     messages = [MESSAGE] if has_messages else []
-    keys = verdicts.columns[1 : len(verdicts.columns) - len(COLUMNS) - len(messages)]
-    keys = unique_columns(keys, {*values, *messages}, "key_")
+    others = len(COLUMNS) + len(messages) + len(late)
+    keys = verdicts.columns[1 : len(verdicts.columns) - others]
+    keys = unique_columns(keys, {*values, *messages, *late}, "key_")
     messages = unique_columns(messages, {*values, *keys}, "trigger_")
-    left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages)
-    right = valuations.toDF(*shared, *values)
-    names = [POLICY, *keys, *COLUMNS, *values, *messages]
+    left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages, *late)
+    right = valuations.toDF(*shared, *values, *late)
+    names = [POLICY, *keys, *COLUMNS, *values, *messages, *late]
     joined = left.unionByName(right, allowMissingColumns=True)
     return joined.select(*map(column_named, names))
 

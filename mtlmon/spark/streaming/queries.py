@@ -11,12 +11,14 @@ from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
+from mtlmon.spark.batch.relations import prepared_relations
+from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations, has_both_kinds
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
-from mtlmon.spark.common.verdicts import with_keys
+from mtlmon.spark.common.verdicts import with_keys, with_valuations
 from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
@@ -32,10 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from mtlmon.relational.slicing import Statistics
+    from mtlmon.spark.common.atom_rows import RelationSource
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import Mode, PolicyLike
-    from mtlmon.spark.common.row_counts import RowCounts
+    from mtlmon.spark.common.row_counts import Reporter, RowCounts
     from mtlmon.spark.streaming.processor import BucketProcessor
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
@@ -134,7 +137,8 @@ def monitor_stream(
 
         For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
-        late row is returned for each atom of which it is a row.
+        late row is returned for each atom of which it is a row. If there are policies of both
+        kinds, a row has the columns of both, as for `monitor`, and `late`.
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -148,21 +152,15 @@ def monitor_stream(
     if file is None and checkpoint is not None:
         raise MtlmonError("checkpoint is for policies with variables: leave it out")
     _check_spark(df)
-    if file is not None and buckets is not None:
-        raise MtlmonError("buckets are of keys: for policies with variables, give slices instead")
-    if file is not None:
-        refuse_options(key=key, order_within=order_within, mode=mode)
-        if lateness is not None:
-            raise MtlmonError(
-                "verdicts of policies with variables are not corrected: leave lateness out, and "
-                "give a delay for which rows wait"
-            )
-        from mtlmon.spark.streaming.relation_queries import monitor_relation_stream
+    is_mixed = has_both_kinds(file)
 
-        return monitor_relation_stream(
+    def relations(
+        atoms: Mapping[str, str] | None, beside: EventSource | None
+    ) -> tuple[RelationSource, DataFrame]:
+        assert file is not None
+        return prepared_relations(
             df,
             file,
-            delay=delay,
             time=time,
             atoms=atoms,
             event=event,
@@ -170,29 +168,62 @@ def monitor_stream(
             time_unit=time_unit,
             resolution=resolution,
             on_error=on_error,
-            counts=counts,
+            function="mtlmon.spark.monitor_stream",
+            beside=beside,
+        )
+
+    def valuations(
+        prepared: tuple[RelationSource, DataFrame], reporter: Reporter | None
+    ) -> DataFrame:
+        from mtlmon.spark.streaming.relation_queries import monitor_relation_stream
+
+        return monitor_relation_stream(
+            df,
+            *prepared,
+            delay=delay,
+            reporter=reporter,
             slices=slices,
             statistics=statistics,
             checkpoint=checkpoint,
         )
+
+    if file is not None:
+        if lateness is not None:
+            raise MtlmonError(
+                "verdicts of policies with variables are not corrected: leave lateness out, and "
+                "give a delay for which rows wait"
+            )
+        if not is_mixed:
+            if buckets is not None:
+                raise MtlmonError(
+                    "buckets are of keys: for policies with variables, give slices instead"
+                )
+            refuse_options(key=key, order_within=order_within, mode=mode)
+            reporter = reporter_of(df.sparkSession, counts, is_stream=True)
+            return with_facts(valuations(relations(atoms, None), reporter), file)
+        refuse_options(key=None, order_within=None, mode=mode)
     policies = compile_policies(
-        policy,
+        policy if file is None else file,
         mode,
         resolution,
         time_unit,
         has_keys=True,
         replaces_keys=key is not None,
+        leaves_out=is_mixed,
         looks_up=True,
     )
     default = key_names(policies.key if key is None else key)
     count = _bucket_count(buckets)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
+    own_atoms, relation_atoms = atoms, atoms
+    if is_mixed and file is not None:
+        own_atoms, relation_atoms = atoms_of_kinds(atoms, policies.atoms, file)
     source = event_source(
         policies,
         time=time,
         keys=keys,
-        atoms=atoms,
+        atoms=own_atoms,
         event=event,
         separator=event_separator,
         time_unit=time_unit,
@@ -200,6 +231,12 @@ def monitor_stream(
         on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
+    prepared = None
+    if is_mixed:
+        is_skipping = on_error == "skip"
+        prepared = relations(relation_atoms, source if is_skipping else None)
+        if is_skipping:
+            source = beside_relations(source, prepared[0])
     check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)
     fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields
@@ -229,7 +266,16 @@ def monitor_stream(
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         found = _verdicts(packed.drop(LATEST), steps)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
-    return with_facts(reduce(lambda one, other: one.union(other), parts), policies.file)
+    verdicts = reduce(lambda one, other: one.union(other), parts)
+    if prepared is not None:
+        # the states of the other kind report the rows that are skipped
+        verdicts = with_valuations(
+            verdicts,
+            valuations(prepared, None),
+            has_messages=source.has_messages,
+            has_late=True,
+        )
+    return with_facts(verdicts, policies.file)
 
 
 def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:

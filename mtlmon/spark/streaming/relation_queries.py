@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import MtlmonError
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.batch.relations import prepared_relations, reported, rows_of_atoms, slice_count
+from mtlmon.spark.batch.relations import reported, rows_of_atoms, slice_count
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
-from mtlmon.spark.common.facts import with_facts
-from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
 from mtlmon.spark.streaming import slice_checkpoints
@@ -30,62 +27,42 @@ from mtlmon.spark.streaming.slice_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from mtlmon.policy import PolicyFile
     from mtlmon.relational.slicing import Slicing
-    from mtlmon.spark.common.atom_rows import AtomColumns
-    from mtlmon.spark.common.events import OnError
-    from mtlmon.spark.common.row_counts import RowCounts
+    from mtlmon.spark.common.atom_rows import AtomColumns, RelationSource
+    from mtlmon.spark.common.row_counts import Reporter
 
 __all__ = ["monitor_relation_stream"]
 
 
 def monitor_relation_stream(
     df: DataFrame,
-    file: PolicyFile,
+    source: RelationSource,
+    rows: DataFrame,
     *,
     delay: int | str | None,
-    time: str | None,
-    atoms: Mapping[str, str] | None,
-    event: str | None,
-    event_separator: str,
-    time_unit: str | None,
-    resolution: str | None,
-    on_error: OnError,
-    counts: RowCounts | None,
+    reporter: Reporter | None,
     slices: int | None,
     statistics: Statistics | None,
     checkpoint: str | None,
 ) -> DataFrame:
-    """Monitor policies with variables; the arguments are those of `monitor_stream`.
+    """Monitor policies with variables.
 
     Rows become rows of atoms, and each goes to the slices that need it, as for data at rest. Every
     partition says in a mark how far its rows go, which goes to all slices. So a slice is visited in
     each batch, and when the watermark has moved, if it waits for that.
+
+    Args:
+        df: the streaming data frame.
+        source: how rows become rows of atoms, as `prepared_relations` returns it with the rows.
+        rows: the rows.
+        delay: slices, statistics and the checkpoint are as for `monitor_stream`.
+        reporter: sends counts of rows to the driver; None if they are not needed.
     """
     from pyspark.sql import functions as F
 
-    if not all(one.is_first_order for one in file.policies):
-        raise MtlmonError(
-            "policies with variables and others wait for the watermark in states of their own: "
-            "monitor them in two queries"
-        )
-    source, rows = prepared_relations(
-        df,
-        file,
-        time=time,
-        atoms=atoms,
-        event=event,
-        event_separator=event_separator,
-        time_unit=time_unit,
-        resolution=resolution,
-        on_error=on_error,
-        function="mtlmon.spark.monitor_stream",
-    )
     check_watermark(df, source.source.selection.time_name, delay)
     unit = unit_of(source.source, source.arrow_schema)
     clock = EventClock.of_unit(unit)
@@ -102,7 +79,6 @@ def monitor_relation_stream(
     sliced = SliceSource(source, count, statistics, exposes=False)
     slicing = sliced.slicing()
     settings = SliceSettings.of(sliced)
-    reporter = reporter_of(spark, counts, is_stream=True)
     given, columns = rows_of_atoms(rows, source, slicing, reporter)
 
     def split(rows: pa.Table) -> dict[int, pa.Table]:
@@ -133,7 +109,7 @@ def monitor_relation_stream(
     found = results.mapInArrow(UnpackSlices(schema), spark_schema(late_schema(schema)))
     kinds = sliced.kinds()
     own = found.where(F.col(LATE).isNotNull() | (F.col(SLICE) == owner(slicing, kinds)))
-    return with_facts(reported(own, slicing, kinds, _late_atoms(columns)), file)
+    return reported(own, slicing, kinds, _late_atoms(columns))
 
 
 def _copies(rows: DataFrame, slicing: Slicing, columns: AtomColumns, visited: int = 0) -> DataFrame:

@@ -68,6 +68,19 @@ class Selection:
         self.typed = tuple(name for name in self.predicates if name != joined)
         self.options = options
 
+    def reading(self, names: Sequence[str]) -> Selection:
+        """Return the same with more columns, which may be among those that are read already."""
+        return Selection(
+            self.time,
+            self.event,
+            self.keys,
+            self.booleans,
+            self.predicates,
+            self.options,
+            self.hints,
+            (*self.others, *(name for name in names if name not in self.names)),
+        )
+
     @property
     def time_name(self) -> str:
         """The column of times, `ts` by default; the joined ones if there are several."""
