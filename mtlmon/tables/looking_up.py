@@ -16,11 +16,11 @@ from mtlmon.policy.validity.declared import reads_rows
 from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
 from mtlmon.relations.evaluation import evaluate_all
 from mtlmon.relations.looking_up import KnownRelation
+from mtlmon.relations.of_rows import RowRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 from mtlmon.tables.querying import declared_records
-from mtlmon.tables.row_relations import RowRelation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile, Predicate
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relations.of_rows import RowRelation
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
-    from mtlmon.tables.row_relations import RowRelation, RowRelations
+    from mtlmon.tables.row_relations import RowRelations
 
 
 def open_tables(

@@ -1,4 +1,4 @@
-"""Relations of the log's own rows in which expressions look values up.
+"""Holds rows of a log back until the relations of its rows are known at their time.
 
 The value at a row is that of the relation at the row's time, and this depends on all rows of the
 time-stamp. So rows are held back until the log's time has passed theirs.
@@ -11,175 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.relations.bounds import KeptRecords, kept_changes, kept_records
-from mtlmon.relations.changing import ChangeTimes
-from mtlmon.relations.declared import ROWS, Plans
-from mtlmon.relations.incremental import Query
-from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.relations.records import Records, canonical_schema
-from mtlmon.syntax.report import formula_error
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from mtlmon.errors import FormulaError
-    from mtlmon.policy import PolicyFile
-    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.relations.of_rows import RowRelation
     from mtlmon.tables.columns.usable import UsableRows
 
-__all__ = ["RowRelation", "RowRelations"]
-
-
-class RowRelation(KnownRelation):
-    """A relation that reads the rows of the log, as far as the log's time has passed.
-
-    Args:
-        file: the file that declares it.
-        name: its name there.
-        columns: the columns of the log that it reads.
-        tables: the records of the tables that it reads, by path.
-        environment: the time column, the units and the zone.
-    """
-
-    def __init__(
-        self,
-        file: PolicyFile,
-        name: str,
-        columns: Sequence[str],
-        tables: Mapping[str, pa.Table],
-        environment: Environment,
-    ) -> None:
-        super().__init__(pa.table({"": pa.array([], pa.int64()), " ": pa.array([], pa.int64())}))
-        self.columns = tuple(columns)
-        self._file = file
-        self._name = name
-        # None once the query has them
-        self._tables: Mapping[str, pa.Table] | None = tables
-        self._schemas = {path: pa.schema(list(one.schema)[2:]) for path, one in tables.items()}
-        self._environment = environment
-        self._query: Query | None = None
-        self._types: pa.Schema | None = None
-        # what is valid at the times at which something is looked up
-        self._records: list[Records] = []
-        # what reaches the last watermark
-        self._reaching: Records | None = None
-
-    @property
-    def held_bytes(self) -> int:
-        """The number of bytes that records and rows take."""
-        held = super().held_bytes + (0 if self._query is None else self._query.held_bytes)
-        return held + (0 if self._reaching is None else _table(self._reaching).nbytes)
-
-    @property
-    def kept(self) -> list[KeptRecords]:
-        """What is kept between batches, once columns are known."""
-        assert self._query is not None
-        tables = {} if self._tables is None else self._tables
-        sizes = {path: table.num_rows for path, table in tables.items()}
-        of_changes = [kept_changes(*self._query.result, keys, sizes) for keys in self._changes]
-        return kept_records(self._query.kept, sizes) + of_changes
-
-    def changes(self, keys: Sequence[str]) -> ChangeTimes:
-        """Return the times at which it changes, as far as the log's time has passed.
-
-        Those that have passed before the first call are not among them.
-        """
-        return self._changes.setdefault(tuple(keys), ChangeTimes(keys))
-
-    def read(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Return the columns of rows that it reads, and find its own columns by the first ones.
-
-        Raises:
-            PolicyError: it does not fit the columns of the log.
-            MtlmonError: a column has another type than before.
-        """
-        found = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
-        fields = [(name, one.type) for name, one in zip(self.columns, found, strict=True)]
-        types = canonical_schema(pa.schema(fields))
-        if self._types is None or not self._types.equals(types):
-            found = self._with_known_types(found, types)
-        return found
-
-    def _with_known_types(self, found: list[pa.Array], types: pa.Schema) -> list[pa.Array]:
-        """Give columns without any value the types that they had before, or get to know theirs."""
-        known = self._types
-        if known is not None:
-            for place, (now, before) in enumerate(zip(types, known, strict=True)):
-                if pa.types.is_null(now.type):
-                    found[place] = pa.nulls(len(found[place]), before.type)
-                    types = types.set(place, before)
-        if known is not None and known.equals(types):
-            return found
-        schemas = {ROWS: types, **self._schemas}
-        plans = Plans(self._file, schemas, self._environment)
-        try:
-            if self._query is None:
-                self._query = Query(plans.of(self._name), schemas, self._environment)
-            else:
-                self._query = self._query.widened(schemas)
-        except PolicyError:
-            raise
-        except MtlmonError as error:
-            raise self._refused(str(error)) from None
-        schema = plans.schema(self._name)
-        empty = [pa.array([], pa.int64())] * 2 + [pa.array([], one) for one in schema.types]
-        self.know(pa.Table.from_arrays(empty, names=["", " ", *schema.names]))
-        self._types = types
-        return found
-
-    def advance(self, rows: pa.Table | None, watermark: int, since: float) -> None:
-        """Take in rows, and look up at the times up to a watermark from now on.
-
-        Args:
-            rows: more rows; those that are not below the watermark wait for the next one.
-            watermark: all rows below it are known, and none of its time or later need be.
-            since: nothing is looked up below this time any more, apart from the watermark before.
-
-        Raises:
-            MtlmonError: integers overflow in an expression of the relation.
-        """
-        query = self._query
-        if query is None:
-            return
-        tables: dict[str, pa.Table] = {}
-        if self._tables is not None:
-            tables |= self._tables
-        if rows is not None:
-            tables[ROWS] = rows
-        start = query.watermark
-        try:
-            found = query.advance(tables, watermark)
-        except RowError as error:
-            raise MtlmonError(f"relation {self._name}: {error.reason}") from None
-        except PolicyError:
-            raise
-        except MtlmonError as error:
-            raise MtlmonError(f"relation {self._name}: {error}") from None
-        self._tables = None
-        for changes in self._changes.values():
-            changes.forget(since)
-            changes.add(found, start, watermark, self._reaching)
-        if self._changes:
-            self._reaching = found.taken(np.flatnonzero(found.ends == watermark))
-        before = (one.taken(np.flatnonzero(one.ends > since)) for one in self._records)
-        self._records = [*(one for one in before if len(one)), found]
-        self.replace(pa.concat_tables(map(_table, self._records)))
-
-    def _refused(self, message: str) -> FormulaError:
-        place = self._file.intervals[self._name].place
-        return formula_error(
-            self._file.text,
-            place,
-            f"relation {self._name} is looked up while the log is read: {message}",
-            source=self._file.source,
-            kind=PolicyError,
-        )
-
-
-def _table(records: Records) -> pa.Table:
-    names = ["", " ", *records.schema.names]
-    return pa.Table.from_arrays([records.starts, records.ends, *records.columns], names=names)
+__all__ = ["RowRelations"]
 
 
 class RowRelations:
