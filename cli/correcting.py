@@ -102,7 +102,7 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
 
 def require_correctable_policies(file: PolicyFile, options: Options) -> None:
     """Raise Failure if verdicts of some policies cannot be corrected."""
-    from mtlmon.streams.late_support import late_obstacle
+    from mtlmon.streams.late_support import late_obstacle, row_relation
     from mtlmon.syntax.report import visible
 
     if file.assumptions:
@@ -118,6 +118,12 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             raise refusal(f"messages of triggers, as {name}, in tables")
         if (obstacle := late_obstacle(file, policy)) is not None:
             raise refusal(f"{obstacle}, as in policy {name}")
+        if options.clock == "key" and (relation := row_relation(file, policy)) is not None:
+            raise Failure(
+                f"--clock key does not work with relations made of rows of the log, as {relation} "
+                f"in policy {name}: rows of any time may still come with other keys, and change "
+                "them; leave it out, and all keys share the time of the log"
+            )
 
 
 def refusal(what: str) -> Failure:
@@ -473,6 +479,7 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
             ),
         )
         check.streams, check.inputs = source.streams, lambda batch: batch.inputs
+        check.relations = source.relations
     else:
         log = open_log(options.log)
         atoms, streams = text_atoms(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.history.changes import Changes
     from mtlmon.policy import Policy
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
 
     class ArrivalSource(Protocol):
@@ -98,8 +99,11 @@ class HistoryCheck:
         memory: as given.
         streams: set this before the first events if atoms depend on other rows: computes them.
         inputs: then the function that returns the columns that streams read of a batch.
+        relations: the relations of the log's rows in which atoms look values up; there is one time
+            for all keys then.
     """
 
+    relations: RevisedRelations | None = None
     streams: StreamAtoms | None = None
     inputs: Callable[[Any], pa.RecordBatch] | None = None
     # how many rows have a state of the streams; 0 means as many as its size suggests
@@ -225,10 +229,19 @@ class HistoryCheck:
                 wait=wait,
                 clock=self._clock,
                 equality=self._equality,
+                looked_up=self._looked_up(partition),
                 spacing=self._spacing,
             )
             for partition, atoms in followed.items()
         }
+
+    def _looked_up(self, partition: int) -> Sequence[str] | None:
+        """The columns of the relations in which atoms of a partition look values up, if any do."""
+        relations = self.relations
+        if relations is None or self.streams is None:
+            return None
+        names = (node.looked_up.relation for node in self.streams.look_ups(partition))
+        return None if relations.names.isdisjoint(names) else relations.columns
 
     def _history(self, number: int, lateness: int, wait: int) -> NumberedHistory:
         """A history that admits rows itself, or one that follows."""
@@ -269,6 +282,7 @@ class HistoryCheck:
         inputs = None if self.inputs is None else self.inputs(batch)
         for late in self._late_partitions.values():
             refused[late.push(batch, inputs)] = True
+        self._compute()
         for number, history in enumerate(self._histories):
             partition = self._partition_of[number]
             if isinstance(history, FollowingHistory):
@@ -299,6 +313,19 @@ class HistoryCheck:
         yield
         self._require_matched()
 
+    def _compute(self, *, is_end: bool = False) -> None:
+        """Compute the atoms that depend on other rows, of the last batch or of the end."""
+        changed: Sequence[Changed] = ()
+        looking = [late for late in self._late_partitions.values() if late.looks_up]
+        if looking:
+            assert self.relations is not None
+            # all partitions take in the same rows
+            changed = looking[0].revise(self.relations, is_end=is_end)
+        for late in self._late_partitions.values():
+            late.compute(changed)
+        if looking and self.relations is not None:
+            self.relations.forget(min(late.computed_from for late in looking))
+
     def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
         """Let time pass without events; whenever this yields, there may be changes to take out.
 
@@ -310,6 +337,7 @@ class HistoryCheck:
         self.revision += 1
         for late in self._late_partitions.values():
             late.pass_time(time_stamp)
+        self._compute()
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
@@ -396,6 +424,7 @@ class HistoryCheck:
         end = end_time_of_all(source.clock, end_time)
         for late in self._late_partitions.values():
             late.finish(end)
+        self._compute(is_end=True)
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
@@ -412,6 +441,7 @@ class HistoryCheck:
         self._since_measured = 0
         self._held = sum(history.counters["held_bytes"] for history in self._histories)
         self._held += sum(late.byte_count for late in self._late_partitions.values())
+        self._held += 0 if self.relations is None else self.relations.byte_count
         self.memory.note("sorting", self._held)
         self.memory.check()
 
@@ -443,7 +473,8 @@ class HistoryCheck:
         }
         histories = (history.snapshot() for history in self._histories)
         late = (one.snapshot() for one in self._late_partitions.values())
-        parts = [json.dumps(head).encode(), *histories, *late]
+        relations = () if self.relations is None else (self.relations.snapshot(),)
+        parts = [json.dumps(head).encode(), *histories, *relations, *late]
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
@@ -468,7 +499,9 @@ class HistoryCheck:
                 late.latest = np.array(latest, np.int64)
             if head["lengths"] is not None:
                 self._begin(Bounds(*head["lengths"]))
-            holders: list[NumberedHistory | LatePartition] = [*self._histories]
+            holders: list[NumberedHistory | RevisedRelations | LatePartition] = [*self._histories]
+            # what relations have as columns must be known before streams
+            holders += () if self.relations is None else (self.relations,)
             holders += self._late_partitions.values()
             for holder, part in zip(holders, parts, strict=True):
                 holder.restore(part)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import EventColumns
+from mtlmon.checking.row_pool import RowPool
 from mtlmon.history.contents import Contents
 from mtlmon.history.following import (
     IS_GONE,
@@ -29,7 +30,8 @@ from mtlmon.history.following import (
     LeadingHistory,
     taken_back,
 )
-from mtlmon.streams.late_rows import ChunkedRows, Computer, Names, Rows, joined
+from mtlmon.relations.touching import TouchedRows
+from mtlmon.streams.late_rows import NO_NAMES, ChunkedRows, Computer, Names, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Passed, Placements
+    from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
 
 __all__ = ["LatePartition"]
@@ -53,6 +56,24 @@ _SWEPT_GROUPS = 64
 # The pool is made smaller when it has so many more rows than wait.
 _SPARE_ROWS = 4096
 _NO_COLUMN = "\0"
+
+
+class _Held(NamedTuple):
+    """Rows that have their names, but not their atoms yet.
+
+    Attributes:
+        rows: the rows.
+        flags: their flags.
+        steps: the number of the step of the batch that each came in.
+    """
+
+    rows: Rows
+    flags: NDArray[np.uint8]
+    steps: NDArray[np.intp]
+
+    def taken(self, places: NDArray[np.intp]) -> _Held:
+        """Return some of them."""
+        return _Held(self.rows.taken(places), self.flags[places], self.steps[places])
 
 
 class _Step(NamedTuple):
@@ -95,11 +116,14 @@ class LatePartition:
         wait: likewise.
         clock: likewise.
         equality: likewise.
+        looked_up: the columns of the log that relations of its rows read, if atoms look values up
+            there: the rows of a time-stamp are judged once time has passed it.
         spacing: as for `ChunkedRows`.
 
     Attributes:
         leader: finds which rows there are.
         atoms: the atoms, in the order of the columns of `Rows.held`.
+        looks_up: whether there are such relations.
     """
 
     def __init__(
@@ -113,9 +137,12 @@ class LatePartition:
         wait: int,
         clock: Literal["all", "key"],
         equality: bool,
+        looked_up: Sequence[str] | None = None,
         spacing: int = 0,
     ) -> None:
         self._streams = streams
+        self._looked_up = tuple(looked_up or ())
+        self.looks_up = looked_up is not None
         self._partition = partition
         self._has_keys = has_keys
         self._lateness = lateness
@@ -132,15 +159,20 @@ class LatePartition:
         # their numbers, and the next one to look at for rows to forget
         self._numbers: list[int] = []
         self._swept = 0
-        self._pool = _Pool()
+        self._pool = RowPool()
         self._contents = Contents()
+        # rows whose time has not passed; those to be judged, and how time passes behind each step
+        self._held: _Held | None = None
+        self._ready: _Held | None = None
+        self._passed: list[Passed | None] = []
+        self._gone = NO_NAMES
         self._steps: list[_Step] = []
         self._revised: _Revised | None = None
 
     # ---- batches ---------------------------------------------------------------------------
 
     def push(self, batch: EventBatch, inputs: pa.RecordBatch | None) -> NDArray[np.int64]:
-        """Take a batch; `tell` says what has become of it.
+        """Take a batch; `compute` and `tell` say what has become of it.
 
         Args:
             batch: the rows, as they come.
@@ -163,7 +195,7 @@ class LatePartition:
             contents = self._contents.numbers_of(_texts_of(rows), rows.traces, rows.time_stamps)
         self._pool.add(contents, rows)
         refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
-        self._take(found)
+        self._arrange(found)
         if operations is not None or ids is not None:
             self._contents.forget(self.leader, 2 * self._lateness)
         return refused
@@ -171,12 +203,12 @@ class LatePartition:
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass in all traces, without a row."""
         passed = self.leader.let_time_pass(time_stamp)
-        self._take([(self.leader.placements(), passed)])
+        self._arrange([(self.leader.placements(), passed)])
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
         self.leader.finish(end_time)
-        self._take([(self.leader.placements(), None)])
+        self._arrange([(self.leader.placements(), None)], is_end=True)
 
     def _rows_of(
         self,
@@ -197,7 +229,7 @@ class LatePartition:
         if self._streams is not None and inputs is not None:
             program = self._streams.programs_now[self._partition]
         if program is not None:
-            columns = program.columns
+            columns = tuple(dict.fromkeys([*program.columns, *self._looked_up]))
             if self._computer is None:
                 assert self._streams is not None
                 self._computer = Computer(self._streams, self._partition, len(self._plain))
@@ -211,31 +243,83 @@ class LatePartition:
 
     # ---- what has become of rows -----------------------------------------------------------
 
-    def _take(self, found: list[tuple[Placements, Passed | None]]) -> None:
-        """Compute the atoms of rows that have their names now, and of those that see them."""
+    def _arrange(
+        self,
+        found: list[tuple[Placements, Passed | None]],
+        *,
+        is_end: bool = False,
+    ) -> None:
+        """Find the rows that can be judged now, and those to take back."""
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
-        flags = placed["flags"].astype(np.uint8)
-        if len(withdrawn):
-            withdrawn = taken_back(placed, withdrawn, flags)
+        steps = np.repeat(np.arange(len(found)), [len(one.placed) for one, _ in found])
         rows = self._pool.take(placed)
         if not self.leader.waiting:
             self._pool.clear()
         elif self._pool.count > 2 * self.leader.waiting + _SPARE_ROWS:
             self._pool.keep(self.leader.waiting_contents())
-        gone = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
-        changed: list[Rows] = []
-        if self._computer is not None:
-            rows, changed = self._update(rows, flags, gone)
-        self._revised = _revised(changed, gone, rows.held.shape[1])
-        first = 0
-        self._steps = []
-        for one, passed in found:
-            last = first + len(one.placed)
-            self._steps.append(_Step(rows.between(first, last), flags[first:last], passed))
-            first = last
+        ready = _Held(rows, placed["flags"].astype(np.uint8), steps)
+        if self._held is not None:
+            ready = _Held(
+                joined([self._held.rows, rows]),
+                np.concatenate([self._held.flags, ready.flags]),
+                np.concatenate([self._held.steps, steps]),
+            )
+            self._held = None
+        if len(withdrawn):
+            withdrawn = taken_back(ready.rows.by_name, withdrawn, ready.flags)
+        if self.looks_up and not is_end:
+            waits = ready.rows.time_stamps >= self.known_below
+            if waits.any():
+                held = ready.taken(np.flatnonzero(waits))
+                self._held = held._replace(steps=np.zeros_like(held.steps))
+                ready = ready.taken(np.flatnonzero(~waits))
+        self._ready = ready
+        self._passed = [passed for _, passed in found]
+        self._gone = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
 
-    def _update(self, rows: Rows, flags: NDArray[np.uint8], gone: Names) -> tuple[Rows, list[Rows]]:
+    @property
+    def known_below(self) -> int:
+        """The time below which all rows are known that are not late; there has been one."""
+        return (self.leader.now() or 0) - self._wait
+
+    def revise(self, relations: RevisedRelations, *, is_end: bool = False) -> Sequence[Changed]:
+        """Let relations know which rows can be judged; return what changes in them."""
+        assert self._ready is not None
+        rows, flags, _ = self._ready
+        staying = np.flatnonzero(flags & IS_GONE == 0)
+        staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
+        rows = rows.taken(staying)
+        watermark = max(self.known_below, relations.watermark)
+        if is_end and len(staying):
+            watermark = max(watermark, int(rows.time_stamps[-1]) + 1)
+        return relations.update(rows, self._gone, watermark)
+
+    def compute(self, changed: Sequence[Changed] = ()) -> None:
+        """Compute the atoms of rows that can be judged now, and of those that see them.
+
+        Args:
+            changed: what has changed in relations.
+
+        Raises:
+            EventError: integers overflow in a row.
+        """
+        assert self._ready is not None
+        rows, flags, steps = self._ready
+        self._ready = None
+        revised: list[Rows] = []
+        if self._computer is not None:
+            rows, revised = self._update(rows, flags, self._gone, changed)
+        self._revised = _revised(revised, self._gone, rows.held.shape[1])
+        places = np.searchsorted(steps, np.arange(len(self._passed) + 1)).tolist()
+        self._steps = [
+            _Step(rows.between(first, last), flags[first:last], passed)
+            for first, last, passed in zip(places, places[1:], self._passed, strict=False)
+        ]
+
+    def _update(
+        self, rows: Rows, flags: NDArray[np.uint8], gone: Names, changed_records: Sequence[Changed]
+    ) -> tuple[Rows, list[Rows]]:
         """Compute the atoms of new rows; return them, and others whose atoms have changed."""
         held = rows.held.copy()
         changed: list[Rows] = []
@@ -244,13 +328,19 @@ class LatePartition:
         staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
         groups = self._groups_of(rows.traces[staying])
         leaving = self._groups_of(gone.traces)
+        touching = None
         touched = np.unique(np.concatenate([groups, leaving])).tolist()
+        if changed_records and self.looks_up:
+            assert self._streams is not None
+            look_ups = self._streams.look_ups(self._partition)
+            touching = TouchedRows(changed_records, look_ups, self._streams.environment)
+            touched = sorted({*touched, *self._numbers})
         for number in touched:
             group = self._group(number)
             own = staying if len(touched) == 1 else staying[groups == number]
             is_leaving = leaving == number
             names = Names(*(column[is_leaving] for column in gone))
-            held[own], others = group.update(rows.taken(own), names)
+            held[own], others = group.update(rows.taken(own), names, touching)
             changed += others
         self._forget(touched)
         return rows._replace(held=held), changed
@@ -287,7 +377,16 @@ class LatePartition:
         for number in {*touched, *others}:
             bound = self.leader.admits_from(number if self._clock == "key" else 0)
             if bound is not None:
-                self._groups[number].forget(bound)
+                # relations are known as far back as rows are computed again
+                reach_back = self._lateness if self.looks_up else None
+                self._groups[number].forget(bound, reach_back)
+
+    @property
+    def computed_from(self) -> int:
+        """The time below which no row is computed again, nor comes or goes."""
+        starts = [group.first_start for group in self._groups.values()]
+        known = [start for start in starts if start is not None]
+        return min([self.leader.admits_from() or 0, *known])
 
     def tell(
         self, history: FollowingHistory, names: Sequence[str], clock: str | None = None
@@ -329,6 +428,9 @@ class LatePartition:
         head: dict[str, Any] = {"known": self._contents.parts(), "groups": []}
         states: list[bytes] = []
         rows: list[Rows] = [waiting]
+        if self._held is not None:
+            head["held"] = self._held.flags.tolist()
+            rows.append(self._held.rows)
         if self._computer is not None:
             self._computer.park()
             states.append(self._computer.first_state)
@@ -360,7 +462,13 @@ class LatePartition:
         self._contents.restore(head["known"])
         rows = rows_of_bytes(data, len(self.atoms))
         waiting = np.frombuffer(contents, np.uint64)
-        self._pool.add(waiting, rows.between(0, len(waiting)))
+        first = len(waiting)
+        self._pool.add(waiting, rows.between(0, first))
+        if "held" in head:
+            flags = np.array(head["held"], np.uint8)
+            held = rows.between(first, first + len(flags))
+            self._held = _Held(held, flags, np.zeros(len(flags), np.intp))
+            first += len(flags)
         if not states:
             return
         assert self._streams is not None
@@ -368,7 +476,6 @@ class LatePartition:
             self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
         self._computer = Computer(self._streams, self._partition, len(self._plain))
         self._computer.first_state, *states = states
-        first = len(waiting)
         for number, chunks in head["groups"]:
             last = first + sum(count for _, count in chunks)
             own = states[: 1 + len(chunks)]
@@ -382,7 +489,8 @@ class LatePartition:
     def byte_count(self) -> int:
         """The number of bytes that rows and states take, about."""
         of_groups = sum(group.byte_count for group in self._groups.values())
-        return self.leader.counters["held_bytes"] + self._pool.byte_count + of_groups
+        of_held = 0 if self._held is None else self._held.rows.byte_count
+        return self.leader.counters["held_bytes"] + self._pool.byte_count + of_held + of_groups
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:
@@ -419,56 +527,3 @@ def _chosen(
     if choice is None:
         return flags
     return flags | np.where(held[:, choice], 0, IS_HIDDEN).astype(np.uint8)
-
-
-class _Pool:
-    """Rows that have no names yet, by the numbers of their contents."""
-
-    def __init__(self) -> None:
-        self._contents: list[NDArray[np.uint64]] = []
-        self._parts: list[Rows] = []
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self._contents))
-
-    def add(self, contents: NDArray[np.uint64], rows: Rows) -> None:
-        self._contents.append(contents)
-        self._parts.append(rows)
-
-    def clear(self) -> None:
-        # the last one tells what columns there are
-        nothing = np.empty(0, np.intp)
-        self._contents = [np.empty(0, np.uint64)]
-        self._parts = [one.taken(nothing) for one in self._parts[-1:]]
-
-    def keep(self, contents: NDArray[np.uint64]) -> None:
-        """Keep the rows with some contents."""
-        known, rows = self._joined()
-        kept = np.flatnonzero(np.isin(known, contents))
-        self._contents, self._parts = [known[kept]], [rows.taken(kept)]
-
-    def take(self, placed: NDArray[np.void]) -> Rows:
-        """Return the rows that have been placed, with their names."""
-        known, rows = self._joined()
-        order = np.argsort(known, kind="stable")
-        places = order[np.searchsorted(known[order], placed["content"])]
-        taken = rows.taken(places)
-        return taken._replace(
-            time_stamps=np.ascontiguousarray(placed["time_stamp"]),
-            traces=np.ascontiguousarray(placed["trace"]),
-            offsets=np.ascontiguousarray(placed["offset"]),
-        )
-
-    def parts(self) -> tuple[NDArray[np.uint64], Rows]:
-        """Return the rows and their contents, for `add`."""
-        return self._joined()
-
-    def _joined(self) -> tuple[NDArray[np.uint64], Rows]:
-        self._contents = [np.concatenate(self._contents)]
-        self._parts = [joined(self._parts)]
-        return self._contents[0], self._parts[0]
-
-    @property
-    def byte_count(self) -> int:
-        return sum(part.byte_count for part in self._parts)

@@ -25,12 +25,14 @@ from mtlmon.history.native import (
 from mtlmon.history.operations import ADVANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     from numpy.typing import NDArray
 
     from mtlmon.history.changes import Changes
+
+    Named = NDArray[np.void] | Mapping[str, NDArray[Any]]
 
 __all__ = [
     "HAS_ID",
@@ -102,12 +104,12 @@ Passed = tuple[int, "int | None"]
 
 
 def taken_back(
-    placed: NDArray[np.void], withdrawn: NDArray[np.void], flags: NDArray[np.uint8]
+    placed: Named, withdrawn: NDArray[np.void], flags: NDArray[np.uint8]
 ) -> NDArray[np.void]:
     """Mark placed events that were taken back in the same batch; return the others taken back.
 
     Args:
-        placed: as `Placements` has them.
+        placed: as `Placements` has them, or their names by the same fields.
         withdrawn: likewise.
         flags: the flags of the placed events, which get `IS_GONE`.
     """
@@ -121,7 +123,7 @@ def taken_back(
     return withdrawn[others] if others else np.empty(0, name_type())
 
 
-def _names(records: NDArray[np.void]) -> Iterator[tuple[int, int, int]]:
+def _names(records: Named) -> Iterator[tuple[int, int, int]]:
     fields = (records[name].tolist() for name in ("trace", "time_stamp", "offset"))
     return zip(*fields, strict=True)
 

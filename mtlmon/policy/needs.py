@@ -36,6 +36,7 @@ class Needs(NamedTuple):
         atoms: the atoms that the file defines, also those by way of others, in no particular order.
         relations: the relations that are looked up, in order of first occurrence, each with its
             columns that look-ups name.
+        look_ups: the look-ups themselves, in no particular order.
     """
 
     columns: tuple[str, ...]
@@ -45,6 +46,7 @@ class Needs(NamedTuple):
     later_values: tuple[str, ...]
     atoms: frozenset[str]
     relations: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    look_ups: tuple[Expression, ...] = ()
 
 
 def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()) -> Needs:
@@ -60,6 +62,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     log_atoms: dict[str, None] = {}
     later_values: set[str] = set()
     relations: dict[str, dict[str, None]] = {}
+    look_ups: dict[Expression, None] = {}
     remembering = [
         name
         for name in wanted
@@ -88,6 +91,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
                     elif node.operator in _KINDS:
                         found.append((_KINDS[node.operator], node.name))
                     elif node.operator in ops.LOOK_UPS:
+                        look_ups[node] = None
                         relation, column, _, keys = node.looked_up
                         own = relations.setdefault(relation, {})
                         own |= dict.fromkeys(keys or ())
@@ -108,6 +112,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
         later,
         found_atoms,
         {name: tuple(own) for name, own in relations.items()},
+        tuple(look_ups),
     )
 
 

@@ -8,7 +8,7 @@ at each instant, wherever time is cut. At last, the pieces on both sides of a cu
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from mtlmon.relations.algebra import (
     operands,
 )
 from mtlmon.relations.evaluation import apply, coalesced_plan
+from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.multiplicity import coalesced
 from mtlmon.relations.records import NO_END, Records, records_of, table_of, whole
 from mtlmon.relations.rowwise import united
@@ -41,11 +42,34 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.algebra import Node
 
-_FIRST = -(2**63)
 _HASH_BYTES = 32
 # Operators that look at the times of records, and not only at snapshots.
 _OF_TIMES = ValidFor | ValidUntilNext | ValidUntil | Split
 _OF_RECORDS = Where | Select | Union | ValidFor | ValidUntilNext | ValidUntil
+
+
+class QueryState(NamedTuple):
+    """What a query remembers, which does not change while the query goes on.
+
+    Attributes:
+        watermark: as for `Query`.
+        records: the records that are kept, by the names of what keeps them.
+    """
+
+    watermark: int
+    records: Mapping[str, Records]
+
+    def is_like(self, other: QueryState) -> bool:
+        """Whether both remember the same, in the same order."""
+        return self.watermark == other.watermark and all(
+            mine is (its := other.records[name]) or mine.equals(its)
+            for name, mine in self.records.items()
+        )
+
+    @property
+    def record_count(self) -> int:
+        """The number of records."""
+        return sum(map(len, self.records.values()))
 
 
 class Query:
@@ -82,7 +106,7 @@ class Query:
         self._parts = list(nodes(self._plan))
         # what is evaluated on new records only: tables, and what looks at one record at a time
         self._on_records = _on_records(self._plan)
-        self.watermark = _FIRST
+        self.watermark = FIRST
         self._states = {name: _empty(types.of(of)) for name, of in self._stateful().items()}
 
     def _stateful(self) -> dict[str, Node]:
@@ -155,20 +179,37 @@ class Query:
             MtlmonError: a column changes its type.
         """
         found = Query(self._node, schemas, self._environment)
-        for name, state in found._states.items():
-            before = self._states.get(name)
-            if before is None or len(self._states) != len(found._states):
+        found.go_on(self.state)
+        return found
+
+    @property
+    def state(self) -> QueryState:
+        """What is remembered, for `go_on`."""
+        return QueryState(self.watermark, self._states)
+
+    def go_on(self, state: QueryState) -> None:
+        """Continue from a state of this query, or of one that was widened.
+
+        Raises:
+            MtlmonError: a column changes its type. Nothing has changed then.
+        """
+        states = dict(state.records)
+        for name, records in self._states.items():
+            before = states.get(name)
+            if before is None or len(self._states) != len(states):
                 raise MtlmonError("a column gets a type too late: write a value in the first rows")
+            if before.schema.equals(records.schema):
+                continue
             columns = []
-            for column, field in zip(before.columns, state.schema, strict=True):
+            for column, field in zip(before.columns, records.schema, strict=True):
                 if column.type != field.type and not pa.types.is_null(column.type):
                     raise MtlmonError(
                         f"column {field.name!r} changes its type from {column.type} to {field.type}"
                     )
                 columns.append(column.cast(field.type))
-            found._states[name] = Records(state.schema, tuple(columns), before.starts, before.ends)
-        found.watermark = self.watermark
-        return found
+            states[name] = Records(records.schema, tuple(columns), before.starts, before.ends)
+        self._states = states
+        self.watermark = state.watermark
 
     @property
     def kept(self) -> list[tuple[str, Node, pa.Schema]]:
@@ -187,10 +228,7 @@ class Query:
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the records take that are kept."""
-        return sum(
-            16 * len(state) + sum(column.nbytes for column in state.columns)
-            for state in self._states.values()
-        )
+        return sum(state.held_bytes for state in self._states.values())
 
     def _step(self, tables: Mapping[str, pa.Table], watermark: int) -> _Step:
         """Evaluate all operators between the last watermark and the next one."""

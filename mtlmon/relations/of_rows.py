@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
 
-__all__ = ["RowRelation"]
+__all__ = ["LogRelation", "RowRelation", "as_table"]
 
 
-class RowRelation(KnownRelation):
-    """A relation that reads the rows of the log, as far as the log's time has passed.
+class LogRelation(KnownRelation):
+    """A relation that reads the rows of the log.
 
     Args:
         file: the file that declares it.
@@ -55,16 +55,11 @@ class RowRelation(KnownRelation):
         self._environment = environment
         self._query: Query | None = None
         self._types: pa.Schema | None = None
-        # what is valid at the times at which something is looked up
-        self._records: list[Records] = []
-        # what reaches the last watermark
-        self._reaching: Records | None = None
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that records and rows take."""
-        held = super().held_bytes + (0 if self._query is None else self._query.held_bytes)
-        return held + (0 if self._reaching is None else _table(self._reaching).nbytes)
+        return super().held_bytes + (0 if self._query is None else self._query.held_bytes)
 
     @property
     def kept(self) -> list[KeptRecords]:
@@ -74,13 +69,6 @@ class RowRelation(KnownRelation):
         sizes = {path: table.num_rows for path, table in tables.items()}
         of_changes = [kept_changes(*self._query.result, keys, sizes) for keys in self._changes]
         return kept_records(self._query.kept, sizes) + of_changes
-
-    def changes(self, keys: Sequence[str]) -> ChangeTimes:
-        """Return the times at which it changes, as far as the log's time has passed.
-
-        Those that have passed before the first call are not among them.
-        """
-        return self._changes.setdefault(tuple(keys), ChangeTimes(keys))
 
     def read(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Return the columns of rows that it reads, and find its own columns by the first ones.
@@ -123,6 +111,72 @@ class RowRelation(KnownRelation):
         self._types = types
         return found
 
+    def _advanced(self, query: Query, rows: pa.Table | None, watermark: int) -> Records:
+        """Let the query take in rows; return what is valid from the last watermark on.
+
+        Raises:
+            MtlmonError: integers overflow in an expression of the relation.
+        """
+        tables: dict[str, pa.Table] = {}
+        if self._tables is not None:
+            tables |= self._tables
+        if rows is not None:
+            tables[ROWS] = rows
+        try:
+            found = query.advance(tables, watermark)
+        except RowError as error:
+            raise MtlmonError(f"relation {self._name}: {error.reason}") from None
+        except PolicyError:
+            raise
+        except MtlmonError as error:
+            raise MtlmonError(f"relation {self._name}: {error}") from None
+        self._tables = None
+        return found
+
+    def _refused(self, message: str) -> FormulaError:
+        place = self._file.intervals[self._name].place
+        return formula_error(
+            self._file.text,
+            place,
+            f"relation {self._name} is looked up while the log is read: {message}",
+            source=self._file.source,
+            kind=PolicyError,
+        )
+
+
+class RowRelation(LogRelation):
+    """A relation that reads the rows of the log, as far as the log's time has passed.
+
+    The arguments are those of `LogRelation`.
+    """
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        name: str,
+        columns: Sequence[str],
+        tables: Mapping[str, pa.Table],
+        environment: Environment,
+    ) -> None:
+        super().__init__(file, name, columns, tables, environment)
+        # what is valid at the times at which something is looked up
+        self._records: list[Records] = []
+        # what reaches the last watermark
+        self._reaching: Records | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that records and rows take."""
+        held = super().held_bytes
+        return held + (0 if self._reaching is None else as_table(self._reaching).nbytes)
+
+    def changes(self, keys: Sequence[str]) -> ChangeTimes:
+        """Return the times at which it changes, as far as the log's time has passed.
+
+        Those that have passed before the first call are not among them.
+        """
+        return self._changes.setdefault(tuple(keys), ChangeTimes(keys))
+
     def advance(self, rows: pa.Table | None, watermark: int, since: float) -> None:
         """Take in rows, and look up at the times up to a watermark from now on.
 
@@ -137,21 +191,8 @@ class RowRelation(KnownRelation):
         query = self._query
         if query is None:
             return
-        tables: dict[str, pa.Table] = {}
-        if self._tables is not None:
-            tables |= self._tables
-        if rows is not None:
-            tables[ROWS] = rows
         start = query.watermark
-        try:
-            found = query.advance(tables, watermark)
-        except RowError as error:
-            raise MtlmonError(f"relation {self._name}: {error.reason}") from None
-        except PolicyError:
-            raise
-        except MtlmonError as error:
-            raise MtlmonError(f"relation {self._name}: {error}") from None
-        self._tables = None
+        found = self._advanced(query, rows, watermark)
         for changes in self._changes.values():
             changes.forget(since)
             changes.add(found, start, watermark, self._reaching)
@@ -159,19 +200,10 @@ class RowRelation(KnownRelation):
             self._reaching = found.taken(np.flatnonzero(found.ends == watermark))
         before = (one.taken(np.flatnonzero(one.ends > since)) for one in self._records)
         self._records = [*(one for one in before if len(one)), found]
-        self.replace(pa.concat_tables(map(_table, self._records)))
-
-    def _refused(self, message: str) -> FormulaError:
-        place = self._file.intervals[self._name].place
-        return formula_error(
-            self._file.text,
-            place,
-            f"relation {self._name} is looked up while the log is read: {message}",
-            source=self._file.source,
-            kind=PolicyError,
-        )
+        self.replace(pa.concat_tables(map(as_table, self._records)))
 
 
-def _table(records: Records) -> pa.Table:
+def as_table(records: Records) -> pa.Table:
+    """Return records as the table that look-ups take."""
     names = ["", " ", *records.schema.names]
     return pa.Table.from_arrays([records.starts, records.ends, *records.columns], names=names)

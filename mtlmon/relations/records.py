@@ -51,9 +51,32 @@ class Records:
         """The columns by name."""
         return dict(zip(self.schema.names, self.columns, strict=True))
 
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that they take."""
+        of_columns: int = sum(column.nbytes for column in self.columns)
+        return 16 * len(self) + of_columns
+
+    def equals(self, other: Records) -> bool:
+        """Whether both have the same records, in the same order."""
+        return (
+            len(self) == len(other)
+            and np.array_equal(self.starts, other.starts)
+            and np.array_equal(self.ends, other.ends)
+            and all(
+                _as_bits(one).equals(_as_bits(same))
+                for one, same in zip(self.columns, other.columns, strict=True)
+            )
+        )
+
     def taken(self, rows: NDArray[np.int64]) -> Records:
         """Return the records of some rows, in their order."""
         return Records(self.schema, take(self.columns, rows), self.starts[rows], self.ends[rows])
+
+
+def _as_bits(column: pa.Array) -> pa.Array:
+    """A column in which each NaN equals others."""
+    return column.view(pa.int64()) if column.type == pa.float64() else column
 
 
 def take(

@@ -224,6 +224,15 @@ class StreamAtoms:
         """Return the names of the atoms that are computed at the rows of a partition."""
         return self._wanted[partition].get(ROWS, ())
 
+    def look_ups(self, partition: int) -> tuple[Expression, ...]:
+        """Return the look-ups in relations that the atoms at the rows of a partition have."""
+        return needs_of(self._file, self.names_of(partition)).look_ups
+
+    @property
+    def environment(self) -> Environment:
+        """The time column and its unit, the zone, and the relations."""
+        return self._environment
+
     def held_at_rows(
         self,
         partition: int,

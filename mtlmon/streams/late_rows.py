@@ -8,7 +8,7 @@ up to a chunk whose rows see none of what has changed. So no stream needs an alg
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,16 @@ from mtlmon.errors import EventError, RowError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, TypeVar
 
     from numpy.typing import NDArray
 
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.streams.program import StreamProgram
 
-__all__ = ["NO_NAMES", "ChunkedRows", "Computer", "Rows", "joined"]
+    _Item = TypeVar("_Item", int, list[int])
+
+__all__ = ["NO_NAMES", "ChunkedRows", "Computer", "Rows", "Touching", "joined"]
 
 # A chunk has at least so many rows, so that what is not of a row counts for little.
 _LEAST_SPACING = 256
@@ -74,6 +77,11 @@ class Rows(NamedTuple):
     def names(self) -> Names:
         """The names of the rows."""
         return Names(self.time_stamps, self.traces, self.offsets)
+
+    @property
+    def by_name(self) -> dict[str, NDArray[Any]]:
+        """The columns of the names, under what placements call them."""
+        return {"time_stamp": self.time_stamps, "trace": self.traces, "offset": self.offsets}
 
     @property
     def byte_count(self) -> int:
@@ -128,6 +136,21 @@ def fitted(inputs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         kind = column.type if place < 0 else schema.field(place).type
         columns.append(column if column.type.equals(kind) else column.cast(kind))
     return pa.RecordBatch.from_arrays(columns, inputs.schema.names)
+
+
+class Touching(Protocol):
+    """What has changed beside rows, and which rows it concerns."""
+
+    @property
+    def first(self) -> int:
+        """No row below this time is concerned."""
+
+    @property
+    def last(self) -> int:
+        """No row above this time is concerned."""
+
+    def of(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which of some rows are concerned."""
 
 
 class Computer:
@@ -254,12 +277,15 @@ class ChunkedRows:
         # the state at the end, unless the computer has it
         self._live = computer.first_state
 
-    def update(self, new: Rows, gone: Names) -> tuple[NDArray[np.bool_], list[Rows]]:
+    def update(
+        self, new: Rows, gone: Names, touching: Touching | None = None
+    ) -> tuple[NDArray[np.bool_], list[Rows]]:
         """Take new rows in, and remove others.
 
         Args:
             new: the new rows, in the order of time; each comes behind all rows of its time-stamp.
             gone: the names of the rows to remove, which are there.
+            touching: what else has changed, of the rows that are there; None if nothing has.
 
         Returns:
             `held` of the new rows with all atoms, and the other rows at which atoms have changed.
@@ -270,8 +296,9 @@ class ChunkedRows:
         if self._chunks:
             late = int(np.searchsorted(new.time_stamps, self._chunks[-1].end))
         changed: list[Rows] = []
-        if late or len(gone.time_stamps):
-            held[:late], changed = self._replay(new.between(0, late), gone)
+        touched = {} if touching is None else self._touched_by(touching)
+        if late or len(gone.time_stamps) or touched:
+            held[:late], changed = self._replay(new.between(0, late), gone, touched)
         done = late
         while done < count:
             done = self._append(new, done, held)
@@ -317,8 +344,16 @@ class ChunkedRows:
 
     # ---- late rows -------------------------------------------------------------------------
 
-    def _replay(self, late: Rows, gone: Names) -> tuple[NDArray[np.bool_], list[Rows]]:
-        """Put rows in their places, remove others, and compute what they may change."""
+    def _replay(
+        self, late: Rows, gone: Names, touched: dict[int, int]
+    ) -> tuple[NDArray[np.bool_], list[Rows]]:
+        """Put rows in their places, remove others, and compute what may change.
+
+        Args:
+            late: the rows to put in.
+            gone: the names of those to remove.
+            touched: by the places of chunks, the time of the last row that something else concerns.
+        """
         arrivals, departures = self._touched(late, gone)
         held = late.held.copy()
         changed: list[Rows] = []
@@ -329,7 +364,7 @@ class ChunkedRows:
         while True:
             if highest < 0:
                 # another replay begins
-                waiting = [*arrivals, *departures]
+                waiting = [*arrivals, *departures, *touched]
                 if not waiting:
                     return held, changed
                 place = min(waiting)
@@ -338,10 +373,12 @@ class ChunkedRows:
             removed = departures.pop(place, [])
             times = [late.time_stamps[new], gone.time_stamps[removed]]
             highest = max([highest, *(int(own.max()) for own in times if len(own))])
+            highest = max(highest, touched.pop(place, -1))
             is_new = self._merge(place, late, new, gone, removed)
             behind = self._compute_again(place, is_new, held, new, changed)
             arrivals = _moved(arrivals, behind - place - 1)
             departures = _moved(departures, behind - place - 1)
+            touched = _moved(touched, behind - place - 1)
             place = behind
             if place == len(self._chunks):
                 # the replay has come to the end
@@ -357,6 +394,18 @@ class ChunkedRows:
         """Whether no row of a chunk depends on rows of a time-stamp or below."""
         reach = self._computer.program.reach
         return reach is not None and chunk.start > time_stamp + reach
+
+    def _touched_by(self, touching: Touching) -> dict[int, int]:
+        """By the places of chunks, the time of the last row that something concerns."""
+        touched: dict[int, int] = {}
+        for place, chunk in enumerate(self._chunks):
+            if chunk.start > touching.last or chunk.end < touching.first or not chunk.count:
+                continue
+            rows = chunk.rows
+            concerned = np.flatnonzero(touching.of(rows))
+            if len(concerned):
+                touched[place] = int(rows.time_stamps[concerned[-1]])
+        return touched
 
     def _touched(
         self, late: Rows, gone: Names
@@ -458,13 +507,41 @@ class ChunkedRows:
 
     # ---- what is forgotten -----------------------------------------------------------------
 
-    def forget(self, bound: int) -> None:
-        """Forget rows that nothing can change any more: none below a time comes or goes."""
+    def forget(self, bound: int, reach_back: int | None = None) -> None:
+        """Forget rows that nothing can change any more: none below a time comes or goes.
+
+        Args:
+            bound: the time.
+            reach_back: how far below it rows may still be computed; None if that does not matter.
+        """
         count = 0
         while count + 1 < len(self._chunks) and self._chunks[count].end < bound:
             count += 1
         # what comes between these and the rest is computed from the state before the rest
         del self._chunks[:count]
+        if reach_back is not None and self._chunks and self._chunks[0].start < bound - reach_back:
+            self._cut_off(bound)
+
+    def _cut_off(self, bound: int) -> None:
+        """Leave out the rows below a time that the first chunk begins with."""
+        chunk = self._chunks[0]
+        if chunk.end < bound:
+            # the state at the end goes on without rows
+            self._chunks = []
+            return
+        rows = chunk.rows
+        count = int(np.searchsorted(rows.time_stamps, bound))
+        self._computer.park()
+        self._computer.program.restore(chunk.state)
+        self._compute(rows.between(0, count))
+        chunk.state = self._computer.program.snapshot()
+        chunk.rows = rows.between(count, chunk.count)
+        chunk.start = bound
+
+    @property
+    def first_start(self) -> int | None:
+        """The time below which no row is computed again; None if no row is at all."""
+        return self._chunks[0].start if self._chunks else None
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -498,6 +575,6 @@ class ChunkedRows:
         return len(self._live) + sum(chunk.byte_count for chunk in self._chunks)
 
 
-def _moved(rows: dict[int, list[int]], by: int) -> dict[int, list[int]]:
-    """The same rows, as the chunks that are yet to be computed have moved."""
-    return {place + by: numbers for place, numbers in rows.items()} if by else rows
+def _moved(of_chunks: dict[int, _Item], by: int) -> dict[int, _Item]:
+    """The same of each chunk, as those that are yet to be computed have moved."""
+    return {place + by: item for place, item in of_chunks.items()} if by else of_chunks

@@ -9,7 +9,7 @@ from mtlmon.policy.needs import needs_of
 if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
 
-__all__ = ["late_obstacle"]
+__all__ = ["late_obstacle", "row_relation"]
 
 
 def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
@@ -29,11 +29,17 @@ def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
         stream = file.streams[name]
         if stream.clock is not None and stream.clock.period is not None:
             return f"streams on ticks ({name})"
-    if needs.relations:
-        from mtlmon.policy.validity.declared import reads_rows
+    return None
 
-        for relation in needs.relations:
-            owner, name = file.owner_of(relation)
-            if reads_rows(owner.intervals, name):
-                return f"relations made of rows of the log ({relation})"
+
+def row_relation(file: PolicyFile, policy: Policy) -> str | None:
+    """Return a relation made of rows in which a policy looks values up; None if there is none."""
+    from mtlmon.policy.validity.declared import reads_rows
+
+    clock = policy.clock
+    atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    for relation in needs_of(file, atoms).relations:
+        owner, name = file.owner_of(relation)
+        if reads_rows(owner.intervals, name):
+            return relation
     return None

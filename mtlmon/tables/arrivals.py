@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.sources import Corrections
+    from mtlmon.relations.revised import RevisedRelations
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.corrections import CorrectionColumns
 
@@ -26,8 +27,10 @@ class Arrivals:
     Args:
         late: gets the rows that come too late, as for `LateRows`.
         columns: reads what rows do; None if all insert events.
+        relations: the relations of the rows, which get to know the columns; None if there are none.
 
     Attributes:
+        relations: as given.
         late: takes the rows that come too late, which only their reader knows.
         clock: the largest time-stamp of the rows that were yielded, or None before the first one.
         has_rows: whether rows wait: no.
@@ -37,8 +40,12 @@ class Arrivals:
     has_rows = False
 
     def __init__(
-        self, late: Callable[[bytes], None] | None, columns: CorrectionColumns | None = None
+        self,
+        late: Callable[[bytes], None] | None,
+        columns: CorrectionColumns | None = None,
+        relations: RevisedRelations | None = None,
     ) -> None:
+        self.relations = relations
         self._columns = columns
         self.corrections: Corrections | None = None
         self.late = LateRows(late)
@@ -58,6 +65,8 @@ class Arrivals:
                 stamps = stamps[self.corrections.operations != RETRACT]
             if len(stamps):
                 self.clock = max(self.clock or 0, int(stamps.max()))
+            if self.relations is not None:
+                self.relations.read(rows.batch)
             self._last = rows
             yield rows
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import Predicate
     from mtlmon.policy.predicates.environment import Environment, Relation
+    from mtlmon.relations.revised import RevisedRelations
     from mtlmon.streams.atoms import Computed
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.row_relations import RowRelations
@@ -266,6 +267,11 @@ class TableEvents(BatchReader[EventBatch]):
     def streams(self) -> StreamAtoms | None:
         """Computes the atoms that depend on other rows; None if there are none."""
         return self._streams
+
+    @property
+    def relations(self) -> RevisedRelations | None:
+        """The relations of rows that come in any order, which whoever checks them keeps up."""
+        return self._order.relations if isinstance(self._order, Arrivals) else None
 
     @property
     def skipped(self) -> int:

@@ -16,7 +16,8 @@ from mtlmon.policy.validity.declared import reads_rows
 from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
 from mtlmon.relations.evaluation import evaluate_all
 from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.relations.of_rows import RowRelation
+from mtlmon.relations.of_rows import LogRelation, RowRelation
+from mtlmon.relations.revised import RevisedRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
@@ -50,7 +51,7 @@ class LookedUpRelations(NamedTuple):
     """
 
     of_tables: dict[str, KnownRelation]
-    of_rows: dict[str, RowRelation]
+    of_rows: Mapping[str, LogRelation]
 
     @property
     def by_name(self) -> dict[str, KnownRelation]:
@@ -70,6 +71,8 @@ def looked_up_relations(
     options: Mapping[str, Any],
     of_log: Callable[[], Sequence[str] | None],
     changing: Collection[str] = (),
+    *,
+    can_revise: bool = False,
 ) -> LookedUpRelations:
     """Read the tables of relations, and evaluate those that do not read the rows of the log.
 
@@ -80,11 +83,14 @@ def looked_up_relations(
         options: how times are written, as for `open_tables`.
         of_log: returns the columns of the log; None if they are not known before it is read.
         changing: the names of relations whose changes are wanted; all of their columns matter.
+        can_revise: whether the rows of the log come in any order.
 
     Raises:
         MtlmonError: a table cannot be read, or a relation is not valid.
     """
-    found = LookedUpRelations({}, {})
+    of_rows: dict[str, LogRelation] = {}
+    found = LookedUpRelations({}, of_rows)
+    kind = RevisedRelation if can_revise else RowRelation
     by_file: dict[int, tuple[PolicyFile, dict[str, str]]] = {}
     for name in [*wanted, *sorted(set(changing) - set(wanted))]:
         owner, own_name = file.owner_of(name)
@@ -104,15 +110,16 @@ def looked_up_relations(
         }
         evaluated = evaluate_all(nodes, tables, own)
         found.of_tables.update((name, KnownRelation(table)) for name, table in evaluated.items())
-        for name in own_names.keys() - nodes.keys():
-            own_name = own_names[name]
+        for name, own_name in own_names.items():
+            if name in nodes:
+                continue
             used_columns = wanted.get(name, ())
             changes = name in changing
             columns = columns_to_read(owner, own_name, used_columns, of_log, needs_all=changes)
             if columns is None:
                 raise _not_certain(owner, own_name)
             used = {one.path: tables[one.path] for one in declared_tables(owner, own_name)}
-            found.of_rows[name] = RowRelation(owner, own_name, columns, used, own)
+            of_rows[name] = kind(owner, own_name, columns, used, own)
     return found
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile, Predicate
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relations.of_rows import RowRelation
+    from mtlmon.relations.of_rows import LogRelation
+    from mtlmon.relations.revised import RevisedRelations
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
     from mtlmon.tables.row_relations import RowRelations
@@ -226,7 +227,7 @@ def open_tables(
     times = Times(time_unit, time_format, resolution)
     zone = None if policies is None else policies.zone
     environment = environment_of(Selection(time, None, (), (), ()), times, zone)
-    relations: list[RowRelation] = []
+    relations: dict[str, LogRelation] = {}
     changes = {
         (when, key)
         for some, key in zip(atoms_of_partitions or (), key_columns, strict=False)
@@ -244,10 +245,11 @@ def open_tables(
             of_times,
             lambda: columns_of_log(sources[0], pattern, dialect) if sources else None,
             {when.relation for when, _ in changes},
+            can_revise=in_any_order,
         )
         watch(policies, looked_up, changes)
         used += looked_up.columns
-        relations += looked_up.of_rows.values()
+        relations |= looked_up.of_rows
         environment = environment._replace(relations=looked_up.by_name)
     booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
@@ -271,7 +273,7 @@ def open_tables(
     if in_any_order:
         if sort or wait is not None:
             raise MtlmonError("rows that come in any order are not sorted")
-        order = Arrivals(late, corrections if corrections.columns else None)
+        order = Arrivals(late, corrections if corrections.columns else None, _revised(relations))
     elif wait is not None or late is not None:
         if sort:
             raise MtlmonError("rows that are sorted do not wait for late ones: give one of both")
@@ -307,13 +309,23 @@ def open_tables(
     )
 
 
-def _holding(relations: Sequence[RowRelation], streams: StreamAtoms | None) -> RowRelations | None:
+def _holding(
+    relations: Mapping[str, LogRelation], streams: StreamAtoms | None
+) -> RowRelations | None:
     """Return what holds rows back until relations are known, if there are relations of rows."""
-    if not relations or streams is None:
-        return None
+    from mtlmon.relations.of_rows import RowRelation
     from mtlmon.tables.row_relations import RowRelations
 
-    return RowRelations(relations, lambda: streams.ticks_end)
+    of_rows = [one for one in relations.values() if isinstance(one, RowRelation)]
+    return RowRelations(of_rows, lambda: streams.ticks_end) if of_rows and streams else None
+
+
+def _revised(relations: Mapping[str, LogRelation]) -> RevisedRelations | None:
+    """Return the relations of rows that come in any order, if there are any."""
+    from mtlmon.relations.revised import RevisedRelation, RevisedRelations
+
+    found = {name: one for name, one in relations.items() if isinstance(one, RevisedRelation)}
+    return RevisedRelations(found) if found else None
 
 
 def _length_of_time(wait: int | str | Duration) -> int | Duration:

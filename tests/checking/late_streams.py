@@ -138,6 +138,9 @@ def corrected(
         event=event,
     )
     check.streams, check.inputs = source.streams, lambda batch: batch.inputs
+    check.relations = source.relations
+    if check.relations is not None:
+        check.relations.spacing = spacing
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     output = ChangeLines([policy.name for policy in file.policies], keys, "all")
 
@@ -153,8 +156,8 @@ def corrected(
             lines.append(taken())
             if restores:
                 snapshot, streams, inputs = check.snapshot(), check.streams, check.inputs
-                check = new()
-                check.streams, check.inputs = streams, inputs
+                relations, check = check.relations, new()
+                check.streams, check.inputs, check.relations = streams, inputs, relations
                 check.restore(snapshot)
         if ends:
             for _ in check.end(source, end):

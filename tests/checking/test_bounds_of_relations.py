@@ -11,6 +11,7 @@ import pytest
 
 from mtlmon.checking.bounds import Bound, bounds_of
 from mtlmon.policy import parse_policies
+from mtlmon.relations.of_rows import RowRelation
 from mtlmon.streams import bounds
 from mtlmon.tables.looking_up import relations_with_columns
 
@@ -39,6 +40,7 @@ def found(body: str, folder: Path) -> tuple[list[Bound], dict[str, int]]:
             "v": pa.array(random.integers(0, 9, len(stamps))),
         }
         for name, relation in relations.of_rows.items():
+            assert isinstance(relation, RowRelation)
             batch = pa.RecordBatch.from_pydict({"ts": stamps, **cells})
             columns = dict(zip(relation.columns, relation.read(batch), strict=True))
             rows = pa.table({"": stamps, " ": stamps + 1, **columns})

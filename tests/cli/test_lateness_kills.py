@@ -45,6 +45,16 @@ policy one: count[0,20](a) < 4 OR EVENTUALLY[0,9] b
 policy two on rows where count[0,9](b) > 1: NEXT[0,5] a
 """
 
+RELATIONS = """\
+key user
+relation busy  = rows valid 20 group host select sum(v) as total, count() as n
+relation asked = rows valid until b or a per host where a select host as host
+relation ever  = rows valid until next 300 group select max(v) as most
+policy one: a IMPLIES EVENTUALLY[0,40] (b OR busy[host].total > 30)
+policy two per host on rows where exists asked[host]: PREVIOUS (busy[host].n > 3)
+policy three per none: count[0,30](ever[].most > 8) < 20
+"""
+
 
 def make_log(path: Path, source: random.Random, count: int) -> None:
     now = 100
@@ -93,6 +103,7 @@ RUNS: dict[str, tuple[str, str, list[str], str]] = {
     "csv": (POLICIES, "log.csv", [*BY_KEY, "--mode", "global"], "csv"),
     "text": (TEXT, "log.txt", ["--max-memory", "200M"], "text"),
     "streams": (STREAMS, "log.csv", [*BY_KEY, "--wait", "3"], "text"),
+    "streams of relations": (RELATIONS, "log.csv", ["--wait", "2"], "text"),
     "streams of text": (STREAMS_OF_TEXT, "log.txt", [], "text"),
 }
 

@@ -19,6 +19,16 @@ policy early: (ts < 130) OR (ask SINCE[0,9] reply)
 policy chosen on rows where count[0,6](reply) >= 2: NEXT[0,4] ask
 """
 
+RELATIONS = """\
+key host
+event "what"
+relation busy   = rows valid 9 group user select avg(millis) as spent, count() as n
+relation failed_at = rows valid 12 where what = "failed" select host as host
+policy calm: coalesce(busy[user].spent, 0) < 400
+policy slow on rows where failed: busy[user].n < 4 IMPLIES EVENTUALLY[0,5] ok
+policy user per user: count[0,6](exists failed_at[host]) < 3
+"""
+
 TABLE = """\
 key host
 event "what"
@@ -100,6 +110,70 @@ def test_a_live_table(clock: str, tmp_path: Path, command: Command) -> None:
         assert done.status == wanted.status == 1, done.errors
         latest = command("latest", changes)
         assert sorted(latest.output.splitlines()) == sorted(wanted.output.splitlines())
+
+
+@pytest.mark.parametrize("waits", ["0", "4"])
+def test_relations_of_a_live_table(waits: str, tmp_path: Path, command: Command) -> None:
+    """A relation is over all keys: a late row changes what the rows of others find."""
+    policies, sorted_log, changes = (tmp_path / name for name in ("p.mtl", "s.csv", "changes"))
+    policies.write_text(RELATIONS)
+    source = random.Random(waits)
+    rows = []
+    now = 100
+    for _ in range(80):
+        now += source.choice([0, 0, 1, 2])
+        stamp = now - (source.randrange(9) if source.random() < 0.4 else 0)
+        cells = source.choice("abc"), source.choice("xy"), source.choice(["failed", "ok"])
+        rows.append((stamp, f"{stamp},{','.join(cells)},{source.choice([20, 900, 300])}\n"))
+    header = "ts,host,user,what,millis\n"
+    sorted_log.write_text(header + "".join(row for _, row in sorted(rows, key=lambda r: r[0])))
+    wanted = command("--end-time", "last", policies, sorted_log)
+    options = ["--lateness", "9", "--wait", waits, "--end-time", "last", "--format", "csv"]
+    with Live(*options, str(policies)) as live:
+        live.send(header)
+        for _, row in rows:
+            live.send(row)
+        done = live.end()
+    changes.write_text(done.output)
+    assert done.status == wanted.status == 1, done.errors
+    latest = command("latest", changes)
+    assert sorted(latest.output.splitlines()) == sorted(wanted.output.splitlines())
+
+
+def test_clocks_of_keys_and_relations_of_rows(tmp_path: Path, command: Command) -> None:
+    policies = tmp_path / "p.mtl"
+    policies.write_text(RELATIONS)
+    log = tmp_path / "log.csv"
+    log.write_text("ts,host,user,what,millis\n")
+    done = command("--lateness", "9", "--clock", "key", policies, log)
+    assert done.status == 2
+    assert (
+        "--clock key does not work with relations made of rows of the log, as busy" in done.errors
+    )
+
+
+def test_a_record_with_another_end(tmp_path: Path, command: Command) -> None:
+    """A late row closes a record; once it is taken back, the record has its former end."""
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies.write_text(
+        'event "what"\n'
+        'relation open = rows valid until what = "stop" per door where what = "start" '
+        "select door as door\n"
+        "policy shut: NOT exists open[door]\n"
+    )
+    log.write_text(
+        "ts,op,id,door,what\n100,+,r1,a,start\n110,+,r2,a,ok\n120,+,r3,b,ok\n130,+,r4,a,ok\n"
+        "105,+,r5,a,stop\n0,-,r5,,\n108,+,r6,a,stop\n0,-,r6,,\n115,+,r7,a,stop\n"
+    )
+    options = ["--lateness", 300, "--op", "op", "--id", "id", "--end-time", "last"]
+    done = command(*options, policies, log)
+    assert collapsed(done.output) == [
+        "shut\t100:0 false",
+        "shut\t110:0 false",
+        "shut\t115:0 true",
+        "shut\t120:0 true",
+        "shut\t130:0 true",
+    ]
 
 
 def test_rows_that_are_taken_back(tmp_path: Path, command: Command) -> None:

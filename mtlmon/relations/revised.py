@@ -1,0 +1,574 @@
+"""Relations of the log's own rows, where rows come late or are taken back.
+
+The rows of the whole log are in chunks, in the order of time, each with the states of the relations
+at its start. A late row goes into its chunk; relations are evaluated again from the start of that
+chunk on, up to a chunk whose state is what it was. What they say of the time in between is
+replaced, and tells where look-ups find something else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.relations.looking_up import FIRST
+from mtlmon.relations.lookup import LookUp
+from mtlmon.relations.multiplicity import multiplied
+from mtlmon.relations.of_rows import LogRelation, as_table
+from mtlmon.relations.records import Records
+from mtlmon.relations.rowwise import united
+from mtlmon.streams.late_rows import Rows, joined
+from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.relations.incremental import QueryState
+    from mtlmon.streams.late_rows import Names
+
+__all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
+
+# A chunk has at least so many rows: to evaluate relations takes about as long for fewer.
+_LEAST_SPACING = 1024
+_CHUNK_BYTES = 1024
+_NO_COLUMN = "\0"
+
+
+class Changed(NamedTuple):
+    """What look-ups in a relation find no longer, or did not find before.
+
+    Attributes:
+        relation: the name of the relation.
+        records: the records, as far as they are concerned.
+    """
+
+    relation: str
+    records: Records
+
+
+class _Span:
+    """What a relation says of the time from one watermark to the next.
+
+    Args:
+        start: the one watermark.
+        records: the records that are valid from there on, cut at both watermarks.
+    """
+
+    def __init__(self, start: int, records: Records) -> None:
+        self.start = start
+        self.records = records
+        self._look_ups: dict[tuple[str, ...], LookUp] = {}
+
+    def by(self, keys: tuple[str, ...]) -> LookUp:
+        """Return what finds records by some columns."""
+        if keys not in self._look_ups:
+            self._look_ups[keys] = LookUp(as_table(self.records), keys)
+        return self._look_ups[keys]
+
+    def rest(self) -> None:
+        """Keep nothing but the records."""
+        self._look_ups = {}
+
+
+class RevisedRelation(LogRelation):
+    """A relation that reads the rows of the log, and whose past can change.
+
+    The arguments are those of `LogRelation`.
+    """
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        name: str,
+        columns: Sequence[str],
+        tables: Mapping[str, pa.Table],
+        environment: Environment,
+    ) -> None:
+        super().__init__(file, name, columns, tables, environment)
+        self._spans: list[_Span] = []
+        # for each span its start, and the number of records before it
+        self._starts = np.empty(0, np.int64)
+        self._firsts = np.empty(0, np.int64)
+
+    # ---- look-ups --------------------------------------------------------------------------
+
+    def find(
+        self, keys: Sequence[str], times: NDArray[np.int64], values: Sequence[pa.Array]
+    ) -> NDArray[np.int64]:
+        """Do what `KnownRelation` does, at times that are known and were not forgotten.
+
+        The number of a record counts those of all earlier spans, too.
+        """
+        found = np.empty(len(times), np.int64)
+        places = np.searchsorted(self._starts, times, "right") - 1
+        for place in np.unique(places).tolist():
+            rows = np.flatnonzero(places == place)
+            chosen = pa.array(rows)
+            own = [column.take(chosen) for column in values]
+            numbers = self._spans[place].by(tuple(keys)).find(times[rows], own)
+            found[rows] = np.where(numbers < 0, numbers, numbers + self._firsts[place])
+        return found
+
+    def column(self, name: str, records: NDArray[np.int64]) -> pa.Array:
+        """Return the values of a column in records; null for negative ones."""
+        wanted = self._table.schema.field(name).type
+        parts = [pa.nulls(1, wanted)]
+        indices = np.zeros(len(records), np.int64)
+        count = 1
+        places = np.searchsorted(self._firsts, records, "right") - 1
+        for place in np.unique(places[records >= 0]).tolist():
+            rows = np.flatnonzero(places == place)
+            column = self._spans[place].records.by_name[name]
+            parts.append(column.take(pa.array(records[rows] - self._firsts[place])).cast(wanted))
+            indices[rows] = np.arange(count, count + len(rows))
+            count += len(rows)
+        return pa.concat_arrays(parts).take(pa.array(indices))
+
+    # ---- what it says ----------------------------------------------------------------------
+
+    @property
+    def state(self) -> QueryState:
+        """What it remembers, for `go_on`; its columns must be known."""
+        assert self._query is not None
+        if self._tables is not None:
+            self._advanced(self._query, None, FIRST)
+        return self._query.state
+
+    def go_on(self, state: QueryState) -> None:
+        """Continue from a state.
+
+        Raises:
+            MtlmonError: a column changes its type.
+        """
+        assert self._query is not None
+        self._query.go_on(state)
+
+    def evaluated(self, rows: Rows, watermark: int) -> Records:
+        """Take in rows below a watermark; return what is valid from the last watermark on.
+
+        Raises:
+            MtlmonError: integers overflow in an expression of the relation.
+        """
+        assert self._query is not None
+        assert self._types is not None
+        columns = [pa.array(rows.time_stamps), pa.array(rows.time_stamps + 1)]
+        for name, known in zip(self.columns, self._types.types, strict=True):
+            column = rows.inputs.column(rows.inputs.schema.get_field_index(name))
+            columns.append(column.cast(known) if pa.types.is_null(column.type) else column)
+        table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
+        return self._advanced(self._query, table, watermark)
+
+    def say(self, spans: Sequence[tuple[int, Records]], end: int) -> Records | None:
+        """Replace what it says of the time from the first watermark on.
+
+        Args:
+            spans: what it says from each watermark on below the next one.
+            end: the last watermark.
+
+        Returns:
+            What was valid and is no longer, and what was not; None if there is neither.
+        """
+        first, last = np.searchsorted(self._starts, [spans[0][0], end])
+        before = [_typed(one.records, spans[0][1].schema) for one in self._spans[first:last]]
+        self._spans[first:last] = [_Span(start, records) for start, records in spans]
+        self._number_spans()
+        return _difference(before, _together([records for _, records in spans]))
+
+    def merge(self, start: int, end: int) -> None:
+        """Keep what it says of the time from one watermark on below another as one span."""
+        first, last = np.searchsorted(self._starts, [start, end])
+        some = self._spans[first:last]
+        schema = some[-1].records.schema
+        whole = _together([_typed(one.records, schema) for one in some])
+        self._spans[first:last] = [_Span(start, whole)]
+        self._number_spans()
+
+    def forget(self, until: int) -> None:
+        """Forget what it says of the time below a watermark, and let look-ups rest."""
+        for span in self._spans:
+            span.rest()
+        del self._spans[: int(np.searchsorted(self._starts, until))]
+        self._number_spans()
+
+    def _number_spans(self) -> None:
+        counts = [len(span.records) for span in self._spans]
+        self._starts = np.array([span.start for span in self._spans], np.int64)
+        self._firsts = np.cumsum([0, *counts])[:-1]
+
+    def snapshot(self) -> tuple[bytes, bytes]:
+        """Return its columns of the log and its state as bytes, for `restore`."""
+        assert self._query is not None
+        assert self._types is not None
+        return self._types.serialize().to_pybytes(), self._query.snapshot()
+
+    def restore(self, types: bytes, state: bytes) -> None:
+        """Go on from a snapshot.
+
+        Raises:
+            SnapshotError: the state is damaged or of another relation.
+            MtlmonError: it does not fit the columns.
+        """
+        schema = pa.ipc.read_schema(pa.py_buffer(types))
+        self.read(pa.RecordBatch.from_pylist([], schema))
+        assert self._query is not None
+        self._query.restore(state)
+        self._tables = None
+        self._spans = []
+        self._number_spans()
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that records take."""
+        return super().held_bytes + sum(span.records.held_bytes for span in self._spans)
+
+
+def _typed(records: Records, schema: pa.Schema) -> Records:
+    """Records some of whose columns had no value, and so no type."""
+    if records.schema.equals(schema):
+        return records
+    columns = [one.cast(kind) for one, kind in zip(records.columns, schema.types, strict=True)]
+    return Records(schema, tuple(columns), records.starts, records.ends)
+
+
+def _together(parts: Sequence[Records]) -> Records:
+    """All records of some parts, of which there is one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(one.columns for one in parts), strict=True)
+    return Records(
+        parts[0].schema,
+        tuple(map(pa.concat_arrays, columns)),
+        np.concatenate([one.starts for one in parts]),
+        np.concatenate([one.ends for one in parts]),
+    )
+
+
+def _difference(olds: Sequence[Records], new: Records) -> Records | None:
+    """The records of one side that the other has not, at each instant."""
+    if not olds:
+        return None
+    old = _together(olds)
+    if old.equals(new):
+        return None
+    gone = multiplied("less", united(old, new, new.schema), len(old))
+    come = multiplied("less", united(new, old, new.schema), len(new))
+    return _together([gone, come]) if len(gone) or len(come) else None
+
+
+class _Chunk:
+    """Rows, and the states of the relations before them.
+
+    Args:
+        start: the watermark of the states: no row below it belongs here.
+        states: the states.
+    """
+
+    def __init__(self, start: int, states: Sequence[QueryState]) -> None:
+        self.start = start
+        self.states = list(states)
+        self.count = 0
+        self._parts: list[Rows] = []
+
+    def add(self, rows: Rows) -> None:
+        self._parts.append(rows)
+        self.count += len(rows.time_stamps)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows; there have been some."""
+        self._parts = [joined(self._parts)]
+        return self._parts[0]
+
+    @rows.setter
+    def rows(self, rows: Rows) -> None:
+        self._parts = [rows]
+        self.count = len(rows.time_stamps)
+
+    @property
+    def byte_count(self) -> int:
+        of_states = sum(one.held_bytes for state in self.states for one in state.records.values())
+        return _CHUNK_BYTES + of_states + sum(part.byte_count for part in self._parts)
+
+
+class RevisedRelations:
+    """The relations of a log in which values are looked up, and its rows as far as they can change.
+
+    Args:
+        relations: the relations by the names that look-ups call them.
+
+    Attributes:
+        names: their names.
+        columns: the columns of the log that they read.
+        watermark: they are known below it.
+        spacing: how many rows a chunk has; 0 means as many as the relations remember records.
+    """
+
+    def __init__(self, relations: Mapping[str, RevisedRelation]) -> None:
+        self.spacing = 0
+        self.watermark = FIRST
+        self._names = tuple(relations)
+        self.names = frozenset(relations)
+        self._relations = tuple(relations.values())
+        columns = dict.fromkeys(name for one in self._relations for name in one.columns)
+        self.columns: tuple[str, ...] = tuple(columns)
+        self._chunks: list[_Chunk] = []
+        # those at the end, while others are loaded
+        self._live: list[QueryState] = []
+
+    def read(self, batch: pa.RecordBatch) -> None:
+        """Get to know the columns of the log, by the rows that come next.
+
+        Raises:
+            PolicyError: a relation does not fit them.
+            MtlmonError: a column has another type than before.
+        """
+        for relation in self._relations:
+            relation.read(batch)
+
+    def update(self, new: Rows, gone: Names, watermark: int) -> list[Changed]:
+        """Take in rows, and remove others; all rows below the watermark are known then.
+
+        Args:
+            new: the new rows, in the order of time, which are below the watermark; none is below
+                what was forgotten.
+            gone: the names of the rows to remove, which are there.
+            watermark: the watermark, which does not decrease.
+
+        Returns:
+            What has changed below the last watermark.
+
+        Raises:
+            MtlmonError: integers overflow in a relation.
+        """
+        new = self._own(new)
+        if not self._chunks:
+            self._live = [one.state for one in self._relations]
+            self._chunks.append(_Chunk(FIRST, self._live))
+        late = int(np.searchsorted(new.time_stamps, self.watermark))
+        changed: list[Changed] = []
+        if late or len(gone.time_stamps):
+            changed = self._replay(new.between(0, late), gone)
+        self._append(new.between(late, len(new.time_stamps)), watermark)
+        return changed
+
+    def _own(self, rows: Rows) -> Rows:
+        """Rows without what relations do not read."""
+        count = len(rows.time_stamps)
+        if self.columns:
+            inputs = rows.inputs.select(self.columns)
+        else:
+            # a batch without columns would not know how many rows it has
+            inputs = pa.RecordBatch.from_arrays([pa.nulls(count)], [_NO_COLUMN])
+        return rows._replace(inputs=inputs, held=np.zeros((count, 0), np.bool_))
+
+    def _append(self, rows: Rows, watermark: int) -> None:
+        """Take in rows at the end."""
+        first = 0
+        while self.watermark < watermark:
+            chunk = self._chunks[-1]
+            if chunk.count >= self._room(chunk):
+                for relation in self._relations:
+                    relation.merge(chunk.start, self.watermark)
+                chunk = _Chunk(self.watermark, self._live)
+                self._chunks.append(chunk)
+            room = self._room(chunk) - chunk.count
+            last, end = _cut(rows.time_stamps, first, first + room, watermark)
+            part = rows.between(first, last)
+            for relation in self._relations:
+                relation.say([(self.watermark, relation.evaluated(part, end))], end)
+            chunk.add(part)
+            self._live = [one.state for one in self._relations]
+            self.watermark, first = end, last
+
+    def _room(self, chunk: _Chunk) -> int:
+        """How many rows a chunk should have: states take no more memory than they do."""
+        return self.spacing or max(_LEAST_SPACING, sum(one.record_count for one in chunk.states))
+
+    # ---- late rows -------------------------------------------------------------------------
+
+    def _replay(self, late: Rows, gone: Names) -> list[Changed]:
+        """Put rows in their places, remove others, and evaluate what they may change."""
+        starts = [chunk.start for chunk in self._chunks]
+        arrivals = _by_place(starts, late.time_stamps)
+        departures = _by_place(starts, gone.time_stamps)
+        changed: list[Changed] = []
+        # the numbers of the relations whose state is not what it was
+        pending: set[int] = set()
+        place = 0
+        for old_place in range(min(*arrivals, *departures, len(starts)), len(starts)):
+            # some chunks may have become several
+            place = old_place + len(self._chunks) - len(starts)
+            chunk = self._chunks[place]
+            new, removed = arrivals.get(old_place), departures.get(old_place)
+            if new is not None or removed is not None:
+                _merge(chunk, late, new, gone, removed)
+                pending = set(range(len(self._relations)))
+            if not pending:
+                continue
+            is_last = place + 1 == len(self._chunks)
+            following = None if is_last else self._chunks[place + 1]
+            end = self.watermark if following is None else following.start
+            self._evaluate(place, end, pending, changed)
+            states = self._live if following is None else following.states
+            for number in sorted(pending):
+                state = self._relations[number].state
+                if state.is_like(states[number]):
+                    pending.remove(number)
+                states[number] = state
+        for relation, state in zip(self._relations, self._live, strict=True):
+            relation.go_on(state)
+        return changed
+
+    def _evaluate(self, place: int, end: int, wanted: set[int], changed: list[Changed]) -> None:
+        """Evaluate some relations on a chunk, which may become several if all are wanted.
+
+        Args:
+            place: the place of the chunk.
+            end: the watermark at its end.
+            wanted: the numbers of the relations.
+            changed: gets what has changed.
+        """
+        chunk = self._chunks[place]
+        rows = chunk.rows
+        room = self._room(chunk)
+        if len(wanted) < len(self._relations) or chunk.count < 2 * room:
+            room = chunk.count
+        said: dict[int, list[tuple[int, Records]]] = {number: [] for number in wanted}
+        for number in wanted:
+            self._relations[number].go_on(chunk.states[number])
+        start, first = chunk.start, 0
+        while start < end:
+            if first:
+                place += 1
+                chunk = _Chunk(start, [one.state for one in self._relations])
+                self._chunks.insert(place, chunk)
+            last, stop = _cut(rows.time_stamps, first, first + room, end)
+            chunk.rows = rows.between(first, last)
+            for number in wanted:
+                said[number].append((start, self._relations[number].evaluated(chunk.rows, stop)))
+            start, first = stop, last
+        for number, spans in said.items():
+            records = self._relations[number].say(spans, end)
+            if records is not None:
+                changed.append(Changed(self._names[number], records))
+
+    # ---- what is forgotten -----------------------------------------------------------------
+
+    def forget(self, bound: int) -> None:
+        """Forget what is below a time, as nothing is looked up there, and no row comes or goes."""
+        count = 0
+        while count + 1 < len(self._chunks) and self._chunks[count + 1].start <= bound:
+            count += 1
+        del self._chunks[:count]
+        for relation in self._relations if self._chunks else ():
+            relation.forget(self._chunks[0].start)
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that rows and relations take, about."""
+        of_chunks = sum(chunk.byte_count for chunk in self._chunks)
+        return of_chunks + sum(one.held_bytes for one in self._relations)
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return rows and the first states as bytes, for `restore`; all else follows from these."""
+        chunks = [(chunk.start, chunk.count) for chunk in self._chunks]
+        head = json.dumps({"watermark": self.watermark, "chunks": chunks}).encode()
+        if not chunks:
+            return joined_parts([head])
+        states: list[bytes] = []
+        for number, relation in enumerate(self._relations):
+            relation.go_on(self._chunks[0].states[number])
+            states += relation.snapshot()
+            relation.go_on(self._live[number])
+        rows = rows_as_bytes(joined([chunk.rows for chunk in self._chunks]))
+        return joined_parts([head, rows, *states])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot.
+
+        Raises:
+            SnapshotError, ValueError, KeyError, TypeError, ArrowException: the bytes are damaged.
+        """
+        text, *parts = split_parts(snapshot)
+        head = json.loads(text)
+        self._chunks = []
+        if not head["chunks"]:
+            return
+        data, *states = parts
+        for number, relation in enumerate(self._relations):
+            relation.restore(*states[2 * number : 2 * number + 2])
+        rows = rows_of_bytes(data, 0)
+        ends = [*(start for start, _ in head["chunks"][1:]), head["watermark"]]
+        first = 0
+        for (start, count), end in zip(head["chunks"], ends, strict=True):
+            chunk = _Chunk(start, [one.state for one in self._relations])
+            chunk.add(rows.between(first, first + count))
+            first += count
+            self._chunks.append(chunk)
+            for relation in self._relations:
+                relation.say([(start, relation.evaluated(chunk.rows, end))], end)
+        self._live = [one.state for one in self._relations]
+        self.watermark = head["watermark"]
+
+
+def _cut(times: NDArray[np.int64], first: int, last: int, end: int) -> tuple[int, int]:
+    """Find where rows can be cut, so that no time-stamp is on both sides.
+
+    Args:
+        times: their time-stamps.
+        first: the first row.
+        last: about how far to go.
+        end: the watermark behind all rows.
+
+    Returns:
+        The number behind the last row, and the watermark there.
+    """
+    if last >= len(times):
+        return len(times), end
+    # not below the last row, as rows of its time-stamp may come before
+    stop = int(times[last])
+    if stop == times[first]:
+        stop += 1
+    last = int(np.searchsorted(times, stop))
+    return (last, stop) if last < len(times) else (last, end)
+
+
+def _by_place(starts: Sequence[int], times: NDArray[np.int64]) -> dict[int, NDArray[np.intp]]:
+    """By the places of chunks, the numbers of rows that belong there."""
+    places = np.searchsorted(np.array(starts, np.int64), times, "right") - 1
+    return {place: np.flatnonzero(places == place) for place in np.unique(places).tolist()}
+
+
+def _merge(
+    chunk: _Chunk,
+    late: Rows,
+    new: NDArray[np.intp] | None,
+    gone: Names,
+    removed: NDArray[np.intp] | None,
+) -> None:
+    """Put rows into a chunk, each behind those of its time-stamp, and remove others."""
+    rows = chunk.rows
+    if removed is not None:
+        names = {_name(gone, number) for number in removed.tolist()}
+        low, high = gone.time_stamps[removed].min(), gone.time_stamps[removed].max() + 1
+        first, last = np.searchsorted(rows.time_stamps, [low, high]).tolist()
+        places = [place for place in range(first, last) if _name(rows.names, place) in names]
+        rows = rows.taken(np.delete(np.arange(chunk.count), places))
+    if new is not None:
+        rows = joined([rows, late.taken(new)])
+        rows = rows.taken(np.argsort(rows.time_stamps, kind="stable"))
+    chunk.rows = rows
+
+
+def _name(names: Names, place: int) -> tuple[int, int, int]:
+    return int(names.time_stamps[place]), int(names.traces[place]), int(names.offsets[place])
