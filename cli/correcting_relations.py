@@ -283,7 +283,7 @@ class CorrectedRelations(PassingTime, EventWork):
 
     def never_matched(self) -> list[str]:
         """The names of the policies whose left side was never matched."""
-        return never_matched(self.check.history.chunked.latest)
+        return never_matched(self.check.history)
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import RelationalRun
     from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.relational.vacuity import Counting
 
 __all__ = [
     "counts_left_sides",
@@ -46,7 +47,7 @@ def require_counted(file: PolicyFile, analysis: Analysis, made: Plan) -> None:
         )
 
 
-def never_matched(engine: Engine) -> list[str]:
+def never_matched(engine: Counting) -> list[str]:
     """Return the names of the policies whose left side was never matched, as they are written."""
     return [
         _policy_name(engine, number)
@@ -89,6 +90,6 @@ def matched_lines(
     return "".join(["\n", *(f"\n{line}" for line in lines)]) if lines else ""
 
 
-def _policy_name(engine: Engine, number: int) -> str:
+def _policy_name(engine: Counting, number: int) -> str:
     name = engine.plan.named_policies[number].name
     return "the formula" if name is None else f"policy {visible(name)}"

@@ -288,21 +288,23 @@ class ValuationCheck:
         """For each policy, how many time-points violate it now, or match."""
         if self._history is None:
             return [0] * len(self.policies)
-        return self._history.chunked.latest.found_points
+        found: list[int] = self._history.chunked.counts.found.tolist()
+        return found
 
     @property
     def answered_points(self) -> list[int]:
         """For each policy, how many time-points are answered now."""
         if self._history is None:
             return [0] * len(self.policies)
-        return self._history.chunked.latest.answered_points
+        answered: list[int] = self._history.chunked.counts.answered.tolist()
+        return answered
 
     @property
     def failed(self) -> list[bool]:
         """For each policy, whether it is violated more often than it may be."""
         if self._history is None:
             return [False] * len(self.policies)
-        matched = matched_by_policy(self._history.chunked.latest)
+        matched = matched_by_policy(self._history)
         counts = zip(self.policies, self.found_points, self.answered_points, strict=True)
         return [
             not policy.is_find and is_violated(policy, found, answered, matched.get(number))

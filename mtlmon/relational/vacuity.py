@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mtlmon.relational.closed import looks_ahead_without_bound
 from mtlmon.relational.preparation import left_sides
@@ -14,7 +14,24 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.engine import Engine
 
-__all__ = ["Matched", "Unmatched", "is_violated", "matched_by_policy", "uncounted", "unmatched"]
+__all__ = [
+    "Counting",
+    "Matched",
+    "Unmatched",
+    "is_violated",
+    "matched_by_policy",
+    "uncounted",
+    "unmatched",
+]
+
+
+class Counting(Protocol):
+    """Counts how often left sides are matched: an engine, or several in turn."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def counted_valuations(self) -> dict[int, tuple[int, int]]: ...
 
 
 class Matched(NamedTuple):
@@ -38,7 +55,7 @@ class Matched(NamedTuple):
         return self.violated / self.times if self.is_own and self.times else None
 
 
-def matched_by_policy(engine: Engine) -> dict[int, Matched]:
+def matched_by_policy(engine: Counting) -> dict[int, Matched]:
     """Return what is counted of each policy, by its number."""
     counts = engine.counted_valuations
     return {

@@ -16,7 +16,7 @@ from mtlmon.errors import MtlmonError, RowError
 from mtlmon.relational.native import choose_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -60,6 +60,36 @@ class Timed(NamedTuple):
         return Timed(self.points, self.places[own], self.time_stamps[own], self.offsets[own])
 
 
+class Counts(NamedTuple):
+    """What engines count: how much of it, in all or between two moments.
+
+    Attributes:
+        found: for each policy, how many time-points violate it or match.
+        answered: for each policy, how many are answered.
+        counted: for each policy whose left side is counted, how many valuations have matched it,
+            and how many have violated the policy.
+    """
+
+    found: NDArray[np.int64]
+    answered: NDArray[np.int64]
+    counted: NDArray[np.int64]
+
+    def plus(self, other: Counts, times: int = 1) -> Counts:
+        """Return the sum of both, or the difference with -1 `times`."""
+        pairs = zip(self, other, strict=True)
+        return Counts(*(one + times * more for one, more in pairs))
+
+
+def counts_of(engine: RelationalEngine) -> Counts:
+    """Return what an engine has counted."""
+    counted = list(engine.counted_valuations.values())
+    return Counts(
+        np.array(engine.found_points, np.int64),
+        np.array(engine.answered_points, np.int64),
+        np.array(counted, np.int64).reshape(len(counted), 2),
+    )
+
+
 class _Chunk:
     """Time-points, and the state before them.
 
@@ -71,6 +101,7 @@ class _Chunk:
         time_stamps: the time-stamps.
         offsets: the offsets.
         told: what the engine has answered while it took them in.
+        counts: what it has counted meanwhile; None if it has taken in nothing.
     """
 
     def __init__(self, start: int, state: bytes, open_from: int | None, points: PointBlock) -> None:
@@ -81,6 +112,7 @@ class _Chunk:
         self.time_stamps = np.empty(0, np.int64)
         self.offsets = np.empty(0, np.uint64)
         self.told: list[Row] = []
+        self.counts: Counts | None = None
 
     @property
     def count(self) -> int:
@@ -124,10 +156,12 @@ class ChunkedPoints:
         new_block: makes a block of time-points for it.
         by_stamp: whether all events of one time-stamp are one time-point.
         spacing: how many time-points a chunk has; 0 means as many as the state's size suggests.
+        reach: for how long after a time-point anything depends on it, and how many times anything
+            looks at the time-point before or behind; None if there is no limit.
 
     Attributes:
         engine: has taken in all time-points.
-        latest: has, and knows how far time has passed.
+        forgotten: what is counted of chunks that are forgotten.
         net: the answers that have changed: 1 if there is one now that was not there before, -1 if
             there was one.
         passed: how far time has passed without events.
@@ -142,14 +176,19 @@ class ChunkedPoints:
         *,
         by_stamp: bool = False,
         spacing: int = 0,
+        reach: tuple[int, int] | None = None,
     ) -> None:
+        self._reach = reach
         self._new_engine = new_engine
         self._new_block = new_block
         self._by_stamp = by_stamp
         self._spacing = spacing
-        self.engine = self.latest = new_engine()
+        self.engine = new_engine()
         # what `latest` answers as time has passed
         self._told_ahead: list[Row] = []
+        self._ahead: Counts | None = None
+        # what is counted of chunks that are forgotten
+        self.forgotten = counts_of(self.engine)
         self.chunks: list[_Chunk] = []
         self.net: dict[Row, int] = {}
         self.passed = 0
@@ -170,7 +209,10 @@ class ChunkedPoints:
         Raises:
             MtlmonError: integers overflow, or an operator would remember too much.
         """
-        touched = [place for name in gone if (place := self._remove(name)) is not None]
+        touched: dict[int, int] = {}
+        for name in gone:
+            if (place := self._remove(name)) is not None:
+                touched[place] = max(touched.get(place, 0), name[0])
         late = 0
         if self.chunks:
             # engines take in what is not below their time
@@ -178,7 +220,8 @@ class ChunkedPoints:
             last = self.chunks[-1].end
             late = int(np.searchsorted(new.time_stamps, last, side))  # type: ignore[call-overload]
         if late:
-            touched += self._insert(new.between(0, late))
+            for place, time_stamp in self._insert(new.between(0, late)).items():
+                touched[place] = max(touched.get(place, 0), time_stamp)
         if touched:
             self._replay(touched)
         done = late
@@ -199,9 +242,9 @@ class ChunkedPoints:
         for row in self._told_ahead:
             self._count(row, -1)
         self._told_ahead = []
-        self.latest = self.engine
-        if self.chunks:
-            self._do(self.engine, lambda: end(self.engine), self.chunks[-1].told)
+        before = counts_of(self.engine)
+        self._do(self.engine, lambda: end(self.engine), self._told_ahead)
+        self._ahead = counts_of(self.engine).plus(before, -1)
 
     def _append(self, new: Timed, first: int) -> int:
         """Take in time-points at the end, from number `first` on; return the number behind them."""
@@ -215,7 +258,7 @@ class ChunkedPoints:
             last = int(np.searchsorted(new.time_stamps, stamp, "right"))
         some = new.between(first, last)
         chunk.add(some)
-        self._take_in(self.engine, some, chunk.told)
+        self._take_in(self.engine, some, chunk)
         return last
 
     def _chunk(self, start: int, engine: RelationalEngine) -> _Chunk:
@@ -229,10 +272,13 @@ class ChunkedPoints:
 
     # ---- what an engine does ---------------------------------------------------------------
 
-    def _take_in(self, engine: RelationalEngine, some: Timed, told: list[Row]) -> None:
-        """Let an engine take in time-points, and take its answers."""
+    def _take_in(self, engine: RelationalEngine, some: Timed, chunk: _Chunk) -> None:
+        """Let an engine take in time-points of a chunk, and take its answers."""
         choose_points(engine.points, some.points, some.places, self._by_stamp)
-        self._do(engine, engine.advance, told)
+        before = counts_of(engine)
+        self._do(engine, engine.advance, chunk.told)
+        more = counts_of(engine).plus(before, -1)
+        chunk.counts = more if chunk.counts is None else chunk.counts.plus(more)
 
     def _do(
         self,
@@ -276,11 +322,13 @@ class ChunkedPoints:
         for row in self._told_ahead:
             self._count(row, -1)
         self._told_ahead = []
-        self.latest = self.engine
+        self._ahead = None
         if self.passed > self.engine.clock:
-            ahead = self.latest = self._new_engine()
+            ahead = self._new_engine()
             ahead.restore(self.engine.snapshot(has_texts=False))
+            before = counts_of(ahead)
             self._do(ahead, lambda: ahead.end(self.passed, False), self._told_ahead)
+            self._ahead = counts_of(ahead).plus(before, -1)
 
     # ---- late time-points ------------------------------------------------------------------
 
@@ -308,41 +356,86 @@ class ChunkedPoints:
             place -= 1
         return None
 
-    def _insert(self, late: Timed) -> list[int]:
-        """Put time-points into their chunks, each behind those of its time-stamp."""
+    def _insert(self, late: Timed) -> dict[int, int]:
+        """Put time-points into their chunks, each behind those of its time-stamp.
+
+        Returns:
+            The places of these chunks, and the last time-stamp that came there.
+        """
         starts = np.array([chunk.start for chunk in self.chunks])
         places = np.maximum(np.searchsorted(starts, late.time_stamps, "right") - 1, 0)
-        touched: list[int] = np.unique(places).tolist()
-        for place in touched:
+        touched: dict[int, int] = {}
+        for place in np.unique(places).tolist():
             first, last = np.searchsorted(places, [place, place + 1]).tolist()
             chunk = self.chunks[place]
             chunk.start = min(chunk.start, int(late.time_stamps[first]))
+            touched[place] = int(late.time_stamps[last - 1])
             chunk.add(late.between(first, last))
             order = np.argsort(chunk.time_stamps, kind="stable")
             chunk.keep(order, self._new_block())
         return touched
 
-    def _replay(self, touched: Sequence[int]) -> None:
-        """Let an engine take in again what chunks with other time-points have, and what follows."""
-        waiting = sorted(set(touched))
+    def _replay(self, touched: Mapping[int, int]) -> None:
+        """Let an engine take in again what chunks with other time-points have, and what follows.
+
+        Args:
+            touched: the places of the chunks, with the last time-stamp at which they have others.
+        """
+        waiting = dict(touched)
         while waiting:
-            place = waiting[0]
+            place = min(waiting)
+            highest = 0
             engine = self._new_engine()
             engine.restore(self.chunks[place].state)
             while True:
+                highest = max(highest, waiting.get(place, 0))
                 behind = self._take_in_again(place, engine)
-                waiting = [one + behind - place - 1 for one in waiting if one > place]
+                by = behind - place - 1
+                waiting = {one + by: time for one, time in waiting.items() if one > place}
                 place = behind
                 if place == len(self.chunks):
                     self.engine = engine
                     break
                 following = self.chunks[place]
+                if self._is_out_of_reach(place, highest):
+                    self.early_stops += 1
+                    break
                 state = engine.snapshot(has_texts=False)
                 if state == following.state:
                     self.early_stops += 1
                     break
                 following.state = state
                 following.open_from = _open_from(engine)
+
+    def _is_out_of_reach(self, place: int, time_stamp: int) -> bool:
+        """Whether nothing depends on events up to a time from the start of a chunk on.
+
+        The state there is then what it was, but for the numbers of time-points, which have meaning
+        among each other only.
+        """
+        if self._reach is None:
+            return False
+        time, count = self._reach
+        limit = time_stamp + time
+        for _ in range(count):
+            # what looks at the time-point before depends on it however long ago it was
+            following = self._first_above(limit, place)
+            if following is None:
+                return False
+            limit = following + time
+        # what is undecided there reaches back from the last time-point before it
+        return self._first_above(limit, place) is not None
+
+    def _first_above(self, time_stamp: int, place: int) -> int | None:
+        """The first time-stamp above another one in the chunks before a place; None if none is."""
+        found = None
+        for chunk in reversed(self.chunks[:place]):
+            if chunk.count and chunk.end <= time_stamp:
+                break
+            after = int(np.searchsorted(chunk.time_stamps, time_stamp, "right"))
+            if after < chunk.count:
+                found = int(chunk.time_stamps[after])
+        return found
 
     def _take_in_again(self, place: int, engine: RelationalEngine) -> int:
         """Take in a chunk, which may become several; return the place behind them."""
@@ -351,9 +444,10 @@ class ChunkedPoints:
             self._count(row, -1)
         self.replayed += chunk.count
         chunk.told = []
+        chunk.counts = None
         most = self._room(chunk)
         if chunk.count < 2 * most:
-            self._take_in(engine, chunk.all, chunk.told)
+            self._take_in(engine, chunk.all, chunk)
             return place + 1
         parts = list(_parts(chunk.time_stamps, most, by_stamp=self._by_stamp))
         every = chunk.all
@@ -367,7 +461,7 @@ class ChunkedPoints:
             own.add(some)
             self.chunks.insert(place, own)
             place += 1
-            self._take_in(engine, some, own.told)
+            self._take_in(engine, some, own)
         return place
 
     # ---- what is known for good ------------------------------------------------------------
@@ -400,11 +494,26 @@ class ChunkedPoints:
             count += 1
         if not count:
             return
+        for chunk in self.chunks[:count]:
+            if chunk.counts is not None:
+                self.forgotten = self.forgotten.plus(chunk.counts)
         del self.chunks[:count]
         first = self.chunks[0]
-        least = first.start if first.open_from is None else min(first.start, first.open_from)
+        # late events may still come before them
+        least = min(bound, first.start)
+        if first.open_from is not None:
+            least = min(least, first.open_from)
         # no answer about what is before them is given again
         self.missing = {time: gone for time, gone in self.missing.items() if time >= least}
+
+    @property
+    def counts(self) -> Counts:
+        """What is counted now."""
+        counts = self.forgotten
+        for chunk in self.chunks:
+            if chunk.counts is not None:
+                counts = counts.plus(chunk.counts)
+        return counts if self._ahead is None else counts.plus(self._ahead)
 
     @property
     def told(self) -> list[Row]:
@@ -440,6 +549,7 @@ class ChunkedPoints:
         net = dict(self.net)
         self.chunks = []
         self._told_ahead = []
+        self._ahead = None
         self.engine = self._new_engine()
         self.engine.restore(state)
         done = 0

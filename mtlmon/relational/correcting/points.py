@@ -14,7 +14,7 @@ from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
 from mtlmon.history.operations import ADVANCE
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell
-from mtlmon.relational.correcting.chunks import ChunkedPoints, Timed
+from mtlmon.relational.correcting.chunks import ChunkedPoints, Counts, Timed
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.native import (
     AnswerBlock,
@@ -118,7 +118,9 @@ class PointHistory:
         # the events that have no names yet
         self._pool = self._block()
         self._pooled = np.empty(0, np.uint64)
-        self.chunked = ChunkedPoints(self._engine, self._block, by_stamp=by_stamp, spacing=spacing)
+        self.chunked = ChunkedPoints(
+            self._engine, self._block, by_stamp=by_stamp, spacing=spacing, reach=reach_of(made)
+        )
         # answers that were told once, and are not there now
         self._withdrawn: dict[Row, None] = {}
         self._final = 0
@@ -363,6 +365,7 @@ class PointHistory:
             "known": self._contents.parts(),
             "withdrawn": list(self._withdrawn),
             "final": self._final,
+            "counts": [counts.tolist() for counts in chunked.forgotten],
             "passed": chunked.passed,
             "advanced": self._advanced,
             "missing": list(chunked.missing.items()),
@@ -411,6 +414,8 @@ class PointHistory:
             self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
             self.chunked.begin_again(state, held)
             self._final = head["final"]
+            found, answered, counted = (np.array(one, np.int64) for one in head["counts"])
+            self.chunked.forgotten = Counts(found, answered, counted.reshape(-1, 2))
             self._withdrawn = {
                 (policy, time_stamp, offset, kind, tuple(cells)): None
                 for policy, time_stamp, offset, kind, cells in head["withdrawn"]
@@ -421,10 +426,36 @@ class PointHistory:
             raise damaged() from None
 
     @property
+    def counted_valuations(self) -> dict[int, tuple[int, int]]:
+        """How often left sides are matched, as engines tell it."""
+        rows: list[list[int]] = self.chunked.counts.counted.tolist()
+        policies = (one.policy for one in self.plan.counted)
+        return {policy: (row[0], row[1]) for policy, row in zip(policies, rows, strict=True)}
+
+    @property
     def byte_count(self) -> int:
         """The number of bytes that events, states and answers take, about."""
         of_texts: int = self.plan.texts.memory
         return self.leader.counters["held_bytes"] + self.chunked.byte_count + of_texts
+
+
+def reach_of(made: Plan) -> tuple[int, int] | None:
+    """For how long after a time-point anything depends on it, as `ChunkedPoints` takes it.
+
+    None if there is no limit, or if numbers of time-points have a meaning of their own.
+    """
+    if made.point is not None or made.closed:
+        return None
+    time = count = 0
+    for state in made.states:
+        # the rows of groups are those of another state
+        if state.kind == "neighbour":
+            count += 1
+        elif state.kind != "groups":
+            if state.upper is None:
+                return None
+            time += state.upper
+    return time, count
 
 
 def _names(records: NDArray[np.void]) -> Iterator[Name]:

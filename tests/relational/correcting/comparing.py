@@ -30,6 +30,8 @@ POLICIES = [
     "policy b: NOT EXISTS u. p(u) AND ONCE[1,6] q(u)",
     "FORALL u. r(u) IMPLIES NOT (p(u) UNTIL[0,5] q(u))",
     "ALWAYS ((EXISTS u. p(u)) IMPLIES EVENTUALLY EXISTS v. q(v))",
+    "FORALL u. p(u) IMPLIES ONCE[0,2] PREVIOUS q(u)",
+    "FORALL u. r(u) IMPLIES HISTORICALLY[0,2] (p(u) IMPLIES EVENTUALLY[0,1] q(u))",
     "FORALL u. p(u) IMPLIES NOT COUNT(ONCE[0,6] (q(u) AND point(i)) BY u) >= 2",
 ]
 
@@ -104,6 +106,11 @@ class Latest:
         bound = history.final_below()
         assert bound >= self.bound
         self.bound = bound
+        counts = history.chunked.counts
+        for number, policy in enumerate(history.plan.named_policies):
+            own = {one[1:4] for one in self.answers if one[0] == policy.name}
+            assert counts.answered[number] == len({point[:2] for point in own})
+            assert counts.found[number] == sum(is_violated for *_, is_violated in own)
 
 
 def compare(
