@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.reference.history import Insert
 from tests.relational.correcting.comparing import POLICIES, compare, file_of, random_batches
 
 
@@ -27,3 +28,16 @@ def test_answers_are_those_of_the_events_in_order(number: int, kind: str) -> Non
             sweeps=seed % 2 == 0,
             wait=2 if kind == "late" and seed > 4 else 0,
         )
+
+
+def test_a_time_point_depends_on_the_one_before_however_long_ago_it_was() -> None:
+    """So what looks at one before reaches further than its window."""
+    file = file_of("FORALL u. p(u) IMPLIES ONCE[0,2] PREVIOUS q(u)")
+    batches = [
+        [Insert(0, frozenset()), Insert(100, frozenset()), Insert(101, frozenset({"p(a)"}))],
+        [Insert(300, frozenset()), Insert(301, frozenset())],
+        [Insert(1, frozenset({"q(a)"}))],
+    ]
+    history = compare(file, batches, None, spacing=1)
+    # what comes long after that does not
+    assert history.chunked.early_stops == 1
