@@ -163,7 +163,7 @@ def test_latest_answers_survive_kills(name: str, tmp_path: Path) -> None:
     source = random.Random(name)
     log, policies, late = tmp_path / f"log.{name}", tmp_path / "p.mtl", tmp_path / "late"
     policies.write_text((TABLE if name == "csv" else "") + POLICIES)
-    make_log(log, source, 1_500)
+    make_log(log, source, 900)
     form = "csv" if name == "csv" else "text"
     output, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     arguments = ["--lateness", "30", "--late", str(late), "--output-format", form, "--wait", "2"]
