@@ -372,3 +372,37 @@ def test_what_is_held_follows_the_lateness_and_not_the_size_of_batches() -> None
             history.push(stamps, np.zeros(len(stamps), np.uint64), keys=keys)
         held[lateness] = history.counters["held_bytes"]
     assert held[10**6] > 2 * held[5]
+
+
+def test_configurations_that_never_come_back_are_forgotten() -> None:
+    """The states at the ends of traces outlive those that the table forgets, also after replays."""
+    source = random.Random(2)
+    formula = "EVENTUALLY[0,300] p"
+    history = History(formula, "naive", lateness=600)
+    clock = 0
+    stamps = []
+    for _ in range(30_000):
+        clock += source.choice([0, 1, 3, 5, 7, 11, 13, 20])
+        stamps.append(clock - 500 * (source.random() < 0.02 and clock > 500))
+    holds = np.array([[source.random() < 0.01] for _ in stamps])
+    keys = np.array([source.randrange(3) for _ in stamps])
+    found = {}
+    for start in range(0, len(stamps), 5):
+        part = slice(start, start + 5)
+        for record in history.push(stamps[part], holds[part], keys=keys[part]).records.tolist():
+            found[record[7], record[0], record[1]] = record[4]
+    for record in history.finish("inf").records.tolist():
+        found[record[7], record[0], record[1]] = record[4]
+    expected = {}
+    for number, key in enumerate(history.keys):
+        monitor = Monitor(formula, "naive")
+        verdicts = []
+        for k in np.argsort(stamps, kind="stable").tolist():
+            if keys[k] == key:
+                verdicts += monitor.step(stamps[k], ["p"] if holds[k, 0] else [])
+        for verdict in [*verdicts, *monitor.finish("inf")]:
+            expected[number, verdict.time_stamp, verdict.offset] = int(verdict.value is True)
+    assert found == expected
+    counters = history._histories.session.counters
+    assert counters["table_flushes"] > 1
+    assert counters["held_bytes"] < 3_000_000
