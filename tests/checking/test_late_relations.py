@@ -116,6 +116,53 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
             assert found.check.counts == wanted.check.counts
 
 
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_one_look_up_alone(condition: str) -> None:
+    """Nothing else lets rows be computed again; each of them has a state of its own."""
+    file = parse_policies(f"{RELATIONS}atom a = {condition}\npolicy one: a\n")
+    for seed in range(3):
+        rows = late_rows(seed)
+        batches = [table(rows[:40]), *(table([row]) for row in rows[40:])]
+        found = corrected(file, batches, Bounds(9, 0), end="last", spacing=1)
+        every = [line for more in found.lines for line in more]
+        wanted = ordered(file, table(admitted(rows, 9, ())), "local", "last")
+        assert collapsed(every) == wanted.lines
+
+
+def changes_of_b(condition: str, *batches: str) -> list[list[str]]:
+    """The lines about user b of some batches, whose rows are `ts op id user`."""
+    file = parse_policies(
+        f'key user\nrelation near = rows valid 2 where user = "a"\npolicy one: {condition}\n'
+    )
+    tables = []
+    for batch in batches:
+        rows = [row.split() for row in batch.split("; ")]
+        columns = [pa.array([int(row[0]) for row in rows])]
+        columns += [pa.array([row[k] for row in rows]) for k in (1, 2, 3)]
+        tables.append(pa.Table.from_arrays(columns, ["ts", "op", "id", "user"]))
+    found = corrected(file, tables, Bounds(90, 0), ends=False, spacing=1, operation="op", id="id")
+    return [[line for line in lines if line.startswith("one\tb")] for lines in found.lines]
+
+
+def test_a_row_of_another_key_is_taken_back() -> None:
+    """What is not valid any more changes verdicts, too, where nothing else has become valid."""
+    found = changes_of_b("exists near[]", "10 + i a; 11 + j b; 20 + k b; 30 + l b", "0 - i a")
+    assert found == [["one\tb\t11:0 true", "one\tb\t20:0 false"], ["one\tb\t!11:0 false"]]
+
+
+def test_windows_see_what_look_ups_of_earlier_rows_find() -> None:
+    """The rows at 14 and 16 find nothing new themselves; the one at 18 does not see that at 11."""
+    found = changes_of_b(
+        "count[0,5](exists near[]) < 1",
+        "11 + i b; 14 + j b; 16 + k b; 18 + l b; 40 + m b",
+        "10 + n a",
+    )
+    assert found == [
+        [f"one\tb\t{time}:0 true" for time in (11, 14, 16, 18)],
+        [f"one\tb\t!{time}:0 false" for time in (11, 14, 16)],
+    ]
+
+
 def test_rows_in_order_have_no_revisions() -> None:
     for seed in range(4):
         source = random.Random(seed)
