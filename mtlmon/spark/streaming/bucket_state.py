@@ -4,7 +4,8 @@ Events wait until the watermark has passed their time-stamp, so that no earlier 
 can come any more. Then they are monitored in the order of time. Finally, time is advanced to the
 watermark, which can decide more verdicts. Only keys that have events or that time decides about are
 visited, and what they leave is appended as a segment. Once the appended segments outweigh the first
-one, all are folded into one, without the keys whose past no longer matters.
+one, or if all keys were visited, all are folded into one, without the keys whose past no longer
+matters.
 
 Where late events correct verdicts, the bucket also remembers what it has judged, batch by batch
 (`past_records`). Keys with events from before the time that they have been judged up to are judged
@@ -156,18 +157,19 @@ class BucketMonitors:
             work.place_of[owners[left]],
             [one.snapshot(keys.stream_of[touched]) for _, one in self._monitors],
         )
-        appended = self._records.encode(segment)
         wakeups = keys.next_wakeup.copy()
         wakeups[touched] = work.next_wakeup
         found = work.verdicts() if past is None else work.all_changes()
-        outcome = Outcome(appended, None, _least(wakeups), found, late)
-        sizes = [*map(len, stored), len(appended)]
-        if stored and len(stored) < _MOST_SEGMENTS and not outweighs(sizes):
-            return outcome
+        outcome = Outcome(None, None, _least(wakeups), found, late)
+        # a segment of all keys needs no others, which would only be read again
+        if stored and len(stored) < _MOST_SEGMENTS and len(touched) < keys.count:
+            appended = self._records.encode(segment)
+            if not outweighs([*map(len, stored), len(appended)]):
+                return outcome._replace(appended=appended)
         folded = self._folded(segments, keys, is_touched, segment, admitted_from)
         if past is not None:
             past.forget()
-        return outcome._replace(appended=None, folded=folded)
+        return outcome._replace(folded=folded)
 
     def _restore(self, segments: Sequence[Segment], keys: BucketKeys) -> None:
         """Give each key of each segment the next number in the monitors, then each new key."""
