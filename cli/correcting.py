@@ -2,72 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.changes import ChangeLines
-from mtlmon.checking.history_check import Bounds, HistoryCheck
+from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.cli.corrected_reasons import Reasons, require_explainable
-from mtlmon.cli.endings import never_triggered, note_skipped
-from mtlmon.cli.failure import VIOLATION, Failure, note
-from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.late_rows import LateFile, TableOrder, late_file, length_units, note_refused
+from mtlmon.cli.endings import never_triggered
+from mtlmon.cli.failure import VIOLATION, Failure
+from mtlmon.cli.files import open_log
+from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
+from mtlmon.cli.late_work import LateLines, LateWork, bounds_of, refusal, run_late_work
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.policies import (
     note_modes,
     open_table_source,
     policies_of,
     require_no_terminal,
-    statuses,
     text_atoms,
-    write_report,
 )
-from mtlmon.cli.policy_work import EventWork, NoWriter
-from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import absent_atoms, correcting_summary, is_violated, plural, progress_for
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
-from mtlmon.cli.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
+from mtlmon.cli.report import correcting_summary, is_violated
+from mtlmon.cli.snapshot_parts import damaged
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import SnapshotError
 from mtlmon.policy import PolicyFile
 from mtlmon.support.option_names import COMMAND
-from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Protocol
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.checking.changes import ChangeOutput
-    from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
-    from mtlmon.cli.pump import EndTime
     from mtlmon.cli.revised_report import RevisedReport
     from mtlmon.syntax.formula import Formula
-    from mtlmon.tables.columns.times import Times
-    from mtlmon.tables.event_batch import EventBatch
 
-    class TimedCheck(Protocol):
-        """A check for which time can pass without events."""
-
-        def pass_time(self, time_stamp: int) -> Iterator[None]:
-            """Let time pass; whenever this yields, there may be changes to take out."""
-
-
-__all__ = [
-    "CorrectingWork",
-    "LateLines",
-    "PassingTime",
-    "bounds_of",
-    "correct_logs",
-    "refusal",
-    "require_correctable",
-]
+__all__ = ["CorrectingWork", "correct_logs", "require_correctable"]
 
 
 # ---- what can be corrected ---------------------------------------------------------------------
@@ -126,142 +97,19 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             )
 
 
-def refusal(what: str) -> Failure:
-    """Return the error that verdicts cannot be corrected with something."""
-    return Failure(
-        f"--lateness does not work yet with {what}: --consistency strong, which lets rows wait, "
-        "works with it"
-    )
+class CorrectingWork(LateWork):
+    """Checks policies without variables.
 
-
-def bounds_of(options: Options, source: Source) -> Bounds:
-    """Return how late rows may be, and how long they wait; call this once rows have been read.
-
-    Raises:
-        Failure: a length of time does not fit the unit, or rows would wait for refused ones.
-        MtlmonError: likewise.
-    """
-    assert options.lateness is not None
-    wait = 0 if options.wait is None else options.wait
-    if isinstance(source, TextLog):
-        bounds = Bounds(
-            length_units(options.lateness, "--lateness", options.unit, "--unit"),
-            length_units(wait, "--wait", options.unit, "--unit"),
-        )
-    else:
-        from mtlmon.tables.late_rows import units_of
-
-        bounds = Bounds(
-            units_of(options.lateness, "lateness", source.times, COMMAND),
-            units_of(wait, "wait", source.times, COMMAND),
-        )
-    if bounds.wait > bounds.lateness:
-        raise Failure(
-            f"--wait {options.wait} is longer than --lateness {options.lateness}: rows would wait "
-            "for others that are refused"
-        )
-    return bounds
-
-
-# ---- the run -----------------------------------------------------------------------------------
-
-
-class LateLines:
-    """Finds the text of the lines of a text log that the histories refuse, by the same rule.
-
-    Args:
-        lateness: how late a line may be, in time units.
-        late: the file for the lines.
-    """
-
-    def __init__(self, lateness: int, late: LateFile) -> None:
-        self.lateness = lateness
-        self.lines = LineOrder(lateness)
-        self.late = late
-        self.scratch = bytearray(1 << 16)
-
-    def push(self, block: memoryview) -> None:
-        """Take a block of the log."""
-        self.lines.push(block)
-        self.write()
-
-    def pass_time(self, time_stamp: int) -> None:
-        """Let time pass without a line."""
-        if time_stamp > self.lateness:
-            self.lines.pass_time(time_stamp - self.lateness)
-            self.write()
-
-    def finish(self) -> None:
-        """End the log: a last line needs no line feed."""
-        self.lines.finish()
-        self.write()
-
-    def write(self) -> None:
-        while self.lines.take_into(self.scratch):
-            pass
-        if refused := self.lines.take_refused():
-            self.late.write(refused)
-
-
-class PassingTime:
-    """Lets time pass without events for a run that corrects verdicts; a part of such work.
-
-    Attributes:
-        check: takes the events.
-        source: the log.
-        late: finds the lines of a text log that come too late, or takes rows of tables.
-    """
-
-    check: TimedCheck
-    source: Source
-    late: LateLines | LateFile | None
-    passed = 0
-    # what waits is with the check, which is told of the time
-    has_late_rows = False
-
-    @property
-    def known_time(self) -> int | None:
-        """The largest time so far; None before the first event."""
-        return None if self.source.clock is None else max(self.source.clock, self.passed)
-
-    @property
-    def times(self) -> Times | None:
-        """The notation of times of tables; None for a text log."""
-        return None if isinstance(self.source, TextLog) else self.source.times
-
-    def release(self, time_stamp: int) -> bool:
-        """Do nothing: rows that wait are released as time passes."""
-        return False
-
-    def pass_time(self, time_stamp: int) -> None:
-        """Let time pass up to a time, which is above the known one."""
-        self.passed = time_stamp
-        for _ in self.check.pass_time(time_stamp):
-            self.take()
-        if isinstance(self.late, LateLines):
-            self.late.pass_time(time_stamp)
-
-    def take(self) -> None:
-        """Take the changes out of the check."""
-        raise NotImplementedError
-
-
-class CorrectingWork(PassingTime, EventWork):
-    """Reads the events of a log as they come, checks them, and writes the changes of verdicts.
+    The other arguments are those of `LateWork`.
 
     Args:
         check: the histories of the policies.
-        source: the log.
         output: converts changes to bytes; None if no verdicts are wanted.
-        late: finds the lines of a text log that come too late, or is the file that the log writes
-            them to; None if nobody wants them.
-        logs: the status of the log's files by name.
-        options: the options of the command line.
         revised: takes the changes for a report, or None.
     """
 
-    is_stopped = False
     check: HistoryCheck
+    output: ChangeOutput | None
 
     def __init__(
         self,
@@ -271,39 +119,10 @@ class CorrectingWork(PassingTime, EventWork):
         late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
-        revised: RevisedReport | None = None,
+        revised: RevisedReport | None,
     ) -> None:
-        super().__init__(source, logs)
+        super().__init__(check, source, output, late, logs, options)
         self.revised = revised
-        self.check = check
-        self.output = output
-        self.late = late
-        self.options = options
-        self.writer: Writer = NoWriter() if output is None else output.writer
-
-    @property
-    def event_count(self) -> int:
-        return self.check.position
-
-    def read(self) -> Iterator[None]:
-        """Check the log up to a last row without a line feed; yield now and then."""
-        if isinstance(self.late, LateFile):
-            self.late.begin()
-        yield from super().read()
-
-    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        """Check the events of a batch; yield now and then."""
-        for _ in self.check.feed(batch, self.source):
-            self.take()
-            yield
-
-    def end_check(self, end_time: EndTime) -> Iterator[None]:
-        """End the log; yield now and then."""
-        if isinstance(self.late, LateLines):
-            self.late.finish()
-        for _ in self.check.end(self.source, end_time):
-            self.take()
-            yield
 
     def take(self) -> None:
         """Take the changes out of the check."""
@@ -317,17 +136,7 @@ class CorrectingWork(PassingTime, EventWork):
         elif len(self.check.verdicts):
             self.output.put(self.check.verdicts)
 
-    def finish(self) -> None:
-        """Convert the remaining changes, and write the end of the file to the writer."""
-        self.take()
-        if self.output is not None:
-            self.output.close()
-
-    def close(self) -> None:
-        self.check.close()
-
     def fails(self) -> bool:
-        """Whether the exit status is that of a violation, by the verdicts as they are now."""
         check = self.check
         if self.options.fail_on_vacuous and never_triggered(check):
             return True
@@ -339,17 +148,6 @@ class CorrectingWork(PassingTime, EventWork):
             if policy.is_at_least(self.options.fail_on)
         )
 
-    def report_end(self) -> None:
-        """Mention what the changes do not show."""
-        source = self.source
-        note_skipped(source)
-        note_refused(self.check.refused_count, source.row_name, self.options)
-        if self.check.unmatched:
-            note(f"{plural(self.check.unmatched, 'retraction')} found no row")
-        if self.is_complete and (source.unseen_atoms or not self.event_count):
-            names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
-            note(names)
-
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
@@ -357,47 +155,22 @@ class CorrectingWork(PassingTime, EventWork):
         """Whether `snapshot` can be called: not within a batch, nor at the end."""
         return not self.has_ended and not self.check.is_within_row
 
-    def snapshot(self) -> bytes:
-        """Return the settings, check, keys and the size of the late rows as bytes for `restore`."""
-        late = self.late.size if isinstance(self.late, LateFile) else 0
-        header = b"" if isinstance(self.source, TextLog) else self.source.late_header
-        settings = [value for _, value in self.settings()]
-        parts = [
-            json.dumps([settings, late, header.decode("latin-1")]).encode(),
-            self.check.snapshot(),
-            *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
-        ]
-        return joined_parts(CORRECTED, parts)
+    def own_parts(self) -> Sequence[bytes]:
+        return [b"" if keys is None else keys.snapshot() for keys in self.source.key_tables]
 
-    def restore(self, snapshot: bytes, output_size: int) -> None:
-        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
-
-        Raises:
-            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
-        """
-        text, check, *tables = split_parts(snapshot, CORRECTED, 2)
-        settings, late, header = json.loads(text)
-        for (what, value), before in zip(self.settings(), settings, strict=True):
-            if value != before:
-                raise SnapshotError(f"it was made {what}")
-        self.check.restore(check)
-        if len(tables) != len(self.source.key_tables):
+    def restore_own(self, parts: Sequence[bytes]) -> None:
+        if len(parts) != len(self.source.key_tables):
             raise damaged()
         counts = self.check.key_counts
-        for keys, table, count in zip(self.source.key_tables, tables, counts, strict=True):
+        for keys, table, count in zip(self.source.key_tables, parts, counts, strict=True):
             if keys is not None:
                 keys.restore(table)
                 if len(keys) < count:
                     raise damaged()
-        if isinstance(self.late, LateFile):
-            self.late.go_on(late)
-        if not isinstance(self.source, TextLog):
-            self.source.late_header = header.encode("latin-1")
-        if self.output is not None and self.options.output_format != "text":
-            self.restore_table(output_size)
 
-    def restore_table(self, output_size: int) -> None:
-        """Go on with a table of changes of which so much has been written."""
+    def restore_output(self, size: int) -> None:
+        if self.output is None or self.options.output_format == "text":
+            return
         from mtlmon.tables.change_tables import ChangeTable
         from mtlmon.tables.outputs import CsvOutput
         from mtlmon.tables.stream_values import JsonRowsOutput
@@ -405,23 +178,12 @@ class CorrectingWork(PassingTime, EventWork):
         assert isinstance(self.output, CsvOutput | JsonRowsOutput)
         assert isinstance(self.output.table, ChangeTable)
         self.output.table.know(self.check.bounds)
-        if output_size and isinstance(self.output, CsvOutput):
+        if size and isinstance(self.output, CsvOutput):
             self.output.has_header = True
 
     def settings(self) -> list[tuple[str, object]]:
-        """Return the settings that must not change, each with the words for an error message."""
-        options = self.options
-        return [
-            ("from tables" if not options.is_table else "from a text log", options.is_table),
-            ("with another --output-format", options.output_format),
-            ("with other keys", list(map(list, self.check.partitions.columns))),
-            ("with another --lateness", str(options.lateness)),
-            ("with another --wait", str(options.wait)),
-            (f"with{'out' if options.late else ''} --late", options.late is not None),
-        ]
-
-    def work_in_small_steps(self, events: int) -> None:
-        """Do nothing: a batch is what is read at once."""
+        columns = list(map(list, self.check.partitions.columns))
+        return [*super().settings(), ("with other keys", columns)]
 
 
 def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -499,8 +261,17 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         if (found := late_file(options)) is not None:
             late = LateLines(bounds.lateness, found)
             source.note_block = late.push
+
+    def make(logs: Mapping[str, os.stat_result]) -> CorrectingWork:
+        revised = open_report(check, source, logs, options, file)
+        output = make_output(check, source, options)
+        return CorrectingWork(check, source, output, late, logs, options, revised)
+
+    def summary(seconds: float, events_before: int) -> str:
+        return correcting_summary(check, source, seconds, events_before)
+
     with closing(source):
-        status = run_corrections(check, source, late, options, file, reasons)
+        status = run_late_work(source, options, reasons, make, summary)
     return reasons.tell() if status == VIOLATION and reasons.are_told else status
 
 
@@ -524,56 +295,6 @@ def open_report(
 
     check_findings(options, logs, can_reread=False)
     return RevisedReport(check, source, list(logs), options, file)
-
-
-def run_corrections(
-    check: HistoryCheck,
-    source: Source,
-    late: LateLines | LateFile | None,
-    options: Options,
-    file: Formula | PolicyFile,
-    reasons: Reasons,
-) -> int:
-    """Check an open log, correct verdicts, and return the exit status."""
-    logs = statuses(source)
-    reasons.check(logs)
-    keeps = options.checkpoint is not None
-    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
-    revised = open_report(check, source, logs, options, file)
-    output = make_output(check, source, options)
-    work = CorrectingWork(check, source, output, late, logs, options, revised)
-    progress = progress_for(source.size or 0, verdicts, options)
-    signals = Signals(verdicts, is_held=keeps)
-    pump = Pump(work, verdicts, signals, progress)
-    if options.idle is not None:
-        from mtlmon.cli.idle import IdlePump
-
-        pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
-    if keeps:
-        from mtlmon.cli.checkpointing import CheckpointingPump
-
-        work.begin_digest()
-        pump = CheckpointingPump(work, verdicts, signals, progress, options)
-
-    def report(status: int, seconds: float) -> None:
-        if status != VIOLATION or not reasons.are_told:
-            work.report_end()
-        if revised is not None:
-            write_report(
-                lambda is_interrupted: revised.write(seconds, is_interrupted=is_interrupted),
-                status,
-                signals,
-                options,
-            )
-
-    return run_to_end(
-        pump,
-        has_violation=work.fails,
-        report=report,
-        summary=lambda seconds: correcting_summary(check, source, seconds, pump.events_before),
-        wants_summary=options.summary,
-        end_time=options.end_time,
-    )
 
 
 def make_output(check: HistoryCheck, source: Source, options: Options) -> ChangeOutput | None:

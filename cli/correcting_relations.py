@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from contextlib import closing
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ValuationCheck
 from mtlmon.cli.corrected_reasons import Reasons
-from mtlmon.cli.correcting import LateLines, PassingTime, bounds_of, refusal
-from mtlmon.cli.endings import note_skipped
 from mtlmon.cli.failure import VIOLATION, note
-from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.late_rows import LateFile, TableOrder, late_file, note_refused
-from mtlmon.cli.policies import open_table_source, require_no_terminal, statuses
-from mtlmon.cli.policy_work import EventWork, NoWriter
-from mtlmon.cli.pump import LogEnds, Pump
+from mtlmon.cli.files import open_log
+from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
+from mtlmon.cli.late_work import LateLines, LateWork, bounds_of, refusal, run_late_work
+from mtlmon.cli.policies import open_table_source, require_no_terminal
+from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.relation_vacuity import counts_left_sides, never_matched, require_counted
 from mtlmon.cli.relations import require_no_conditions
-from mtlmon.cli.report import absent_atoms, corrected_answers_summary, plural, progress_for
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
-from mtlmon.cli.snapshot_parts import CORRECTED, joined_parts, split_parts
+from mtlmon.cli.report import corrected_answers_summary, plural
+from mtlmon.cli.snapshot_parts import damaged
 from mtlmon.cli.text_checkpoints import LogDigest
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import SnapshotError
 from mtlmon.policy.needs import remembers
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
@@ -54,14 +48,11 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.history_check import Bounds
     from mtlmon.checking.late_valuations import ChangedAnswers
-    from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
-    from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
-    from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 
@@ -197,21 +188,18 @@ class TableOfAnswers:
         self.writer.write(self.output.writer.take())
 
 
-class CorrectedRelations(PassingTime, EventWork):
-    """Reads the events of a log as they come, and writes the changes of answers.
+class CorrectedRelations(LateWork):
+    """Checks policies with variables.
+
+    The other arguments are those of `LateWork`.
 
     Args:
         check: the history of the log.
-        source: the log.
         events: what reads a text log; None for tables.
-        output: converts changes to bytes; None if none are wanted.
-        late: as for `CorrectingWork`.
-        logs: the status of the log's files by name.
-        options: the options of the command line.
     """
 
-    is_stopped = False
     check: ValuationCheck
+    output: AnswerOutput | TableOfAnswers | None
 
     def __init__(
         self,
@@ -223,38 +211,9 @@ class CorrectedRelations(PassingTime, EventWork):
         logs: Mapping[str, os.stat_result],
         options: Options,
     ) -> None:
-        super().__init__(source, logs)
-        self.check = check
+        super().__init__(check, source, output, late, logs, options)
         self.events = events
-        self.output = output
-        self.late = late
-        self.options = options
-        self.writer = NoWriter() if output is None else output.writer
         self.digest = LogDigest()
-
-    @property
-    def event_count(self) -> int:
-        return self.check.position
-
-    def read(self) -> Iterator[None]:
-        """Check the log up to a last row without a line feed; yield now and then."""
-        if isinstance(self.late, LateFile):
-            self.late.begin()
-        yield from super().read()
-
-    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        """Check the events of a batch; yield now and then."""
-        for _ in self.check.feed(cast("EventBatch", batch), self.source):
-            self.take()
-            yield
-
-    def end_check(self, end_time: EndTime) -> Iterator[None]:
-        """End the log; yield now and then."""
-        if isinstance(self.late, LateLines):
-            self.late.finish()
-        for _ in self.check.end(self.source, end_time):
-            self.take()
-            yield
 
     def take(self) -> None:
         """Take the changes out of the check."""
@@ -262,17 +221,7 @@ class CorrectedRelations(PassingTime, EventWork):
         if self.output is not None and changes:
             self.output.put(changes)
 
-    def finish(self) -> None:
-        """Convert the remaining changes, and write the end of the file to the writer."""
-        self.take()
-        if self.output is not None:
-            self.output.close()
-
-    def close(self) -> None:
-        self.check.close()
-
     def fails(self) -> bool:
-        """Whether the exit status is that of a violation, by the answers as they are now."""
         if self.options.fail_on_vacuous and self.never_matched():
             return True
         least = self.options.fail_on
@@ -287,17 +236,10 @@ class CorrectedRelations(PassingTime, EventWork):
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
-        source = self.source
-        note_skipped(source)
-        note_refused(self.check.refused_count, source.row_name, self.options)
-        if self.check.unmatched:
-            note(f"{plural(self.check.unmatched, 'retraction')} found no row")
+        super().report_end()
         if isinstance(self.check.rows, RelationRows) and self.check.rows.left_out:
             rows = plural(self.check.rows.left_out, "row")
             note(f"left out {rows} of atoms, as an argument is null or no number")
-        if self.is_complete and (source.unseen_atoms or not self.event_count):
-            names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
-            note(names)
         if self.options.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
                 note(f"{name} was never triggered (--fail-on-vacuous)")
@@ -358,57 +300,26 @@ class CorrectedRelations(PassingTime, EventWork):
         if self.log.bytes_read < count:
             raise LogEnds
 
-    def snapshot(self) -> bytes:
-        """Return the settings, check, and the size of the late rows as bytes for `restore`."""
-        late = self.late.size if isinstance(self.late, LateFile) else 0
-        header = b"" if isinstance(self.source, TextLog) else self.source.late_header
-        settings = [value for _, value in self.settings()]
-        parts = [
-            json.dumps([settings, late, header.decode("latin-1")]).encode(),
-            self.check.snapshot(),
-            b"" if self.events is None else self.events.snapshot(),
-        ]
-        return joined_parts(CORRECTED, parts)
+    def own_parts(self) -> Sequence[bytes]:
+        return [b"" if self.events is None else self.events.snapshot()]
 
-    def restore(self, snapshot: bytes, output_size: int) -> None:
-        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
-
-        Raises:
-            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
-        """
-        text, check, events = split_parts(snapshot, CORRECTED, 3)
-        settings, late, header = json.loads(text)
-        if len(settings) != len(self.settings()):
-            raise SnapshotError("it was made for policies without variables")
-        for (what, value), before in zip(self.settings(), settings, strict=True):
-            if value != before:
-                raise SnapshotError(f"it was made {what}")
-        self.check.restore(check)
+    def restore_own(self, parts: Sequence[bytes]) -> None:
+        if len(parts) != 1:
+            raise damaged()
         if self.events is not None:
-            self.events.restore(events)
-        if isinstance(self.late, LateFile):
-            self.late.go_on(late)
-        if not isinstance(self.source, TextLog):
-            self.source.late_header = header.encode("latin-1")
+            self.events.restore(parts[0])
+
+    def restore_output(self, size: int) -> None:
         if isinstance(self.output, TableOfAnswers):
-            self.output.goes_on = output_size > 0
+            self.output.goes_on = size > 0
             self.output.final = self.check.bounds
 
     def settings(self) -> list[tuple[str, object]]:
-        """Return the settings that must not change, each with the words for an error message."""
-        options = self.options
         return [
-            ("from tables" if not options.is_table else "from a text log", options.is_table),
-            ("with another --output-format", options.output_format),
-            ("with other --time-points", options.time_points),
-            ("with another --verdicts", options.verdicts),
-            ("with another --lateness", str(options.lateness)),
-            ("with another --wait", str(options.wait)),
-            (f"with{'out' if options.late else ''} --late", options.late is not None),
+            *super().settings(),
+            ("with other --time-points", self.options.time_points),
+            ("with another --verdicts", self.options.verdicts),
         ]
-
-    def work_in_small_steps(self, events: int) -> None:
-        """Do nothing: a batch is what is read at once."""
 
 
 def prepared(options: Options, engine: RelationalEngine) -> None:
@@ -568,42 +479,18 @@ def run_corrections(
     reasons: Reasons,
 ) -> int:
     """Check an open log, correct answers, and return the exit status."""
-    logs = statuses(source)
-    reasons.check(logs)
-    keeps = options.checkpoint is not None
-    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
-    output: AnswerOutput | TableOfAnswers | None = None
-    if options.verdicts != "none":
-        if options.output_format == "text":
-            output = AnswerOutput(check, source, options)
-        else:
-            require_no_terminal(options)
-            output = TableOfAnswers(check, source, options)
-    work = CorrectedRelations(check, source, events, output, late, logs, options)
-    progress = progress_for(source.size or 0, verdicts, options)
-    signals = Signals(verdicts, is_held=keeps)
-    pump = Pump(work, verdicts, signals, progress)
-    if options.idle is not None:
-        from mtlmon.cli.idle import IdlePump
 
-        pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
-    if keeps:
-        from mtlmon.cli.checkpointing import CheckpointingPump
+    def make(logs: Mapping[str, os.stat_result]) -> CorrectedRelations:
+        output: AnswerOutput | TableOfAnswers | None = None
+        if options.verdicts != "none":
+            if options.output_format == "text":
+                output = AnswerOutput(check, source, options)
+            else:
+                require_no_terminal(options)
+                output = TableOfAnswers(check, source, options)
+        return CorrectedRelations(check, source, events, output, late, logs, options)
 
-        work.begin_digest()
-        pump = CheckpointingPump(work, verdicts, signals, progress, options)
+    def summary(seconds: float, events_before: int) -> str:
+        return corrected_answers_summary(check, source, seconds, events_before)
 
-    def report(status: int, seconds: float) -> None:
-        if status != VIOLATION or not reasons.are_told:
-            work.report_end()
-
-    return run_to_end(
-        pump,
-        has_violation=work.fails,
-        report=report,
-        summary=lambda seconds: corrected_answers_summary(
-            check, source, seconds, pump.events_before
-        ),
-        wants_summary=options.summary,
-        end_time=options.end_time,
-    )
+    return run_late_work(source, options, reasons, make, summary)
