@@ -10,9 +10,10 @@ from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.checking import log_schema
 from mtlmon.cli.failure import VIOLATION, Failure, show
 from mtlmon.cli.files import texts_of
+from mtlmon.cli.late_rows import length_units
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
 from mtlmon.cli.option_rules import take_policy_files
-from mtlmon.cli.option_values import column_names, memory
+from mtlmon.cli.option_values import column_names, memory, wait_time
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.bounds import Bound, FileBounds
     from mtlmon.policy import PolicyFile
+    from mtlmon.syntax.durations import Duration
     from mtlmon.tables.looking_up import LookedUpRelations
 
 __all__ = ["analyze"]
@@ -50,6 +52,7 @@ EPILOG = """\
 examples:
   mtlmon analyze rules.mtl
   mtlmon analyze --limit 1GiB rules.mtl events.csv
+  mtlmon analyze --lateness 1h rules.mtl
   mtlmon analyze --format json rules.mtl
 
 exit status: 0 there is a bound, 1 there is none or it is above --limit, 2 an error in usage,
@@ -68,6 +71,7 @@ class Options(argparse.Namespace):
     settings: list[tuple[str, str]]
     keys: list[list[str]]
     limit: int | None
+    lateness: int | Duration | None
     format: str
     pattern: str | None
 
@@ -104,7 +108,10 @@ def analyze(arguments: Sequence[str]) -> int:
         schema = with_times(file, file.environment, schema)
     else:
         schema = guessed(file, source)
-    bounds = bounds_of(file, schema, looked_up_by(file, schema))
+    lateness = None
+    if options.lateness is not None:
+        lateness = length_units(options.lateness, "--lateness", file.unit, "--unit")
+    bounds = bounds_of(file, schema, looked_up_by(file, schema), lateness)
     total = bounds.total
     is_fine = total is not None and (options.limit is None or total <= options.limit)
     show(as_json(bounds) if options.format == "json" else as_text(bounds, file, options.limit))
@@ -259,6 +266,12 @@ def make_parser() -> Parser:
         type=memory,
         metavar="SIZE",
         help="the most bytes that there may be, such as 500M or 1GiB",
+    )
+    parser.add_argument(
+        "--lateness",
+        type=wait_time,
+        metavar="D",
+        help="add what mtlmon --lateness D remembers, so that rows up to D late correct verdicts",
     )
     parser.add_argument(
         "--format",

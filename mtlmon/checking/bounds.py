@@ -13,6 +13,7 @@ import numpy as np
 
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
+from mtlmon.checking.late_bounds import history_kept
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
@@ -160,7 +161,12 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return total
 
 
-def bounds_of(file: PolicyFile, schema: pa.Schema, looked_up: LookedUp | None = None) -> FileBounds:
+def bounds_of(
+    file: PolicyFile,
+    schema: pa.Schema,
+    looked_up: LookedUp | None = None,
+    lateness: int | None = None,
+) -> FileBounds:
     """Find the bounds of a policy file.
 
     The bounds are those of mode `local`, for a run with verdicts that are not resolved.
@@ -169,6 +175,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema, looked_up: LookedUp | None = 
         file: the policy file.
         schema: the columns of the log.
         looked_up: the relations in which values are looked up, if there are any.
+        lateness: how late rows may be, in time units, if late ones correct verdicts.
 
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
@@ -207,7 +214,9 @@ def bounds_of(file: PolicyFile, schema: pa.Schema, looked_up: LookedUp | None = 
         kept, _ = _kept(file, {}, unused, columns, schema, relations)
         streams += (_of_stream(file, name, columns, kept) for name in unused)
     policies = [
-        _of_policy(file, policy, partitions.columns[partition], of_policies.get(number, []))
+        _of_policy(
+            file, policy, partitions.columns[partition], of_policies.get(number, []), lateness
+        )
         for number, (policy, partition) in enumerate(
             zip(file.policies, partitions.of_policies, strict=True)
         )
@@ -340,14 +349,22 @@ def _clock(clock: Clock | None, unit: str | None) -> str:
 
 
 def _of_policy(
-    file: PolicyFile, policy: Policy, columns: tuple[str, ...], kept: Sequence[Kept]
+    file: PolicyFile,
+    policy: Policy,
+    columns: tuple[str, ...],
+    kept: Sequence[Kept],
+    lateness: int | None,
 ) -> Bound:
     has_ticks = policy.clock is not None and policy.clock.has_ticks
-    monitors = monitors_kept(policy.formula, _load(file, columns), has_ticks=has_ticks)
+    load = _load(file, columns)
+    monitors = monitors_kept(policy.formula, load, has_ticks=has_ticks)
     verdicts = _SLICE_BYTES // len(file.policies)
     if monitors.total is not None:
         monitors = monitors._replace(total=monitors.total + verdicts)
     kind = "policy" if policy.message is None else "trigger"
+    if lateness is not None:
+        pending = pending_of(policy.formula, load)
+        kept = [*kept, history_kept(file, policy, load, lateness, pending)]
     return Bound(kind, policy.name, columns, _clock(policy.clock, file.unit), (*kept, monitors))
 
 
@@ -359,8 +376,8 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
         load: the rows of the log.
         has_ticks: whether the formula is checked at ticks.
     """
-    kernel = desugar(formula)
     memories = waiting = 0
+    kernel = desugar(formula)
     for node in postorder(kernel):
         if node.interval is None:
             continue
@@ -373,10 +390,7 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
             waiting += items
     state = state_bound(kernel)
     variables = network_variables(formula)
-    entries = state.entries
-    if variables is not None:
-        entries = _MONOTONE[variables] if variables < len(_MONOTONE) else None
-    pending = _pending(kernel, state, entries, load)
+    pending = pending_of(formula, load)
     text = "monitor"
     if pending is None:
         words = "time-points that wait, without a limit"
@@ -399,6 +413,17 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
     if not items:
         shared = _LEAST_POLICY_BYTES + _BYTES_OF_ATOM * len(formula.atoms)
     return Kept(text, words, per_key, shared + load.traces * per_key)
+
+
+def pending_of(formula: Formula, load: Load) -> int | None:
+    """Return how many time-points of a trace are pending at once; None if nothing limits them."""
+    kernel = desugar(formula)
+    state = state_bound(kernel)
+    variables = network_variables(formula)
+    entries = state.entries
+    if variables is not None:
+        entries = _MONOTONE[variables] if variables < len(_MONOTONE) else None
+    return _pending(kernel, state, entries, load)
 
 
 def _positions(interval: Interval, load: Load) -> int:

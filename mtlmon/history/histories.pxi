@@ -21,6 +21,29 @@ from mtlmon.engine.native cimport (
 from mtlmon.errors import EventError, MtlmonError, TimeStampError
 
 
+def event_bytes(size_t atoms):
+    """About how many bytes a history takes for an event, with its part of a chunk.
+
+    In a chunk, the state takes as many words as there are events, or less.
+    """
+    cdef size_t words = max(<size_t> 1, (atoms + 63) // 64)
+    return (
+        (2 + words) * sizeof(uint64_t) + sizeof(Point)
+        + (sizeof(Chunk) + sizeof(Chunk *)) // LEAST_SPACING
+    )
+
+
+def trace_bytes(size_t atoms, size_t state_words=0):
+    """About how many bytes a history takes for a trace, beside its events and state.
+
+    The first chunk may have events that could be forgotten, and the last one has room for more: as
+    many as a state has words.
+    """
+    return sizeof(Trace) + (
+        LEAST_SPACING + max(<size_t> LEAST_SPACING, state_words)
+    ) * event_bytes(atoms)
+
+
 cdef extern from *:
     """
     // Read a byte, to no purpose but that it is fetched; NULL is not read.
