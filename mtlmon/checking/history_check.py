@@ -439,7 +439,8 @@ class HistoryCheck:
         if self._since_measured * _EVENT_BYTES * _MEASURED_SHARE < self._held:
             return
         self._since_measured = 0
-        self._held = sum(history.counters["held_bytes"] for history in self._histories)
+        counters = [history.counters for history in self._histories]
+        self._held = sum(own["held_bytes"] + own["state_bytes"] for own in counters)
         self._held += sum(late.byte_count for late in self._late_partitions.values())
         self._held += 0 if self.relations is None else self.relations.byte_count
         self.memory.note("sorting", self._held)

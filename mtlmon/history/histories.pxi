@@ -6,11 +6,13 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport (
     EndTime,
+    HOLDER_COUNT,
+    HeldBytes,
     MAX_TIME_STAMP,
     put_word,
     read_end_time,
@@ -558,6 +560,18 @@ cdef class Histories(Admission):
                     sizeof(uint64_t) * (1 + self.words) + sizeof(Point)
                 )
         return held
+
+    @property
+    def state_bytes(self):
+        """The memory for the states at the ends of the traces."""
+        cdef HeldBytes held
+        cdef size_t total = 0
+        cdef int k
+        memset(&held, 0, sizeof(HeldBytes))
+        self.ends.count_resting(&held)
+        for k in range(HOLDER_COUNT):
+            total += held.of[k]
+        return total
 
     @property
     def finished(self):

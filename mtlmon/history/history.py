@@ -444,7 +444,7 @@ class History:
         an event), awaited (those that may still find one), ids (that are known), incomplete
         (intervals); replays, replayed_chunks, replayed_events and early_stops (replays that ended
         because the state was what it had been); held_bytes (the memory for all events that are
-        remembered).
+        remembered), state_bytes (that for the states after them).
         """
         histories = self._histories
         return {
@@ -463,6 +463,7 @@ class History:
             "replayed_events": histories.replayed_events,
             "early_stops": histories.early_stops,
             "held_bytes": histories.held_bytes,
+            "state_bytes": histories.state_bytes,
         }
 
     # ---- snapshots -------------------------------------------------------------------------

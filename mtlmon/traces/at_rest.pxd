@@ -74,6 +74,7 @@ cdef class Streams(MemoryHolder):
     cdef bint is_settled(self, uint32_t number, uint64_t clock) except -1
     cdef int renumber(self, const uint32_t *new_numbers) except -1
 
+    cdef void count_resting(self, HeldBytes *held) noexcept nogil
     cdef int own(self, uint32_t known, uint32_t number) except -1 nogil
     cdef int load_initial(self) except -1 nogil
     cdef int keep_registers(self, Resting *resting) except -1 nogil

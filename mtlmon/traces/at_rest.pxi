@@ -490,12 +490,16 @@ cdef class Streams:
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:
         """Add the bytes of the states and of the structures they share; call between two events."""
-        cdef int k
         self.worker.count_held(held)
+        self.count_resting(held)
+        held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(uint32_t)
+
+    cdef void count_resting(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes of the states alone."""
+        cdef int k
         for k in range(HOLDER_COUNT):
             held.of[k] += self.resting_bytes.of[k]
         held.of[HELD_KEY_STATES] += self.capacity * sizeof(Resting)
-        held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(uint32_t)
 
     cdef bint relieve(self) except -1 nogil:
         """Release memory that is not essential: transitions, and remains of old expressions."""

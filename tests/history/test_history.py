@@ -406,3 +406,12 @@ def test_configurations_that_never_come_back_are_forgotten() -> None:
     counters = history._histories.session.counters
     assert counters["table_flushes"] > 1
     assert counters["held_bytes"] < 3_000_000
+
+
+def test_states_at_the_ends_count_as_memory() -> None:
+    """A state that has no configuration takes hundreds of bytes for each key."""
+    history = History("ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,50] q)", lateness=100)
+    before = history.counters["state_bytes"]
+    for time_stamp in range(0, 40, 2):
+        history.push([time_stamp] * 50, [[True, False]] * 50, keys=list(range(50)))
+    assert 50 * 500 < history.counters["state_bytes"] - before < 50 * 20_000
