@@ -42,7 +42,7 @@ from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.environment import Relation
     from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 
@@ -103,8 +105,8 @@ def require_rows_alone(
             )
 
 
-class AnswerOutput:
-    """Writes changes as the lines of a changelog, once the policies have a plan.
+class ChangedOutput:
+    """Writes changes, once the policies have a plan.
 
     Args:
         check: the check.
@@ -117,6 +119,18 @@ class AnswerOutput:
         self.check = check
         self.source = source
         self.options = options
+
+    @property
+    def times(self) -> Times | None:
+        """The notation of times of tables; None for a text log."""
+        return None if isinstance(self.source, TextLog) else self.source.times
+
+
+class AnswerOutput(ChangedOutput):
+    """Writes changes as the lines of a changelog."""
+
+    def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
+        super().__init__(check, source, options)
         self.lines: ChangedAnswerLines | None = None
 
     def put(self, batches: Sequence[ChangedAnswers]) -> None:
@@ -124,8 +138,8 @@ class AnswerOutput:
         if self.lines is None:
             from mtlmon.cli.time_stamps import iso_times
 
-            times = None if isinstance(self.source, TextLog) else self.source.times
-            self.lines = ChangedAnswerLines(self.check.history.plan, iso_times(self.options, times))
+            times = iso_times(self.options, self.times)
+            self.lines = ChangedAnswerLines(self.check.history.plan, times)
         for batch in batches:
             self.writer.write(b"".join(self.lines.lines(batch.changes)))
             if batch.final_below is not None:
@@ -135,20 +149,11 @@ class AnswerOutput:
         """Do nothing: lines need no end."""
 
 
-class TableOfAnswers:
-    """Writes changes as tables, once the policies have a plan.
-
-    Args:
-        check: the check.
-        source: the log.
-        options: the options of the command line.
-    """
+class TableOfAnswers(ChangedOutput):
+    """Writes changes as tables."""
 
     def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
-        self.writer = ByteWriter()
-        self.check = check
-        self.source = source
-        self.options = options
+        super().__init__(check, source, options)
         # for tables that an earlier run has begun: whether anything is written, and its bound
         self.goes_on = False
         self.final: int | None = None
@@ -163,9 +168,8 @@ class TableOfAnswers:
             from mtlmon.tables.relation_check import valuation_table
             from mtlmon.tables.stream_values import JsonRowsOutput
 
-            times = None if isinstance(self.source, TextLog) else self.source.times
             made = self.check.history.plan
-            rows = valuation_table(made, times, self.options.verdicts)
+            rows = valuation_table(made, self.times, self.options.verdicts)
             table = ChangedValuations(made, rows, self.final)
             if self.options.output_format == "jsonl":
                 self.made = JsonRowsOutput(table)
@@ -346,9 +350,9 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     counts = counts_left_sides(file, options)
 
     def plan_for(
-        schema: pa.Schema | None = None, looked_up: Mapping[str, object] | None = None
+        schema: pa.Schema | None = None, looked_up: Mapping[str, Relation] | None = None
     ) -> Plan:
-        analysis = valid_analysis(file, schema, looked_up)  # type: ignore[arg-type]
+        analysis = valid_analysis(file, schema, looked_up)
         made = plan(file, analysis, counts_triggered=counts)
         if options.fail_on_vacuous:
             require_counted(file, analysis, made)
@@ -382,7 +386,12 @@ def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
     )
 
 
-def correct_tables(file: PolicyFile, options: Options, plan_for: object, reasons: Reasons) -> int:
+def correct_tables(
+    file: PolicyFile,
+    options: Options,
+    plan_for: Callable[[pa.Schema, Mapping[str, Relation]], Plan],
+    reasons: Reasons,
+) -> int:
     """Do the same for tables."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
@@ -407,7 +416,7 @@ def correct_tables(file: PolicyFile, options: Options, plan_for: object, reasons
     )
 
     def make(bounds: Bounds) -> PointHistory:
-        return history_for(plan_for(source.schema, source.looked_up), bounds, options)  # type: ignore[operator]
+        return history_for(plan_for(source.schema, source.looked_up), bounds, options)
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan

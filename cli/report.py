@@ -230,6 +230,32 @@ def policies_summary(
     return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
 
 
+def corrected_rows(
+    check: HistoryCheck | ValuationCheck, source: TextLog | TableEvents, revised: str
+) -> tuple[str, list[tuple[str, int, str]]]:
+    """Return what the log consists of, and the rows of a summary about late rows.
+
+    Args:
+        check: the check.
+        source: the log.
+        revised: what the check corrects, in words.
+    """
+    from mtlmon.checking import TextLog
+
+    what = "events" if isinstance(source, TextLog) else "rows"
+    rows = [
+        (what, check.position, ""),
+        ("late", check.late_count, "that came after later ones"),
+        *([("taken back", check.retracted, "or replaced")] if check.retracted else []),
+        ("judged again", check.judged_again, "time-points"),
+        ("revisions", check.revision_count, f"of {revised}"),
+        *lost_rows(source, check.refused_count),
+    ]
+    if check.memory.limit is not None:
+        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    return what, rows
+
+
 def correcting_summary(
     check: HistoryCheck, source: TextLog | TableEvents, seconds: float, events_before: int
 ) -> str:
@@ -238,21 +264,10 @@ def correcting_summary(
     The counts of verdicts are those of the latest ones. The speed does not count the events of
     earlier runs.
     """
-    from mtlmon.checking import TextLog
     from mtlmon.syntax.report import visible
 
-    what = "events" if isinstance(source, TextLog) else "rows"
+    what, rows = corrected_rows(check, source, "verdicts")
     count = check.position - events_before
-    rows = [
-        (what, check.position, ""),
-        ("late", check.late_count, "that came after later ones"),
-        *([("taken back", check.retracted, "or replaced")] if check.retracted else []),
-        ("judged again", check.judged_again, "time-points"),
-        ("revisions", check.revision_count, "of verdicts"),
-        *lost_rows(source, check.refused_count),
-    ]
-    if check.memory.limit is not None:
-        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     cells = [["policy", "true", "false", "equivalent"]]
     cells += [
         [visible(policy.name or ""), *(f"{count:,}" for count in counts)]
@@ -271,21 +286,10 @@ def corrected_answers_summary(
     check: ValuationCheck, source: TextLog | TableEvents, seconds: float, events_before: int
 ) -> str:
     """Do the same as `correcting_summary` for policies with variables."""
-    from mtlmon.checking import TextLog
     from mtlmon.syntax.report import visible
 
-    what = "events" if isinstance(source, TextLog) else "rows"
+    what, rows = corrected_rows(check, source, "answers")
     count = check.position - events_before
-    rows = [
-        (what, check.position, ""),
-        ("late", check.late_count, "that came after later ones"),
-        *([("taken back", check.retracted, "or replaced")] if check.retracted else []),
-        ("judged again", check.judged_again, "time-points"),
-        ("revisions", check.revision_count, "of answers"),
-        *lost_rows(source, check.refused_count),
-    ]
-    if check.memory.limit is not None:
-        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     cells = [["policy", "time-points", "violated", "matched"]]
     counts = zip(check.policies, check.answered_points, check.found_points, strict=True)
     for policy, answered, found in counts:

@@ -376,8 +376,8 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
         load: the rows of the log.
         has_ticks: whether the formula is checked at ticks.
     """
-    memories = waiting = 0
     kernel = desugar(formula)
+    memories = waiting = 0
     for node in postorder(kernel):
         if node.interval is None:
             continue

@@ -460,7 +460,7 @@ cdef class Histories(Admission):
                     if self.traces[k].has_begun:
                         self.make_live(k)
                         self.session.run_finish(&end)
-                        self.apply(k)
+                        self.apply(k, NULL, 0)
                         self.note_pending(k)
             is_done = self.is_finished = True
         finally:

@@ -69,8 +69,7 @@ cdef class Replayer:
     cdef int run_events(
         self, uint32_t number, Chunk *chunk, size_t first, size_t last
     ) except -1 nogil
-    cdef int apply_near(self, uint32_t number, Chunk *chunk, size_t begin) except -1 nogil
-    cdef int apply(self, uint32_t number) except -1 nogil
+    cdef int apply(self, uint32_t number, const Chunk *chunk, size_t begin) except -1 nogil
     cdef int reopen(self, uint32_t number) except -1 nogil
     cdef void note_pending(self, uint32_t number) noexcept nogil
     cdef int make_live(self, uint32_t number) except -1 nogil

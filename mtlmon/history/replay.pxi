@@ -17,7 +17,6 @@ from mtlmon.engine.native cimport (
     Session,
     State,
     give_state,
-    is_worth_compacting,
     nanoseconds,
     reserve,
     set_next_offset,
@@ -378,7 +377,7 @@ cdef class Replayer:
             return 0
         if first == 0 and chunk.advances:
             self.session.pass_time(chunk.advance)
-            self.apply(number)
+            self.apply(number, NULL, 0)
         if not chunk.has_passed:
             return self.run_events(number, chunk, first, chunk.count)
         while done < chunk.count:
@@ -413,41 +412,34 @@ cdef class Replayer:
             done += self.session.run(
                 chunk.time_stamps + done, chunk.letters + done * self.words, end - done
             )
-            self.apply_near(number, chunk, begin)
+            self.apply(number, chunk, begin)
             if done == end:
                 state.first_offset = 0
                 end = last
         return 0
 
-    cdef int apply_near(self, uint32_t number, Chunk *chunk, size_t begin) except -1 nogil:
-        """Do the same as `apply`, after events of a chunk from number `begin` on.
+    cdef int apply(self, uint32_t number, const Chunk *chunk, size_t begin) except -1 nogil:
+        """Give time-points the verdicts of the session; those that are forgotten have them.
 
         PERF: many verdicts are of the event that brings them, which needs no search.
+
+        Args:
+            number: the number of the trace.
+            chunk: has the events that have brought the verdicts; NULL if time has.
+            begin: the number of the first of these events in the chunk.
         """
         cdef const VerdictRecord *verdict
         cdef Point *point
         cdef size_t k, place
         for k in range(self.session.verdict_count):
             verdict = &self.session.verdicts[k]
-            place = begin + verdict.place
             point = NULL
-            if place < chunk.count and chunk.time_stamps[place] == verdict.time_stamp:
-                point = &chunk.points[place]
+            if chunk != NULL:
+                place = begin + verdict.place
+                if place < chunk.count and chunk.time_stamps[place] == verdict.time_stamp:
+                    point = &chunk.points[place]
             if point == NULL or point.offset != verdict.offset:
                 point = find_point(&self.traces[number], verdict.time_stamp, verdict.offset)
-            if point != NULL:
-                set_verdict(&self.journal, number, verdict.time_stamp, point, verdict)
-        return 0
-
-    cdef int apply(self, uint32_t number) except -1 nogil:
-        """Give time-points the verdicts of the session; those that are forgotten have them."""
-        cdef Trace *trace = &self.traces[number]
-        cdef const VerdictRecord *verdict
-        cdef Point *point
-        cdef size_t k
-        for k in range(self.session.verdict_count):
-            verdict = &self.session.verdicts[k]
-            point = find_point(trace, verdict.time_stamp, verdict.offset)
             if point != NULL:
                 set_verdict(&self.journal, number, verdict.time_stamp, point, verdict)
         return 0
@@ -499,10 +491,7 @@ cdef class Replayer:
 
     cdef int keep_small(self) except -1 nogil:
         """Forget transitions and expressions that no state needs, once they take much memory."""
-        if (
-            self.session.table.bytes() > self.session.table.budget
-            or is_worth_compacting(self.session.engine.workspace)
-        ):
+        if self.ends.is_full():
             take_state(self.session.table, &self.session.state, &self.taken)
             self.ends.maybe_compact()
             give_state(self.session.table, &self.session.state, &self.taken)

@@ -20,7 +20,7 @@ from mtlmon.relations.multiplicity import multiplied
 from mtlmon.relations.of_rows import LogRelation, as_table
 from mtlmon.relations.records import Records
 from mtlmon.relations.rowwise import united
-from mtlmon.streams.late_rows import Rows, joined
+from mtlmon.streams.late_rows import RowParts, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
@@ -263,7 +263,7 @@ def _difference(olds: Sequence[Records], new: Records) -> Records | None:
     return _together([gone, come]) if len(gone) or len(come) else None
 
 
-class _Chunk:
+class _Chunk(RowParts):
     """Rows, and the states of the relations before them.
 
     Args:
@@ -272,30 +272,14 @@ class _Chunk:
     """
 
     def __init__(self, start: int, states: Sequence[QueryState]) -> None:
+        super().__init__()
         self.start = start
         self.states = list(states)
-        self.count = 0
-        self._parts: list[Rows] = []
-
-    def add(self, rows: Rows) -> None:
-        self._parts.append(rows)
-        self.count += len(rows.time_stamps)
-
-    @property
-    def rows(self) -> Rows:
-        """All rows; there have been some."""
-        self._parts = [joined(self._parts)]
-        return self._parts[0]
-
-    @rows.setter
-    def rows(self, rows: Rows) -> None:
-        self._parts = [rows]
-        self.count = len(rows.time_stamps)
 
     @property
     def byte_count(self) -> int:
         of_states = sum(one.held_bytes for state in self.states for one in state.records.values())
-        return _CHUNK_BYTES + of_states + sum(part.byte_count for part in self._parts)
+        return _CHUNK_BYTES + of_states + super().byte_count
 
 
 class RevisedRelations:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     _Item = TypeVar("_Item", int, list[int])
 
-__all__ = ["NO_NAMES", "ChunkedRows", "Computer", "Rows", "Touching", "joined"]
+__all__ = ["NO_NAMES", "ChunkedRows", "Computer", "RowParts", "Rows", "Touching", "joined"]
 
 # A chunk has at least so many rows, so that what is not of a row counts for little.
 _LEAST_SPACING = 256
@@ -220,24 +220,16 @@ class Computer:
         return held
 
 
-class _Chunk:
-    """Rows, and the state before them.
+class RowParts:
+    """Rows that come in parts, and are joined once they are wanted as a whole.
 
-    Args:
-        start: no row below this time-stamp belongs here, but for the first chunk.
-        state: the state.
+    Attributes:
+        count: how many rows there are.
     """
 
-    def __init__(self, start: int, state: bytes) -> None:
-        self.start = start
-        self.state = state
+    def __init__(self) -> None:
         self.count = 0
         self._parts: list[Rows] = []
-
-    @property
-    def end(self) -> int:
-        """The time-stamp of the last row."""
-        return int(self._parts[-1].time_stamps[-1]) if self.count else self.start
 
     def add(self, rows: Rows) -> None:
         self._parts.append(rows)
@@ -245,7 +237,7 @@ class _Chunk:
 
     @property
     def rows(self) -> Rows:
-        """All rows; there are some."""
+        """All rows; there have been some."""
         self._parts = [joined(self._parts)]
         return self._parts[0]
 
@@ -256,7 +248,30 @@ class _Chunk:
 
     @property
     def byte_count(self) -> int:
-        return _CHUNK_BYTES + len(self.state) + sum(part.byte_count for part in self._parts)
+        return sum(part.byte_count for part in self._parts)
+
+
+class _Chunk(RowParts):
+    """Rows, and the state before them.
+
+    Args:
+        start: no row below this time-stamp belongs here, but for the first chunk.
+        state: the state.
+    """
+
+    def __init__(self, start: int, state: bytes) -> None:
+        super().__init__()
+        self.start = start
+        self.state = state
+
+    @property
+    def end(self) -> int:
+        """The time-stamp of the last row."""
+        return int(self._parts[-1].time_stamps[-1]) if self.count else self.start
+
+    @property
+    def byte_count(self) -> int:
+        return _CHUNK_BYTES + len(self.state) + super().byte_count
 
 
 class ChunkedRows:

@@ -515,12 +515,16 @@ cdef class Streams:
 
     # ---- what all streams share ------------------------------------------------------------
 
-    cdef int maybe_compact(self) except -1 nogil:
-        """Compact, once enough of the memory is no longer needed by any stream."""
-        if (
+    cdef bint is_full(self) noexcept nogil:
+        """Whether so much memory is taken that it is worth compacting."""
+        return (
             self.worker.table.bytes() > self.worker.table.budget
             or is_worth_compacting(self.worker.engine.workspace)
-        ):
+        )
+
+    cdef int maybe_compact(self) except -1 nogil:
+        """Compact, once enough of the memory is no longer needed by any stream."""
+        if self.is_full():
             with gil:
                 self.compact()
         return 0

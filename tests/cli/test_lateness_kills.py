@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -128,19 +129,25 @@ def kill_after(arguments: list[str], text: bytes, checkpoint: Path, written: int
     return found.output_size
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_latest_verdicts_survive_kills(name: str, tmp_path: Path) -> None:
-    text_of_policies, log_name, options, form = RUNS[name]
-    source = random.Random(name)
-    log, policies, late = tmp_path / log_name, tmp_path / "p.mtl", tmp_path / "late"
-    make_log(log, source, FEW_ROWS if name.startswith("streams") else ROWS)
-    policies.write_text(text_of_policies)
-    output, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
-    arguments = ["--lateness", "50", "--late", str(late), "--output-format", form, *options]
-    arguments += ["-o", str(output), str(policies)]
+def compare_with_kills(
+    arguments: list[str], log: Path, output: Path, late: Path, latest: Callable[[Path], object]
+) -> tuple[object, list[str]]:
+    """Compare a run that is killed twice, in the middle of lines, with one that is not.
+
+    Args:
+        arguments: those of the run, without the log.
+        log: the log.
+        output: the file that the run writes.
+        late: the file of what comes too late.
+        latest: reads the latest verdicts from the output.
+
+    Returns:
+        The latest verdicts, and the options of a run that goes on.
+    """
+    checkpoint = output.with_name("checkpoint")
     wanted = mtlmon(*arguments, str(log))
     assert wanted.status == 1, wanted.errors
-    refused, verdicts = late.read_text(), latest(output, form)
+    refused, verdicts = late.read_text(), latest(output)
     assert refused
     output.unlink()
     resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "0.05s"]
@@ -148,14 +155,29 @@ def test_latest_verdicts_survive_kills(name: str, tmp_path: Path) -> None:
     text = log.read_bytes()
     written = 0
     for share in (0.3, 0.7):
-        # in the middle of a line
         cut = text.index(b"\n", int(share * len(text))) + 3
         written = kill_after(piped, text[:cut], checkpoint, written)
     done = mtlmon(*resumed, *arguments, str(log))
     assert done.status == 1, done.errors
-    assert latest(output, form) == verdicts
+    assert latest(output) == verdicts
     assert late.read_text() == refused
     assert done.errors == wanted.errors
+    return verdicts, resumed
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_latest_verdicts_survive_kills(name: str, tmp_path: Path) -> None:
+    text_of_policies, log_name, options, form = RUNS[name]
+    source = random.Random(name)
+    log, policies, late = tmp_path / log_name, tmp_path / "p.mtl", tmp_path / "late"
+    make_log(log, source, FEW_ROWS if name.startswith("streams") else ROWS)
+    policies.write_text(text_of_policies)
+    output = tmp_path / "out"
+    arguments = ["--lateness", "50", "--late", str(late), "--output-format", form, *options]
+    arguments += ["-o", str(output), str(policies)]
+    verdicts, resumed = compare_with_kills(
+        arguments, log, output, late, lambda output: latest(output, form)
+    )
     if name != "text":
         return
     # another run of the same log has nothing to add, and one with other options does not go on

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.process import Live, mtlmon
 from tests.cli.test_lateness import read_table
-from tests.cli.test_lateness_kills import kill_after
+from tests.cli.test_lateness_kills import compare_with_kills
 
 POLICIES = """\
 policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] approve(f)
@@ -165,26 +165,12 @@ def test_latest_answers_survive_kills(name: str, tmp_path: Path) -> None:
     policies.write_text((TABLE if name == "csv" else "") + POLICIES)
     make_log(log, source, 900)
     form = "csv" if name == "csv" else "text"
-    output, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    output = tmp_path / "out"
     arguments = ["--lateness", "30", "--late", str(late), "--output-format", form, "--wait", "2"]
     arguments += ["-o", str(output), str(policies)]
-    wanted = mtlmon(*arguments, str(log))
-    assert wanted.status == 1, wanted.errors
-    refused, answers = late.read_text(), latest(output, form)
-    assert refused
-    output.unlink()
-    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "0.05s"]
-    piped = [*resumed, *arguments, *(["--format", "csv"] if name == "csv" else [])]
-    text = log.read_bytes()
-    written = 0
-    for share in (0.3, 0.7):
-        cut = text.index(b"\n", int(share * len(text))) + 3
-        written = kill_after(piped, text[:cut], checkpoint, written)
-    done = mtlmon(*resumed, *arguments, str(log))
-    assert done.status == 1, done.errors
-    assert latest(output, form) == answers
-    assert late.read_text() == refused
-    assert done.errors == wanted.errors
+    _, resumed = compare_with_kills(
+        arguments, log, output, late, lambda output: latest(output, form)
+    )
     other = mtlmon(*resumed, *arguments, "--lateness", "31", str(log))
     assert "it was made with another --lateness" in other.errors
 
