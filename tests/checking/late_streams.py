@@ -19,7 +19,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
 from mtlmon.tables.events import TableEvents
-from tests.checking.test_history_check import Clock, Mode, Row
+from tests.checking.test_history_check import Clock, Mode, Row, batches_of
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -164,6 +164,38 @@ def corrected(
                 pass
             lines.append(taken())
     return Corrected(lines, check, source)
+
+
+class RandomRun(NamedTuple):
+    mode: Mode
+    bounds: Bounds
+    batches: Sequence[Sequence[Row]]
+    found: Corrected
+
+
+def random_run(
+    file: PolicyFile,
+    rows: Sequence[Row],
+    source: random.Random,
+    end: EndTime,
+    clock: Clock = "all",
+) -> RandomRun:
+    """Correct the verdicts of policies in random batches, with a random lateness, wait and mode."""
+    mode: Mode = source.choice(["local", "global", "naive"])
+    lateness = source.choice([3, 7, 30])
+    bounds = Bounds(lateness, source.choice([0, 0, 2, lateness]))
+    batches = batches_of(rows, source)
+    found = corrected(
+        file,
+        [table(batch) for batch in batches],
+        bounds,
+        mode=mode,
+        clock=clock,
+        end=end,
+        spacing=source.choice([0, 1, 2, 5]),
+        restores=source.random() < 0.3,
+    )
+    return RandomRun(mode, bounds, batches, found)
 
 
 def ordered(

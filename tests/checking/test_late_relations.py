@@ -14,7 +14,7 @@ from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.needs import needs_of
 from mtlmon.relations.declared import columns_to_read
-from tests.checking.late_streams import FORMULAS, KEYS, corrected, ordered, table
+from tests.checking.late_streams import FORMULAS, KEYS, corrected, ordered, random_run, table
 from tests.checking.test_history_check import Mode, admitted, batches_of, collapsed, late_rows
 from tests.checking.test_late_streams import ENDS, content, random_arrivals, table_of
 from tests.history.comparing import as_read
@@ -84,26 +84,15 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, source.choice([20, 50]))
-        mode: Mode = source.choice(["local", "global", "naive"])
-        lateness = source.choice([3, 7, 30])
-        wait = source.choice([0, 0, 2, lateness])
         end = ENDS[seed % len(ENDS)]
-        batches = batches_of(rows, source)
-        found = corrected(
-            file,
-            [table(batch) for batch in batches],
-            Bounds(lateness, wait),
-            mode=mode,
-            end=end,
-            spacing=source.choice([0, 1, 2, 5]),
-            restores=source.random() < 0.3,
-        )
+        run = random_run(file, rows, source, end)
+        mode, lateness, found = run.mode, run.bounds.lateness, run.found
         so_far: list[str] = []
         count = 0
-        for batch, more in zip(batches, found.lines[:-1], strict=True):
+        for batch, more in zip(run.batches, found.lines[:-1], strict=True):
             so_far += more
             count += len(batch)
-            if wait == 0 and source.random() < 0.1:
+            if run.bounds.wait == 0 and source.random() < 0.1:
                 taken = admitted(rows[:count], lateness, ())
                 now = max(row.ts for row in taken)
                 passed = [row for row in taken if row.ts < now]

@@ -26,6 +26,7 @@ from tests.checking.late_streams import (
     corrected,
     ordered,
     program,
+    random_run,
     table,
 )
 from tests.checking.test_history_check import (
@@ -94,27 +95,15 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, source.choice([20, 50]))
-        mode: Mode = source.choice(["local", "global", "naive"])
-        lateness = source.choice([3, 7, 30])
-        wait = source.choice([0, 0, 2, lateness])
         end = ENDS[seed % len(ENDS)]
-        batches = batches_of(rows, source)
-        found = corrected(
-            file,
-            [table(batch) for batch in batches],
-            Bounds(lateness, wait),
-            mode=mode,
-            clock=clock,
-            end=end,
-            spacing=source.choice([0, 1, 2, 5]),
-            restores=source.random() < 0.3,
-        )
+        run = random_run(file, rows, source, end, clock)
+        mode, lateness, found = run.mode, run.bounds.lateness, run.found
         so_far: list[str] = []
         count = 0
-        for batch, more in zip(batches, found.lines[:-1], strict=True):
+        for batch, more in zip(run.batches, found.lines[:-1], strict=True):
             so_far += more
             count += len(batch)
-            if wait == 0 and source.random() < 0.1:
+            if run.bounds.wait == 0 and source.random() < 0.1:
                 known = wanted(file, rows[:count], mode, lateness, clock, None, ends=False)
                 assert collapsed(so_far) == known
         every = [*so_far, *found.lines[-1]]
