@@ -484,16 +484,13 @@ def text_atoms(
     defined = [name for name in wanted if name in file.atoms]
     if not defined and not at_ticks:
         return tuple(wanted), None
-    from mtlmon.checking.text_streams import TextStreams
+    from mtlmon.tables.text_atoms import text_streams
 
     others = [name for names in at_ticks.values() for name in names]
     every_shown = [name for names in shown.values() for name in names]
     needs = needs_of(file, [*wanted, *others], every_shown)
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
-    log_atoms = needs_of(file, [*defined, *others], every_shown).log_atoms
-    return named, TextStreams(
-        file, defined, at_ticks, log_atoms, file.unit, path, shown, on_error=on_error
-    )
+    return named, text_streams(file, defined, file.unit, path, at_ticks, shown, on_error=on_error)
 
 
 def take_signals_from_arrow() -> None:

@@ -57,11 +57,12 @@ def text_events(
     computed = {
         one.name: number for number, one in enumerate(made.named_atoms) if one.name in file.atoms
     }
-    used: Sequence[str] = ()
+    streams = None
     if computed:
-        from mtlmon.policy.needs import needs_of
+        from mtlmon.tables.text_atoms import text_streams
 
-        used = needs_of(file, computed).log_atoms
+        streams = text_streams(file, tuple(computed), file.unit, name)
+    used = () if streams is None else streams.atoms.log_atoms
     rows = RowScanner(
         named_rows(made, computed),
         points,
@@ -71,12 +72,10 @@ def text_events(
         marks=dict.fromkeys([*marks, *used]),
     )
     events = RowEvents(rows)
-    if not computed:
+    if streams is None:
         return events
     from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.checking.text_streams import TextStreams
 
-    streams = TextStreams(file, tuple(computed), {}, used, file.unit, name)
     return ComputedEvents(events, streams, computed)
 
 

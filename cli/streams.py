@@ -149,21 +149,17 @@ def open_streams(
             streams=names,
             order=table_order(options),
         )
-    from mtlmon.checking.text_streams import TextStreams
-    from mtlmon.policy.needs import needs_of
+    from mtlmon.tables.text_atoms import text_streams
 
     order = text_order(options)
     if order is not None:
         order.memory = memory
     log = open_log(options.log)
-    atoms = needs_of(file, (), names).log_atoms
-    streams = TextStreams(
-        file, (), {}, atoms, file.unit, log.name, values=names, on_error=options.on_error
-    )
+    streams = text_streams(file, (), file.unit, log.name, values=names, on_error=options.on_error)
     return TextLog(
         log.descriptor,
         log.name,
-        atoms,
+        streams.atoms.log_atoms,
         skip_errors=options.on_error == "skip",
         memory=memory,
         streams=streams,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import Computed
 
@@ -37,6 +38,7 @@ class TextStreams:
         shown: the names of expressions in `PolicyFile.shown` whose values batches have: at rows
             under `ROWS`, and at ticks under their period.
         values: the names of the streams whose values batches have.
+        relations: the relations in which the atoms look values up.
         on_error: what to do with events and ticks at which integers overflow: "skip" leaves them
             out, "stop" makes the first of them an error, which mentions the option.
 
@@ -56,11 +58,16 @@ class TextStreams:
         shown: Mapping[When, Sequence[str]] | None = None,
         *,
         values: Sequence[str] = (),
+        relations: Mapping[str, Relation] | None = None,
         on_error: Literal["stop", "skip"] | None = None,
     ) -> None:
         self._names = tuple(names)
         environment = Environment(
-            time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
+            time=DEFAULT_TIME,
+            unit=unit,
+            zone=file.zone or UTC,
+            has_columns=False,
+            relations=relations or {},
         )
         wanted: dict[When, Sequence[str]] = {ROWS: self._names, **at_ticks}
         self._streams = StreamAtoms(

@@ -198,12 +198,17 @@ def relations_of_tables(
     for name in wanted:
         owner, own_name = file.owner_of(name)
         if reads_rows(owner.intervals, own_name):
+            reason = "which cannot be looked up here"
+            hint = "relations of tables can be looked up; check_tables looks up all of them"
+            if not environment.has_columns:
+                reason = "but the log is read as text, whose rows have no columns"
+                hint = "relations of tables can be looked up; those of rows need a table of rows"
             raise formula_error(
                 owner.text,
                 owner.intervals[own_name].place,
-                f"relation {own_name} reads the rows of the log, which cannot be looked up here",
+                f"relation {own_name} reads the rows of the log, {reason}",
                 source=owner.source,
-                hint="relations of tables can be looked up; check_tables looks up all of them",
+                hint=hint,
                 kind=PolicyError,
             )
     options = {"resolution": environment.unit, "time_unit": environment.time_unit}

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from tests.cli.test_mixed_policies import Command
 
 COMPUTED = """\
+relation limits = table "limits.csv" valid [from, to) key what
+relation ends = limits where most is null select what as what
 stream asked = count[0,4](ask)
-atom busy = asked > 1
-atom late = ts > 30
+atom busy = asked > limits["asks"].most
+atom late = exists ends
 """
+LIMITS = "what,from,to,most\nasks,0,12,1\nasks,12,18,0\nasks,18,,1\nall,31,,\n"
 WITH = """\
 policy known: p(x) AND busy IMPLIES ONCE[0,9] q(x)
 find strange: q(x) AND EVENTUALLY[0,3] (late AND NOT busy)
@@ -51,8 +54,14 @@ def with_atoms(lines: list[str]) -> list[str]:
             "ask" in other.split() and stamp >= now - 4
             for stamp, other in zip(stamps[: place + 1], lines, strict=False)
         ]
-        found.append(line + " busy" * (sum(asked) > 1) + " late" * (now > 30))
+        most = 0 if 12 <= now < 18 else 1
+        found.append(line + " busy" * (sum(asked) > most) + " late" * (now > 30))
     return found
+
+
+@pytest.fixture(autouse=True)
+def limits(tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text(LIMITS)
 
 
 RUNS: dict[str, list[str]] = {

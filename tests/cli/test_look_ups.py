@@ -16,6 +16,8 @@ from tests.cli.process import Live, mtlmon
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cli.test_mixed_policies import Command
+
 FLOW = """unit s
 key station
 relation limits = table "limits.csv" valid [from, to) key station
@@ -108,6 +110,87 @@ def test_what_a_pipe_cannot_have(folder: Path) -> None:
     assert "p.mtl:1:10: relation one joins or compares rows with all their columns" in ended.errors
     text = mtlmon(str(folder / "p.mtl"), log="@1 a\n")
     assert "uses columns of a table, but the log is read as text" in text.errors
+
+
+QUIET = """unit s
+const SMALL = "small"
+relation limits = table "most.csv" valid [from, to) key what
+relation quiet = limits where number is null select what as what
+let both = down AND "a b"
+stream fails = count[0,9s](down)
+policy most: NOT fails > limits[if both then "both" else SMALL].number
+policy calm "nothing happens while all is quiet": down IMPLIES NOT exists quiet
+policy ends: both IMPLIES EVENTUALLY[0,20s] exists quiet
+trigger loud: down and fails >= limits[SMALL].number message "{limits[SMALL].number} at {ts}"
+"""
+AT_TICKS = "policy often on every 15s: exists quiet OR fails.hold(or: 0) < 2\n"
+MOST = "what,from,to,number\nsmall,0,60,2\nsmall,60,,1\nboth,30,90,3\nboth,90,115,\n"
+
+
+def text_and_table(folder: Path, seed: int, count: int) -> tuple[list[str], list[str]]:
+    """The lines of a text log, and of a table with the same events."""
+    (folder / "most.csv").write_text(MOST)
+    chance = random.Random(seed)
+    lines, rows = [], []
+    for ts in sorted(chance.randrange(120) for _ in range(count)):
+        names = [name for name in ("down", "a b") if chance.random() < 0.5]
+        shown = " ".join(f'"{name}"' if " " in name else name for name in names)
+        lines.append(f"@{ts} {shown}")
+        rows.append(f"{ts},{str('down' in names).lower()},{str('a b' in names).lower()}")
+    return lines, ["ts,down,a b", *rows]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--summary", "--resolve", "--end-time", "last"],
+        ["--explain", "--verdicts", "false", "--output-format", "jsonl"],
+        ["--lateness", "10s"],
+    ],
+)
+def test_text_logs_say_what_tables_do(folder: Path, command: Command, options: list[str]) -> None:
+    late = "--lateness" in options
+    (folder / "quiet.mtl").write_text(QUIET if late else QUIET + AT_TICKS)
+    lines, rows = text_and_table(folder, 5, 80)
+    if late:
+        for place in range(0, 80, 5):
+            lines[place : place + 5] = lines[place : place + 5][::-1]
+            rows[place + 1 : place + 6] = rows[place + 1 : place + 6][::-1]
+    (folder / "log").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "log.csv").write_text("".join(f"{row}\n" for row in rows))
+    found, wanted = (
+        command(*options, folder / "quiet.mtl", folder / name) for name in ("log", "log.csv")
+    )
+    assert wanted.status == 1, wanted.errors
+    assert (found.status, found.output) == (wanted.status, wanted.output)
+    assert late == ("!@" in found.output)
+    if not options:
+        false = {line.split("\t")[0] for line in found.output.splitlines() if "false" in line}
+        assert false == {"most", "calm", "ends", "loud", "often"}
+
+
+def test_a_text_log_goes_on_from_a_checkpoint(folder: Path, command: Command) -> None:
+    (folder / "quiet.mtl").write_text(QUIET + AT_TICKS)
+    lines, _ = text_and_table(folder, 8, 100)
+    path, output = folder / "log", folder / "output"
+    asked = ["--checkpoint", folder / "state", "--resume", "-o", output]
+    asked += ["--checkpoint-every", "10", folder / "quiet.mtl", path]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    wanted = command(folder / "quiet.mtl", path).output
+    for count in (31, 32, 77, 100):
+        path.write_text("".join(f"{line}\n" for line in lines[:count]))
+        ended = command(*asked)
+        assert ended.status in (0, 1), ended.errors
+    assert output.read_text() == wanted
+
+
+def test_rows_of_text_logs_are_no_relation(folder: Path, command: Command) -> None:
+    (folder / "p.mtl").write_text("relation r = rows valid 5\npolicy p: NOT exists r\n")
+    (folder / "log").write_text("@1 a\n")
+    ended = command(folder / "p.mtl", folder / "log")
+    assert ended.status == 2
+    assert "p.mtl:1:10: relation r reads the rows of the log, but the log is read" in ended.errors
 
 
 def test_values_of_streams(folder: Path) -> None:

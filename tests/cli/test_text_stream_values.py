@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 STREAMS = """\
 unit s
+relation limits = table "limits.csv" valid [from, to) key what
+relation quiet  = limits where most is null select what as what
 let   both = p AND "a b"
 stream seen = seen.last(or: 0) + 1
 stream often = count[0,5s](p)
@@ -29,8 +31,12 @@ let   since = NOT q SINCE[0,9s] p
 stream waits = count[0,1m](since)
 stream mean = avg[0,20s](often) every 10s
 stream parts = count[0,10s](q) per often as id until q
+stream limit = if exists quiet then 0 else limits[if both then "both" else "one"].most
+stream above = count[0,1m](often > limits["one"].most)
+stream held = limits["both"].most every 20s
 """
 LATER = "stream after = coalesce(seen.next(2), 0)\n"
+LIMITS = "what,from,to,most\none,0,40,1\none,40,,3\nboth,20,100,2\nboth,100,120,\n"
 ATOMS = ("p", "q", "a b")
 
 
@@ -44,7 +50,8 @@ def events(seed: int, count: int) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def write(path: Path, some: list[tuple[int, tuple[str, ...]]]) -> tuple[Path, Path]:
-    """Write a text log and a table with the same events."""
+    """Write a text log and a table with the same events, and a table of limits."""
+    (path / "limits.csv").write_text(LIMITS)
     text, table = path / "events.log", path / "events.csv"
     with text.open("w") as file:
         for time, names in some:

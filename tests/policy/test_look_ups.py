@@ -190,7 +190,15 @@ def test_types() -> None:
 
 
 def test_text_logs_have_no_columns() -> None:
-    file = parse_policies(f"{HEAD}policy p: exists total\n")
-    environment = Environment(has_columns=False)
+    relations = {"limits": known(road=pa.large_string(), max=pa.float64())}
+    environment = Environment(has_columns=False, relations=relations, time="ts")
+    head = HEAD.replace("stream views = count[0,5]() per id\n", "")
+    file = parse_policies(
+        f'{head}policy p: exists limits[road]\npolicy q: limits["a"].max > 1\n'
+        "policy r: exists limits[ts]\n"
+    )
     errors = errors_with_columns(file, environment, pa.schema([]))
-    assert "values of total are for rows of tables" in [error.message for error in errors]
+    assert [error.message for error in errors] == [
+        "there is no column road in a text log",
+        "column road of limits is a text, not column ts",
+    ]

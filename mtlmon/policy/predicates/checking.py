@@ -219,9 +219,6 @@ class _Checker(Requirements):
         """Check the keys of a look-up, and return the kind of its column."""
         name, column, _, keys = node.looked_up
         unknown = kinds.BOOLEAN if column is None else kinds.UNKNOWN
-        if not self.environment.has_columns:
-            hint = "a text log has no columns: name the file .csv, .jsonl or the like"
-            return self.report(node, f"values of {column_text(name)} are for rows of tables", hint)
         for operand in node.operands:
             if self.kinds[id(operand)].name == "other":
                 return self.unusable(operand)

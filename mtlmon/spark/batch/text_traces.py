@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.checking.text_logs import TextBatch
-from mtlmon.checking.text_streams import TextStreams
 from mtlmon.drive.native import TextEvents
-from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.spark.common.trace_monitors import tick_limit
+from mtlmon.tables.text_atoms import text_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Buffer
 
+    from mtlmon.checking.text_streams import TextStreams
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.trace_monitors import EndTime
 
@@ -41,11 +41,13 @@ class TextTrace:
                 at_ticks = {
                     period: names for period, names in policies.wanted.items() if period != ROWS
                 }
-                names = [*computed, *(name for some in at_ticks.values() for name in some)]
-                shown = [name for some in policies.shown.values() for name in some]
-                log_atoms = needs_of(file, names, shown).log_atoms
-                self._streams = TextStreams(
-                    file, computed, at_ticks, log_atoms, policies.unit, path, policies.shown
+                self._streams = text_streams(
+                    file,
+                    computed,
+                    policies.unit,
+                    path,
+                    at_ticks,
+                    policies.shown,
                 )
                 named = tuple(name for name in named if name not in file.atoms)
         self._events = TextEvents(named, path=path)
