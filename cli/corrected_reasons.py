@@ -91,7 +91,12 @@ class Reasons:
         options = copy.copy(self.options)
         options.wait, options.lateness = options.lateness, None
         options.output = options.report = None
-        options.verdicts = "none"
+        options.output_format = "text"
+        if options.verdicts == "first":
+            # that run stops where it knows the violation, too, which has been written
+            options.output = os.devnull
+        else:
+            options.verdicts = "none"
         options.resolve = options.rows = options.summary = options.progress = False
         options.clock = None
         if self.start_of_input is not None:

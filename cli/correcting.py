@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.changes import ChangeLines
 from mtlmon.checking.history_check import HistoryCheck
+from mtlmon.checking.late_first import FirstChanges
 from mtlmon.cli.corrected_reasons import Reasons, require_explainable
 from mtlmon.cli.endings import never_triggered
 from mtlmon.cli.failure import VIOLATION, Failure
@@ -30,11 +31,12 @@ from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking.changes import ChangeOutput
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
+    from mtlmon.cli.pump import EndTime
     from mtlmon.cli.revised_report import RevisedReport
     from mtlmon.syntax.formula import Formula
 
@@ -52,8 +54,10 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         options: the options of the command line.
     """
     refused = {
-        "--verdicts first": options.given_verdicts == "first",
         "--rows": options.rows,
+        "--report and --verdicts first": (
+            options.report is not None and options.given_verdicts == "first"
+        ),
         "--idle and --clock key": options.idle is not None and options.clock == "key",
         "--advance-every": options.advance_every is not None,
     }
@@ -106,6 +110,9 @@ class CorrectingWork(LateWork):
         check: the histories of the policies.
         output: converts changes to bytes; None if no verdicts are wanted.
         revised: takes the changes for a report, or None.
+
+    Attributes:
+        first: finds the first violation, if only that is wanted; else None.
     """
 
     check: HistoryCheck
@@ -123,9 +130,30 @@ class CorrectingWork(LateWork):
     ) -> None:
         super().__init__(check, source, output, late, logs, options)
         self.revised = revised
+        self.first: FirstChanges | None = None
+        if options.verdicts == "first":
+            self.first = FirstChanges(has_keys=any(one is not None for one in source.key_tables))
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.first is not None and self.first.is_known
+
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        yield from super().end_check(end_time)
+        if self.first is not None and not self.first.is_known:
+            for row in self.first.end(self.check.earliest_pending):
+                self.check.verdicts.add(row)
+            self.put()
 
     def take(self) -> None:
         """Take the changes out of the check."""
+        if self.first is not None:
+            for row in self.first.take(self.check.verdicts.taken()):
+                self.check.verdicts.add(row)
+        self.put()
+
+    def put(self) -> None:
+        """Convert the changes that are in the check."""
         if self.revised is not None:
             rows = self.check.verdicts.taken()
             self.revised.take(rows)
@@ -148,6 +176,12 @@ class CorrectingWork(LateWork):
             if policy.is_at_least(self.options.fail_on)
         )
 
+    def open_first(self) -> tuple[str, str] | None:
+        if self.first is None or self.first.open_before is None:
+            return None
+        (time_stamp, offset), earlier = self.first.open_before
+        return f"{time_stamp}:{offset} is false", f"a time-point of time-stamp {earlier}"
+
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
@@ -156,9 +190,14 @@ class CorrectingWork(LateWork):
         return not self.has_ended and not self.check.is_within_row
 
     def own_parts(self) -> Sequence[bytes]:
-        return [b"" if keys is None else keys.snapshot() for keys in self.source.key_tables]
+        first = [] if self.first is None else [self.first.snapshot()]
+        tables = self.source.key_tables
+        return [*first, *(b"" if keys is None else keys.snapshot() for keys in tables)]
 
     def restore_own(self, parts: Sequence[bytes]) -> None:
+        if self.first is not None and parts:
+            self.first.restore(parts[0])
+            parts = parts[1:]
         if len(parts) != len(self.source.key_tables):
             raise damaged()
         counts = self.check.key_counts
@@ -183,7 +222,7 @@ class CorrectingWork(LateWork):
 
     def settings(self) -> list[tuple[str, object]]:
         columns = list(map(list, self.check.partitions.columns))
-        return [*super().settings(), ("with other keys", columns)]
+        return [*super().settings(), ("with other keys", columns), self.first_setting]
 
 
 def correct_logs(file: Formula | PolicyFile, options: Options) -> int:

@@ -142,7 +142,7 @@ class AnswerOutput(ChangedOutput):
             self.lines = ChangedAnswerLines(self.check.history.plan, times)
         for batch in batches:
             self.writer.write(b"".join(self.lines.lines(batch.changes)))
-            if batch.final_below is not None:
+            if batch.final_below is not None and self.options.verdicts != "first":
                 self.writer.write(self.lines.bound(batch.final_below))
 
     def close(self) -> None:
@@ -224,6 +224,16 @@ class CorrectedRelations(LateWork):
         changes = self.check.taken()
         if self.output is not None and changes:
             self.output.put(changes)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check.is_stopped
+
+    def open_first(self) -> tuple[str, str] | None:
+        if self.check.open_first is None:
+            return None
+        time_stamp, offset = self.check.open_first
+        return f"{time_stamp}:{offset} is violated", "a time-point before it"
 
     def fails(self) -> bool:
         if self.options.fail_on_vacuous and self.never_matched():
@@ -382,6 +392,7 @@ def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
         corrects=has_operations,
         by_stamp=options.time_points == "stamp",
         wants_holding=options.verdicts in ("all", "boolean"),
+        keeps_found=options.verdicts == "first",
         prepare=lambda engine: prepared(options, engine),
     )
 
@@ -429,6 +440,7 @@ def correct_tables(
         rows_of,
         memory=memory,
         unmatched="error" if options.on_error == "stop" else "count",
+        wants_first=options.verdicts == "first",
     )
     with closing(source):
         source.shows_rows = source.streams is not None
@@ -449,6 +461,7 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
         None,
         memory=memory,
         unmatched="error" if options.on_error == "stop" else "count",
+        wants_first=options.verdicts == "first",
     )
     block = PointBlock(array("I", made.atoms))
     events = RowEvents(

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
         def unmatched(self) -> int:
             """How many retractions found no row."""
 
+        @property
+        def is_within_row(self) -> bool:
+            """Whether some policies have not had the last batch yet."""
+
         def feed(self, batch: EventBatch, source: Source) -> Iterator[None]:
             """Take a batch of rows."""
 
@@ -174,7 +178,6 @@ class LateWork(EventWork):
         options: the options of the command line.
     """
 
-    is_stopped = False
     # what waits is with the check, which is told of the time
     has_late_rows = False
     passed = 0
@@ -200,6 +203,11 @@ class LateWork(EventWork):
         self.writer: Writer = NoWriter() if output is None else output.writer
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether the first violation is known, if only that is wanted."""
+        raise NotImplementedError
+
+    @property
     def event_count(self) -> int:
         return self.check.position
 
@@ -214,9 +222,13 @@ class LateWork(EventWork):
         for _ in self.check.feed(cast("EventBatch", batch), self.source):
             self.take()
             yield
+            if self.is_stopped and not self.check.is_within_row:
+                return
 
     def end_check(self, end_time: EndTime) -> Iterator[None]:
         """End the log; yield now and then."""
+        if self.is_stopped:
+            return
         if isinstance(self.late, LateLines):
             self.late.finish()
         for _ in self.check.end(self.source, end_time):
@@ -250,13 +262,26 @@ class LateWork(EventWork):
         if self.is_complete and (source.unseen_atoms or not self.event_count):
             names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
             note(names)
+        open_first = self.open_first() if self.is_complete else None
+        if open_first is not None:
+            first, earlier = open_first
+            note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
+
+    def open_first(self) -> tuple[str, str] | None:
+        """Return the first violation, and the undecided time-points before it, as words.
+
+        None unless only the first violation is wanted, and is not known at the end of the log.
+        """
+        raise NotImplementedError
 
     # ---- time without events ---------------------------------------------------------------
 
     @property
     def known_time(self) -> int | None:
-        """The largest time so far; None before the first event."""
-        return None if self.source.clock is None else max(self.source.clock, self.passed)
+        """The largest time so far; None before the first event, and if none is wanted."""
+        if self.source.clock is None or self.is_stopped:
+            return None
+        return max(self.source.clock, self.passed)
 
     @property
     def times(self) -> Times | None:
@@ -337,6 +362,12 @@ class LateWork(EventWork):
             ("with another --wait", str(options.wait)),
             (f"with{'out' if options.late else ''} --late", options.late is not None),
         ]
+
+    @property
+    def first_setting(self) -> tuple[str, object]:
+        """The setting of `settings` that says whether only the first violation is wanted."""
+        is_first = self.options.verdicts == "first"
+        return f"with{'out' if is_first else ''} --verdicts first", is_first
 
     def work_in_small_steps(self, events: int) -> None:
         """Do nothing: a batch is what is read at once."""

@@ -35,9 +35,10 @@ KINDS_OF: dict[str, tuple[int, ...]] = {
     "all": (FALSE, TRUE, EQUIVALENT),
     "boolean": (FALSE, TRUE),
     "false": (FALSE,),
+    "first": (FALSE,),
     "none": (),
 }
-"""The kinds of verdicts that `--verdicts` selects."""
+"""The kinds of verdicts that `--verdicts` selects; with "first", there is one change at most."""
 
 
 class PolicyChanges(NamedTuple):
@@ -154,7 +155,8 @@ class ChangeLines:
         """Write changes and bounds, and remove them from the rows."""
         for row in rows.taken():
             if isinstance(row, Bound):
-                self._write_bound(row)
+                if self._selection != "first":
+                    self._write_bound(row)
                 continue
             changes = row._replace(records=selected(row.records, self._selection))
             if len(changes.records):

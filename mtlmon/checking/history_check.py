@@ -580,6 +580,13 @@ class HistoryCheck:
         return self._histories[0] if late is None else late.leader
 
     @property
+    def earliest_pending(self) -> tuple[int, int] | None:
+        """Time-stamp and offset of the earliest undecided time-point of policies, or None."""
+        histories = self._histories[: len(self.policies)]
+        pending = (history.earliest_pending for history in histories)
+        return min((one for one in pending if one is not None), default=None)
+
+    @property
     def judged_again(self) -> int:
         """How many time-points of policies were judged again, as events came before them."""
         histories = self._histories[: len(self.policies)]

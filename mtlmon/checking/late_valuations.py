@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from mtlmon.checking.late_events import LateEvents
+from mtlmon.checking.late_first import FirstAnswer
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.errors import EventError
 from mtlmon.history.operations import INSERT, RETRACT
@@ -65,6 +66,8 @@ class ValuationCheck:
             log has added them to `PointHistory.arrivals` when a batch comes.
         memory: how much memory may be held.
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
+        wants_first: whether the answers of the first violation are wanted only, once it is final:
+            by time-point, then by policy. Matches of a `find` count if it is alone.
 
     Attributes:
         policies: the policies.
@@ -91,6 +94,7 @@ class ValuationCheck:
         *,
         memory: MemoryLimit,
         unmatched: str,
+        wants_first: bool = False,
     ) -> None:
         self.policies = tuple(file.policies)
         self.partitions = partitions_of([()])
@@ -109,6 +113,19 @@ class ValuationCheck:
         self._told = 0
         # what an earlier run has left, until the types of columns are known
         self._kept: bytes | None = None
+        self._first: FirstAnswer | None = None
+        if wants_first:
+            self._first = FirstAnswer([policy.is_find for policy in self.policies])
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the first violation is known, if only that is wanted."""
+        return self._first is not None and self._first.is_known
+
+    @property
+    def open_first(self) -> tuple[int, int] | None:
+        """The first violation at the end of the log, if one before it is undecided."""
+        return None if self._first is None else self._first.open
 
     @property
     def history(self) -> PointHistory:
@@ -171,13 +188,20 @@ class ValuationCheck:
     def _take(self) -> None:
         """Take what has changed, and how far it is final."""
         history = self.history
+        bound = history.final_below()
+        first = None if self._first is None else self._first.below(bound, history)
         changes = history.changes()
         self.revision_count += sum(one.change != NEW for one in changes)
-        bound = history.final_below()
         told = bound if bound > self._told else None
         self._told = max(self._told, bound)
+        if first is not None:
+            changes = []
+            told = told if first else None
         if changes or told is not None:
             self.verdicts.append(ChangedAnswers(changes, self.revision, told))
+        if first:
+            # it is final because of the bound
+            self.verdicts.append(ChangedAnswers(first, self.revision, None))
         self.memory.note("sorting", history.byte_count)
         self.memory.check()
 
@@ -203,7 +227,16 @@ class ValuationCheck:
         self.history.finish(end_time)
         self._take()
         yield
+        if self._first is not None:
+            self._end_first()
+            yield
         self._require_matched()
+
+    def _end_first(self) -> None:
+        """Tell the first violation at the end of the log, if it is known."""
+        assert self._first is not None
+        if found := self._first.end(self.history):
+            self.verdicts.append(ChangedAnswers(found, self.revision, None))
 
     def _require_matched(self) -> None:
         """Refuse retractions whose rows have not come, if they are an error."""
@@ -235,6 +268,7 @@ class ValuationCheck:
             "revision": self.revision,
             "told": self._told,
             "latest": self._late.latest.tolist(),
+            "first": None if self._first is None else self._first.parts(),
         }
         parts = [json.dumps(head).encode()]
         if self._history is not None:
@@ -257,6 +291,8 @@ class ValuationCheck:
             self.refused_count, self.revision_count = head["refused"], head["revised"]
             self.revision, self._told = head["revision"], head["told"]
             self._late.latest = np.array(head["latest"], np.int64)
+            if self._first is not None:
+                self._first.restore(head["first"])
         except (ValueError, KeyError, TypeError, OverflowError):
             raise damaged() from None
         if not parts:

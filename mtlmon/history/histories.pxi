@@ -4,7 +4,7 @@
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -531,6 +531,29 @@ cdef class Histories(Admission):
                 break
             has_events = self.traces[k].has_begun
         return least if self.bound_of_all(&least) and has_events else None
+
+    def earliest_pending(self):
+        """Time-stamp and offset of the earliest undecided time-point of all traces, or None."""
+        cdef uint64_t time_stamp = UINT64_MAX
+        cdef uint64_t offset = 0
+        cdef uint64_t own_time_stamp, own_offset
+        cdef uint32_t k
+        self.session.enter()
+        try:
+            for k in range(self.trace_count):
+                if not self.traces[k].has_pending or self.traces[k].pending_from > time_stamp:
+                    continue
+                with nogil:
+                    self.make_live(k)
+                if self.session.earliest_pending(&own_time_stamp, &own_offset) and (
+                    own_time_stamp < time_stamp
+                    or own_time_stamp == time_stamp and own_offset < offset
+                ):
+                    time_stamp, offset = own_time_stamp, own_offset
+        finally:
+            if not self.session.is_broken():
+                self.session.leave()
+        return None if time_stamp == UINT64_MAX else (time_stamp, offset)
 
     def now(self, uint32_t number=0):
         """The largest time-stamp so far; None if there is none."""

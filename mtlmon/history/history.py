@@ -436,6 +436,11 @@ class History:
         return self._histories.bound(None if key is None else self._known_number(key))
 
     @property
+    def earliest_pending(self) -> tuple[int, int] | None:
+        """Time-stamp and offset of the earliest undecided time-point of all keys, or None."""
+        return self._histories.earliest_pending()
+
+    @property
     def counters(self) -> dict[str, int]:
         """Counters of what has been done so far: for diagnosis, not for decisions.
 

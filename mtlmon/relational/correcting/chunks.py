@@ -487,13 +487,18 @@ class ChunkedPoints:
                 return int(chunk.time_stamps[place - 1])
         return 0
 
-    def forget(self, bound: int) -> None:
-        """Forget what nothing can change any more: no event below a time comes or goes."""
+    def forget(self, bound: int) -> list[Row]:
+        """Forget what nothing can change any more: no event below a time comes or goes.
+
+        Returns:
+            The answers that are forgotten, which hold for good.
+        """
         count = 0
         while count + 1 < len(self.chunks) and self.chunks[count].end < bound:
             count += 1
         if not count:
-            return
+            return []
+        told = [row for chunk in self.chunks[:count] for row in chunk.told]
         for chunk in self.chunks[:count]:
             if chunk.counts is not None:
                 self.forgotten = self.forgotten.plus(chunk.counts)
@@ -505,6 +510,7 @@ class ChunkedPoints:
             least = min(least, first.open_from)
         # no answer about what is before them is given again
         self.missing = {time: gone for time, gone in self.missing.items() if time >= least}
+        return told
 
     @property
     def counts(self) -> Counts:

@@ -29,7 +29,7 @@ from mtlmon.relational.running import HOLDS
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from typing import Literal
 
     from numpy.typing import NDArray
@@ -81,6 +81,7 @@ class PointHistory:
         corrects: whether events can be taken back at all: with ids, or by equality.
         by_stamp: whether all events of one time-stamp are one time-point, of offset 0.
         wants_holding: whether time-points without violations are answered.
+        keeps_found: whether `found_at` is asked for violations and matches.
         prepare: is called with each engine that is made.
         spacing: as for `ChunkedPoints`.
 
@@ -100,6 +101,7 @@ class PointHistory:
         corrects: bool = False,
         by_stamp: bool = False,
         wants_holding: bool = False,
+        keeps_found: bool = False,
         prepare: Callable[[RelationalEngine], None] = lambda _: None,
         spacing: int = 0,
     ) -> None:
@@ -123,6 +125,9 @@ class PointHistory:
         )
         # answers that were told once, and are not there now
         self._withdrawn: dict[Row, None] = {}
+        # violations and matches of chunks that are forgotten, above what is final
+        self._keeps_found = keeps_found
+        self._found: dict[Row, None] = {}
         self._final = 0
         # how far time has passed without an event
         self._advanced = 0
@@ -296,6 +301,17 @@ class PointHistory:
         rows.sort(key=lambda one: one[1:4])
         return rows
 
+    def found_at(self, policy: int, time_stamp: int, offset: int) -> list[ChangedAnswer]:
+        """Return the violations or matches of a policy at a time-point, which is not final yet."""
+        rows = [row for row in (*self._found, *self.chunked.told) if row[3] != HOLDS]
+        return [ChangedAnswer(NEW, *row) for row in rows if row[:3] == (policy, time_stamp, offset)]
+
+    def earliest_open(self, policies: Iterable[int]) -> Name | None:
+        """Return the first time-point at the end at which one of some policies is undecided."""
+        engine = self.chunked.engine
+        points = (point for policy in policies for point in engine.waiting_points(policy, 1))
+        return min(points, default=None)
+
     def final_below(self) -> int:
         """The time-stamp below which no answer can change any more."""
         bound = self.leader.admits_from()
@@ -319,7 +335,10 @@ class PointHistory:
         if bound is None:
             return
         final = self.final_below()
-        self.chunked.forget(bound)
+        forgotten = self.chunked.forget(bound)
+        if self._keeps_found:
+            every = [*self._found, *forgotten]
+            self._found = dict.fromkeys(row for row in every if row[3] != HOLDS and row[1] >= final)
         if any(row[1] < final for row in self._withdrawn):
             self._withdrawn = {row: None for row in self._withdrawn if row[1] >= final}
 
@@ -334,7 +353,8 @@ class PointHistory:
         held = chunked.held
         answers = AnswerBlock(array("I", [len(one.variables) for one in self.plan.named_policies]))
         net, withdrawn = list(chunked.net.items()), list(self._withdrawn)
-        for policy, time_stamp, offset, kind, cells in [*(row for row, _ in net), *withdrawn]:
+        every = [*(row for row, _ in net), *withdrawn, *self._found]
+        for policy, time_stamp, offset, kind, cells in every:
             answers.add(policy, kind, time_stamp, offset, 0, () if kind == HOLDS else cells)
         forget_texts([base], answers, [held.points, self._pool])
         self._kept_texts = len(self.plan.texts)
@@ -342,7 +362,9 @@ class PointHistory:
             (policy, time_stamp, offset, kind, cells)
             for policy, kind, time_stamp, offset, _, cells in answers.take()
         ]
-        self._withdrawn = dict.fromkeys(rows[len(net) :])
+        last = len(net) + len(withdrawn)
+        self._withdrawn = dict.fromkeys(rows[len(net) : last])
+        self._found = dict.fromkeys(rows[last:])
         chunked.net = dict(zip(rows, (by for _, by in net), strict=False))
         chunked.begin_again(base.snapshot(has_texts=False), held)
 
@@ -364,6 +386,7 @@ class PointHistory:
             "plan": self.plan.digest().hex(),
             "known": self._contents.parts(),
             "withdrawn": list(self._withdrawn),
+            "found": list(self._found),
             "final": self._final,
             "counts": [counts.tolist() for counts in chunked.forgotten],
             "passed": chunked.passed,
@@ -416,10 +439,13 @@ class PointHistory:
             self._final = head["final"]
             found, answered, counted = (np.array(one, np.int64) for one in head["counts"])
             self.chunked.forgotten = Counts(found, answered, counted.reshape(-1, 2))
-            self._withdrawn = {
-                (policy, time_stamp, offset, kind, tuple(cells)): None
-                for policy, time_stamp, offset, kind, cells in head["withdrawn"]
-            }
+            self._withdrawn, self._found = (
+                {
+                    (policy, time_stamp, offset, kind, tuple(cells)): None
+                    for policy, time_stamp, offset, kind, cells in head[name]
+                }
+                for name in ("withdrawn", "found")
+            )
         except SnapshotError:
             raise
         except (ValueError, KeyError, TypeError, OverflowError):

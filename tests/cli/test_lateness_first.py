@@ -1,0 +1,115 @@
+"""The first violation where verdicts are corrected: that of a run that lets rows wait."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.process import Live
+from tests.cli.test_lateness import Command
+
+POLICIES = {
+    "plain": "policy one: p IMPLIES EVENTUALLY[0,6s] q\npolicy two: q IMPLIES ONCE[0,6s] p\n",
+    "variables": (
+        "policy one: FORALL u. p(u) IMPLIES EVENTUALLY[0,6s] q(u)\n"
+        "policy two: FORALL u. q(u) IMPLIES ONCE[0,9s] p(u)\n"
+    ),
+}
+
+
+def log_of(kind: str, seed: int, count: int = 60) -> str:
+    """Lines that come late, some of them too late; violations are rare."""
+    source = random.Random(f"{kind} {seed}")
+    now = 100
+    lines = []
+    for _ in range(count):
+        now += source.choice([0, 1, 1, 2])
+        stamp = now - (source.randrange(9) if source.random() < 0.4 else 0)
+        rows = [name for name in "pq" if source.random() < 0.6]
+        if kind == "variables":
+            rows = [f"{name}({value})" for name in rows for value in "ab"]
+        lines.append(" ".join([f"@{stamp}", *rows]) + "\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("kind", list(POLICIES))
+def test_the_first_violation_is_that_of_rows_that_wait(
+    kind: str, tmp_path: Path, command: Command
+) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log"
+    file.write_text("unit s\n" + POLICIES[kind])
+    for seed in range(8):
+        log.write_text(log_of(kind, seed, 60 if seed < 6 else 8))
+        ends = ["--end-time", "inf"] if seed % 2 else []
+        options = ["--verdicts", "first", *ends, file, log]
+        wanted = command("--wait", "6s", *options)
+        done = command("--lateness", "6s", *options)
+        assert (done.status, done.output) == (wanted.status, wanted.output), done.errors
+        # what came too late is counted up to where a run stops
+        others = [
+            [line for line in one.errors.splitlines() if "too late" not in line]
+            for one in (done, wanted)
+        ]
+        assert others[0] == others[1]
+        tables = command("--lateness", "6s", "--output-format", "jsonl", *options)
+        assert tables.status == wanted.status
+        found = [json.loads(line) for line in tables.output.splitlines()]
+        assert len(found) == wanted.output.count("\n")
+        for one, line in zip(found, wanted.output.splitlines(), strict=True):
+            assert (one["op"], one["verdict"]) == ("insert", False)
+            assert line.startswith(f"{one['policy']}\t{one['time']}:{one['offset']} false")
+
+
+@pytest.mark.parametrize("kind", list(POLICIES))
+def test_a_live_pipe_stops_once_the_first_violation_is_final(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.mtl"
+    file.write_text("unit s\n" + POLICIES[kind])
+    value = "(a)" if kind == "variables" else ""
+    rest = " (u=a)" if kind == "variables" else ""
+    with Live("--lateness", "20s", "--verdicts", "first", str(file)) as live:
+        for line in ("@100 p", "@112 q", "@118 p", "@104 q", "@108 p", "@140"):
+            live.send(f"{line}{value if line[-1] in 'pq' else ''}\n")
+            # the violations of 100 and 112 go, and that of 118 may still go
+            assert live.read_line(0.1) is None
+        live.send("@150\n")
+        assert live.read_line() == f"one\t118:0 false{rest}"
+        done = live.end()
+        assert (done.status, done.output, done.errors) == (1, "", "")
+
+
+def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, command: Command) -> None:
+    for kind, policies in POLICIES.items():
+        file, log = tmp_path / "p.mtl", tmp_path / "log"
+        file.write_text("unit s\n" + policies)
+        text = log_of(kind, 3)
+        lines = text.splitlines(keepends=True)
+        log.write_text(text)
+        wanted = command("--wait", "6s", "--verdicts", "first", file, log)
+        saved, output = tmp_path / f"{kind}.saved", tmp_path / f"{kind}.out"
+        options = ["--lateness", "6s", "--verdicts", "first", "--checkpoint", saved]
+        for count in (9, 25, 60):
+            log.write_text("".join(lines[:count]))
+            done = command(*options, "--resume", "-o", output, file, log)
+            assert done.status in (0, 1), done.errors
+        assert (done.status, output.read_text()) == (wanted.status, wanted.output)
+        other = command(*options[:2], *options[4:], "--resume", "-o", output, file, log)
+        assert other.status == 2
+        assert "with" in other.errors
+
+
+def test_explanations_are_of_the_first_violation(tmp_path: Path, command: Command) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log"
+    for kind, policies in POLICIES.items():
+        file.write_text("unit s\n" + policies)
+        log.write_text(log_of(kind, 5))
+        reasons = [tmp_path / "late.txt", tmp_path / "wait.txt"]
+        options = ["--verdicts", "first", "--explain", "--explain-output"]
+        done = command("--lateness", "6s", *options, reasons[0], file, log)
+        wanted = command("--wait", "6s", *options, reasons[1], file, log)
+        assert done.output == wanted.output != ""
+        assert reasons[0].read_text() == reasons[1].read_text() != ""
