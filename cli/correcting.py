@@ -54,7 +54,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         options: the options of the command line.
     """
     refused = {
-        "--rows": options.rows,
         "--report and --verdicts first": (
             options.report is not None and options.given_verdicts == "first"
         ),
@@ -222,7 +221,13 @@ class CorrectingWork(LateWork):
 
     def settings(self) -> list[tuple[str, object]]:
         columns = list(map(list, self.check.partitions.columns))
-        return [*super().settings(), ("with other keys", columns), self.first_setting]
+        rows = self.options.rows
+        return [
+            *super().settings(),
+            ("with other keys", columns),
+            self.first_setting,
+            (f"with{'out' if rows else ''} --rows", rows),
+        ]
 
 
 def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -255,6 +260,7 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         ),
         equality=options.op is not None and options.id is None,
         unmatched="error" if options.on_error == "stop" else "count",
+        tracks_rows=options.rows,
     )
     if not options.resolve:
         note_modes(policies, check.modes, options)
@@ -309,6 +315,8 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
     def summary(seconds: float, events_before: int) -> str:
         return correcting_summary(check, source, seconds, events_before)
 
+    if options.rows:
+        source.track_rows()
     with closing(source):
         status = run_late_work(source, options, reasons, make, summary)
     return reasons.tell() if status == VIOLATION and reasons.are_told else status
@@ -350,7 +358,7 @@ def make_output(check: HistoryCheck, source: Source, options: Options) -> Change
     if options.output_format == "text":
         from mtlmon.cli.time_stamps import iso_times
 
-        return ChangeLines(names, keys, options.verdicts, iso_times(options, times))
+        return ChangeLines(names, keys, options.verdicts, iso_times(options, times), check.origins)
     require_no_terminal(options)
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
@@ -359,7 +367,9 @@ def make_output(check: HistoryCheck, source: Source, options: Options) -> Change
     from mtlmon.tables.verdicts import VerdictTable
 
     facts = PolicyFacts(check.policies)
-    verdicts = VerdictTable(names, keys, times, facts=facts, more=CHANGE_COLUMNS)
+    verdicts = VerdictTable(
+        names, keys, times, row_tracker=check.origins, facts=facts, more=CHANGE_COLUMNS
+    )
     table = ChangeTable(verdicts, options.verdicts)
     outputs: dict[str, Callable[[ChangeTable], ChangeOutput]] = {
         "jsonl": JsonRowsOutput,

@@ -76,6 +76,7 @@ def require_correctable_relations(file: PolicyFile, options: Options) -> None:
         raise refusal("files that have policies with variables and others")
     refused = {
         "--slices": options.slices is not None,
+        "--rows for policies with variables": options.rows,
         "--report": options.report is not None,
         "--clock key for policies with variables, which are over the whole log": (
             options.clock == "key"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.outputs import LineTimes, Writer
     from mtlmon.checking.partitions import TraceKeys
 
@@ -138,6 +139,8 @@ class ChangeLines:
         keys: the keys of the traces.
         selection: the verdicts to write, one of `KINDS_OF` but not "none".
         times: writes times in place of time-stamps; None for time-stamps.
+        origins: finds the rows of verdicts, which are written behind them as `TAB file:row`; None
+            to write none.
     """
 
     def __init__(
@@ -146,9 +149,13 @@ class ChangeLines:
         keys: TraceKeys,
         selection: str,
         times: LineTimes | None = None,
+        origins: LateOrigins | None = None,
     ) -> None:
         self.writer = ByteWriter()
-        self._lines = TextOutput(names, keys, times=times)
+        self._lines = TextOutput(names, keys, origins, times)
+        # what bounds are about is no row
+        self._bounds = TextOutput(names, keys, times=times)
+        self._has_rows = origins is not None
         self._selection = selection
 
     def put(self, rows: ChangedRows) -> None:
@@ -163,32 +170,38 @@ class ChangeLines:
                 self._write(changes)
 
     def _write(self, changes: PolicyChanges) -> None:
-        text = self._text(verdict_rows(changes))
+        text = _text(self._lines, verdict_rows(changes))
         operations = changes.records["operation"]
         if not (operations != INSERTED).any():
             self.writer.write(text)
             return
         lines = text.splitlines(keepends=True)
         for place in np.flatnonzero(operations != INSERTED).tolist():
-            start, tab, verdict = lines[place].rpartition(b"\t")
+            line, row = lines[place], b"\n"
+            if self._has_rows:
+                line, tab, row = line.rpartition(b"\t")
+                row = tab + row
+            start, tab, verdict = line.rpartition(b"\t")
+            verdict = verdict.removesuffix(b"\n")
             if operations[place] > UPDATED:
-                verdict = verdict.removesuffix(b" false\n") + b"\n"
+                verdict = verdict.removesuffix(b" false")
             mark = b"!x" if operations[place] == WITHDRAWN else b"!"
-            lines[place] = b"".join([start, tab, mark, verdict])
+            lines[place] = b"".join([start, tab, mark, verdict, row])
         self.writer.write(b"".join(lines))
 
     def _write_bound(self, bound: Bound) -> None:
         """Write a bound, behind the fields of a policy and a key if it is only about these."""
         rows = VerdictRows()
         rows.add_false(bound.time_stamp, 0, bound.trace or 0, bound.policy or 0)
-        start, tab, verdict = self._text(rows).rpartition(b"\t")
+        start, tab, verdict = _text(self._bounds, rows).rpartition(b"\t")
         if bound.policy is None:
             start = tab = b""
         self.writer.write(b"%b%b!@%b\n" % (start, tab, verdict.removesuffix(b":0 false\n")))
 
-    def _text(self, rows: VerdictRows) -> bytes:
-        self._lines.put(rows)
-        return self._lines.writer.take()
-
     def close(self) -> None:
         """Do nothing: lines need no end."""
+
+
+def _text(output: TextOutput, rows: VerdictRows) -> bytes:
+    output.put(rows)
+    return output.writer.take()

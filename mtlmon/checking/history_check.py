@@ -12,6 +12,7 @@ from mtlmon.checking.check_snapshots import opened, sealed
 from mtlmon.checking.clocks import clock_of, end_time_of_all
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
+from mtlmon.checking.late_origins import LateOrigins
 from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
@@ -83,6 +84,7 @@ class HistoryCheck:
         counts_triggered: whether to count how often the left sides of implications hold.
         equality: whether rows without ids can be retracted, as for `History`.
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
+        tracks_rows: whether to find the rows that verdicts are about; the source must track them.
 
     Attributes:
         policies: as given.
@@ -97,6 +99,7 @@ class HistoryCheck:
         is_within_row: whether some policies have not had the last batch yet; there is no snapshot
             then.
         memory: as given.
+        origins: finds the rows of verdicts; None if they are not wanted.
         streams: set this before the first events if atoms depend on other rows: computes them.
         inputs: then the function that returns the columns that streams read of a batch.
         relations: the relations of the log's rows in which atoms look values up; there is one time
@@ -122,6 +125,7 @@ class HistoryCheck:
         counts_triggered: bool = False,
         equality: bool = False,
         unmatched: Literal["count", "error"] = "count",
+        tracks_rows: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
@@ -132,6 +136,7 @@ class HistoryCheck:
         self._equality = equality
         self._unmatched = unmatched
         owners = self.partitions.of_policies
+        self.origins = LateOrigins(owners) if tracks_rows else None
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
         self._partition_of = list(owners)
@@ -231,6 +236,7 @@ class HistoryCheck:
                 equality=self._equality,
                 looked_up=self._looked_up(partition),
                 spacing=self._spacing,
+                origins=self.origins,
             )
             for partition, atoms in followed.items()
         }
@@ -247,7 +253,9 @@ class HistoryCheck:
         """A history that admits rows itself, or one that follows."""
         session, chosen_by = self._sessions[number], self._chosen_by[number]
         computed = () if self.streams is None else self.streams.names
-        follows = chosen_by is not None or not set(session.atoms).isdisjoint(computed)
+        # a history that admits rows does not tell which of them has which name
+        follows = self.origins is not None or chosen_by is not None
+        follows = follows or not set(session.atoms).isdisjoint(computed)
         kind = FollowingHistory if follows else NumberedHistory
         return kind(
             session.program,
@@ -276,6 +284,9 @@ class HistoryCheck:
             return
         if not self._histories:
             self._begin(self._bounds())
+        if self.origins is not None:
+            # the changes of the last batch have been taken out
+            self.origins.forget(self._final_below)
         self.revision += 1
         refused = np.zeros(count, np.bool_)
         self.is_within_row = True
@@ -410,6 +421,16 @@ class HistoryCheck:
                     self._told_of_keys[policy, trace] = bound
                     self.verdicts.add(Bound(bound, policy, trace))
 
+    def _final_below(self, policy: int) -> NDArray[np.int64] | None:
+        """The time below which verdicts of a policy are final, or that of each trace."""
+        history = self._histories[policy]
+        if self._clock == "all":
+            bound = history.final_below()
+            return None if bound is None else np.array([bound], np.int64)
+        bounds = [history.final_below(trace) or 0 for trace in range(len(history.keys))]
+        # a single one would be that of all traces
+        return np.array([*bounds, 0], np.int64)
+
     def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """End the log: no more events come. Whenever this yields, there may be changes.
 
@@ -443,6 +464,7 @@ class HistoryCheck:
         self._held = sum(own["held_bytes"] + own["state_bytes"] for own in counters)
         self._held += sum(late.byte_count for late in self._late_partitions.values())
         self._held += 0 if self.relations is None else self.relations.byte_count
+        self._held += 0 if self.origins is None else self.origins.held_bytes
         self.memory.note("sorting", self._held)
         self.memory.check()
 
@@ -475,7 +497,8 @@ class HistoryCheck:
         histories = (history.snapshot() for history in self._histories)
         late = (one.snapshot() for one in self._late_partitions.values())
         relations = () if self.relations is None else (self.relations.snapshot(),)
-        parts = [json.dumps(head).encode(), *histories, *relations, *late]
+        origins = () if self.origins is None else (self.origins.snapshot(),)
+        parts = [json.dumps(head).encode(), *histories, *origins, *relations, *late]
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
@@ -500,7 +523,9 @@ class HistoryCheck:
                 late.latest = np.array(latest, np.int64)
             if head["lengths"] is not None:
                 self._begin(Bounds(*head["lengths"]))
-            holders: list[NumberedHistory | RevisedRelations | LatePartition] = [*self._histories]
+            holders: list[NumberedHistory | LateOrigins | RevisedRelations | LatePartition]
+            holders = [*self._histories]
+            holders += () if self.origins is None else (self.origins,)
             # what relations have as columns must be known before streams
             holders += () if self.relations is None else (self.relations,)
             holders += self._late_partitions.values()
@@ -518,6 +543,7 @@ class HistoryCheck:
             ("policies with other keys", self.partitions),
             ("another clock (--clock)", self._clock),
             ("other streams", self._computed),
+            ("or without rows" if self.origins is None else "with rows", self.origins is not None),
             ("another choice of what is counted", (self._counters, len(self._sessions))),
         ]
 

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import EventColumns
+from mtlmon.checking.late_origins import origin_type
 from mtlmon.checking.row_pool import RowPool
 from mtlmon.history.contents import Contents
 from mtlmon.history.following import (
@@ -33,7 +34,7 @@ from mtlmon.history.following import (
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_rows import NO_NAMES, ChunkedRows, Computer, Names, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
-from mtlmon.support.snapshot_parts import joined_parts, split_parts
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Passed, Placements
     from mtlmon.relations.revised import Changed, RevisedRelations
@@ -123,6 +125,7 @@ class LatePartition:
         looked_up: the columns of the log that relations of its rows read, if atoms look values up
             there: the rows of a time-stamp are judged once time has passed it.
         spacing: as for `ChunkedRows`.
+        origins: gets the rows that time-points come from, if they are wanted.
 
     Attributes:
         leader: finds which rows there are.
@@ -143,8 +146,10 @@ class LatePartition:
         equality: bool,
         looked_up: Sequence[str] | None = None,
         spacing: int = 0,
+        origins: LateOrigins | None = None,
     ) -> None:
         self._streams = streams
+        self._origins = origins
         self._looked_up = tuple(looked_up or ())
         self.looks_up = looked_up is not None
         self._partition = partition
@@ -163,7 +168,7 @@ class LatePartition:
         # their numbers, and the next one to look at for rows to forget
         self._numbers: list[int] = []
         self._swept = 0
-        self._pool = RowPool()
+        self._pool = RowPool(has_origins=origins is not None)
         self._contents = Contents()
         # rows whose time has not passed; those to be judged, and how time passes behind each step
         self._held: _Held | None = None
@@ -197,7 +202,8 @@ class LatePartition:
             contents = self._contents.new(count)
         else:
             contents = self._contents.numbers_of(_texts_of(rows), rows.traces, rows.time_stamps)
-        self._pool.add(contents, rows)
+        own = None if self._origins is None else self._origins.of(batch.origins)
+        self._pool.add(contents, rows, own)
         refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
         self._arrange(found)
         if operations is not None or ids is not None:
@@ -257,7 +263,9 @@ class LatePartition:
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         steps = np.repeat(np.arange(len(found)), [len(one.placed) for one, _ in found])
-        rows = self._pool.take(placed)
+        rows, origins = self._pool.take(placed)
+        if self._origins is not None and origins is not None:
+            self._origins.add(self._partition, rows.names, origins)
         if not self.leader.waiting:
             self._pool.clear()
         elif self._pool.count > 2 * self.leader.waiting + _SPARE_ROWS:
@@ -449,6 +457,7 @@ class LatePartition:
             b"" if schema is None else schema.serialize().to_pybytes(),
             self.leader.snapshot(),
             contents.tobytes(),
+            b"" if self._origins is None else self._pool.origins.tobytes(),
             # the rows that wait come first
             rows_as_bytes(joined(rows)),
         ]
@@ -460,14 +469,17 @@ class LatePartition:
         Raises:
             SnapshotError, ValueError, KeyError, TypeError, ArrowException: the bytes are damaged.
         """
-        text, schema, leader, contents, data, *states = split_parts(snapshot)
+        text, schema, leader, contents, origins, data, *states = split_parts(snapshot)
         head = json.loads(text)
         self.leader.restore(leader)
         self._contents.restore(head["known"])
         rows = rows_of_bytes(data, len(self.atoms))
         waiting = np.frombuffer(contents, np.uint64)
         first = len(waiting)
-        self._pool.add(waiting, rows.between(0, first))
+        known = None if self._origins is None else np.frombuffer(origins, origin_type())
+        if known is not None and len(known) != first:
+            raise damaged()
+        self._pool.add(waiting, rows.between(0, first), known)
         if "held" in head:
             flags = np.array(head["held"], np.uint8)
             held = rows.between(first, first + len(flags))

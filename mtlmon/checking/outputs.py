@@ -10,6 +10,7 @@ from mtlmon.text.byte_writer import ByteWriter
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.partitions import TraceKeys
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import RowTracker
@@ -152,7 +153,7 @@ class TextOutput:
         self,
         names: Sequence[str | None],
         keys: TraceKeys | None = None,
-        row_tracker: RowTracker | None = None,
+        row_tracker: RowTracker | LateOrigins | None = None,
         times: LineTimes | None = None,
     ) -> None:
         self._lines = _policy_lines(names, keys)

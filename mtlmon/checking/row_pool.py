@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlmon.checking.late_origins import origin_type
 from mtlmon.streams.late_rows import joined
 
 if TYPE_CHECKING:
@@ -17,47 +18,83 @@ __all__ = ["RowPool"]
 
 
 class RowPool:
-    """Rows that have no names yet, by the numbers of their contents."""
+    """Rows that have no names yet, by the numbers of their contents.
 
-    def __init__(self) -> None:
+    Args:
+        has_origins: whether rows come with where they come from, an array of `origin_type()`. Then
+            equal rows are told apart: they get their names in the order in which they come.
+    """
+
+    def __init__(self, *, has_origins: bool = False) -> None:
         self._contents: list[NDArray[np.uint64]] = []
         self._parts: list[Rows] = []
+        self._has_origins = has_origins
+        self._origins: list[NDArray[np.void]] = []
 
     @property
     def count(self) -> int:
         return sum(map(len, self._contents))
 
-    def add(self, contents: NDArray[np.uint64], rows: Rows) -> None:
+    def add(
+        self,
+        contents: NDArray[np.uint64],
+        rows: Rows,
+        origins: NDArray[np.void] | None = None,
+    ) -> None:
         self._contents.append(contents)
         self._parts.append(rows)
+        if origins is not None:
+            self._origins.append(origins)
 
     def clear(self) -> None:
         # the last one tells what columns there are
         nothing = np.empty(0, np.intp)
         self._contents = [np.empty(0, np.uint64)]
         self._parts = [one.taken(nothing) for one in self._parts[-1:]]
+        self._origins = []
 
     def keep(self, contents: NDArray[np.uint64]) -> None:
         """Keep the rows with some contents."""
-        known, rows = self._joined()
-        kept = np.flatnonzero(np.isin(known, contents))
-        self._contents, self._parts = [known[kept]], [rows.taken(kept)]
+        known, _ = self._joined()
+        self._keep(np.isin(known, contents))
 
-    def take(self, placed: NDArray[np.void]) -> Rows:
-        """Return the rows that have been placed, with their names."""
+    def _keep(self, is_kept: NDArray[np.bool_]) -> None:
+        known, rows = self._joined()
+        kept = np.flatnonzero(is_kept)
+        self._contents, self._parts = [known[kept]], [rows.taken(kept)]
+        if self._has_origins:
+            self._origins = [self.origins[kept]]
+
+    def take(self, placed: NDArray[np.void]) -> tuple[Rows, NDArray[np.void] | None]:
+        """Return the rows that have been placed, with their names, and where they come from."""
         known, rows = self._joined()
         order = np.argsort(known, kind="stable")
-        places = order[np.searchsorted(known[order], placed["content"])]
+        wanted = np.searchsorted(known[order], placed["content"])
+        origins = None
+        if self._has_origins:
+            wanted = wanted + _ranks(placed)
+        places = order[wanted]
+        if self._has_origins:
+            origins = self.origins[places]
+            is_kept = np.ones(len(known), np.bool_)
+            is_kept[places] = False
+            self._keep(is_kept)
         taken = rows.taken(places)
         return taken._replace(
             time_stamps=np.ascontiguousarray(placed["time_stamp"]),
             traces=np.ascontiguousarray(placed["trace"]),
             offsets=np.ascontiguousarray(placed["offset"]),
-        )
+        ), origins
 
     def parts(self) -> tuple[NDArray[np.uint64], Rows]:
         """Return the rows and their contents, for `add`."""
         return self._joined()
+
+    @property
+    def origins(self) -> NDArray[np.void]:
+        """Where the rows come from."""
+        self._origins = [np.concatenate([np.empty(0, origin_type()), *self._origins])]
+        return self._origins[0]
 
     def _joined(self) -> tuple[NDArray[np.uint64], Rows]:
         self._contents = [np.concatenate(self._contents)]
@@ -66,4 +103,15 @@ class RowPool:
 
     @property
     def byte_count(self) -> int:
-        return sum(part.byte_count for part in self._parts)
+        of_origins = sum(origins.nbytes for origins in self._origins)
+        return of_origins + sum(part.byte_count for part in self._parts)
+
+
+def _ranks(placed: NDArray[np.void]) -> NDArray[np.intp]:
+    """For each row, how many equal ones were placed before it: those with lower offsets."""
+    order = np.lexsort((placed["offset"], placed["content"]))
+    contents = placed["content"][order]
+    starts = np.searchsorted(contents, contents)
+    ranks = np.empty(len(placed), np.intp)
+    ranks[order] = np.arange(len(placed)) - starts
+    return ranks

@@ -77,12 +77,15 @@ cdef class RowPlaces:
                 place.row = row_of[k]
                 self.put(&place)
 
-    def take(self, VerdictRows rows not None, str verdicts not None="all"):
+    def take(
+        self, VerdictRows rows not None, str verdicts not None="all", bint keeps=False
+    ):
         """Find the rows of verdicts, and forget them; then keep only some of the verdicts.
 
         Args:
             rows: verdicts, of which those that do not pass the filter are removed.
             verdicts: the filter: "all", "boolean", "false" or "none".
+            keeps: whether the rows are not forgotten, as other verdicts can be about them.
 
         Returns:
             Bytes of the numbers of the files, of type uint32, and of the rows in these, of type
@@ -111,7 +114,7 @@ cdef class RowPlaces:
                     rows.streams[kept] = rows.streams[k]
                     rows.policies[kept] = rows.policies[k]
                     kept += 1
-                if slot != SIZE_MAX:
+                if slot != SIZE_MAX and not keeps:
                     self.remove(slot)
             rows.count = kept
             if self.room > LEAST_SLOTS and self.count < self.room // 16:
@@ -149,6 +152,35 @@ cdef class RowPlaces:
                 if place.stream == NO_NUMBER:
                     continue
             others.put(&place)
+        self.slots, others.slots = others.slots, self.slots
+        self.room, others.room = others.room, self.room
+        self.count = others.count
+
+    def forget_below(self, uint32_t policy, bounds):
+        """Forget the rows of the time-points of a policy that are below a time.
+
+        Args:
+            policy: the number of the policy.
+            bounds: the time for each stream, a contiguous array of int64; nothing is forgotten of
+                streams beyond its end. The only one holds for all streams.
+        """
+        cdef size_t known = <size_t> len(bounds)
+        cdef Memory memory = contiguous(bounds, sizeof(int64_t), known)
+        cdef const int64_t *bound_of = <const int64_t *> memory.buffer.buf
+        cdef RowPlaces others = RowPlaces()
+        cdef RowPlace place
+        cdef size_t slot, stream
+        with nogil:
+            for slot in range(self.room):
+                place = self.slots[slot]
+                if place.file == NO_FILE:
+                    continue
+                stream = 0 if known == 1 else place.stream
+                if place.policy == policy and stream < known and (
+                    <int64_t> place.time_stamp < bound_of[stream]
+                ):
+                    continue
+                others.put(&place)
         self.slots, others.slots = others.slots, self.slots
         self.room, others.room = others.room, self.room
         self.count = others.count

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows, RowTracker
     from mtlmon.checking.shown import Messages
@@ -62,7 +63,7 @@ class VerdictTable:
         keys: TraceKeys | None = None,
         times: Times | None = None,
         messages: Messages | None = None,
-        row_tracker: RowTracker | None = None,
+        row_tracker: RowTracker | LateOrigins | None = None,
         facts: PolicyFacts | None = None,
         more: Sequence[str] = (),
     ) -> None:

@@ -199,7 +199,6 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
             ["--lateness", "5", "--verdicts", "first", "--report", "r.html"],
             "--lateness does not work yet with --report and --verdicts first: ",
         ),
-        (["--lateness", "5", "--rows"], "--lateness does not work yet with --rows: "),
         (
             ["--lateness", "5", "--explain", "--clock", "key"],
             "--explain does not work yet with --lateness and --clock key: ",

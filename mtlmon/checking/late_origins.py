@@ -1,0 +1,124 @@
+"""The rows of a log that verdicts are about, where verdicts are corrected."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.checking.row_tracking import FoundRows
+from mtlmon.drive.native import RowPlaces
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.sources import Origins
+    from mtlmon.drive.native import VerdictRows
+    from mtlmon.streams.late_rows import Names
+
+__all__ = ["LateOrigins", "origin_type"]
+
+# So many rows more than twice those that were left make it worth looking for old ones.
+_SPARE_ROWS = 4096
+
+
+def origin_type() -> np.dtype[np.void]:
+    """The type of where a row comes from: the number of a `file`, and the `row` in it."""
+    return np.dtype([("row", np.int64), ("file", np.uint32)])
+
+
+class LateOrigins:
+    """Keeps the rows of time-points for as long as verdicts about them can change.
+
+    Args:
+        partition_of: for each policy, the number of its partition.
+
+    Attributes:
+        files: the names of the files so far; None for an object, such as a data frame.
+    """
+
+    def __init__(self, partition_of: Sequence[int]) -> None:
+        self.files: list[str | None] = []
+        self._partition_of = tuple(partition_of)
+        self._numbers: dict[str | None, int] = {}
+        self._places = RowPlaces()
+        self._swept = 0
+
+    def of(self, origins: Origins | None) -> NDArray[np.void]:
+        """Return where the rows of a batch come from, as an array of `origin_type()`."""
+        assert origins is not None
+        found = np.zeros(len(origins.rows), origin_type())
+        found["row"] = origins.rows
+        named = np.array([self._number_of(name) for name in origins.files], np.uint32)
+        if len(found):
+            found["file"] = named[0 if origins.file_of is None else origins.file_of]
+        return found
+
+    def _number_of(self, name: str | None) -> int:
+        """The number of a file."""
+        number = self._numbers.setdefault(name, len(self.files))
+        if number == len(self.files):
+            self.files.append(name)
+        return number
+
+    def add(self, partition: int, names: Names, origins: NDArray[np.void]) -> None:
+        """Remember where rows of a partition come from, which have their names now."""
+        columns = (
+            np.ascontiguousarray(names.traces),
+            np.ascontiguousarray(names.time_stamps),
+            names.offsets.astype(np.uint32),
+            np.ascontiguousarray(origins["file"]),
+            np.ascontiguousarray(origins["row"]),
+        )
+        for policy, own in enumerate(self._partition_of):
+            if own == partition:
+                self._places.add(policy, len(origins), *columns)
+
+    def found(self, verdicts: VerdictRows) -> FoundRows:
+        """Return the rows of verdicts; they are still known then."""
+        files, rows = self._places.take(verdicts, keeps=True)
+        return FoundRows(np.frombuffer(files, np.uint32), np.frombuffer(rows, np.int64))
+
+    def forget(self, final_below: Callable[[int], NDArray[np.int64] | None]) -> None:
+        """Forget rows about which no verdict changes any more, if there may be many.
+
+        Args:
+            final_below: tells for each policy the time below which its verdicts are final, of all
+                traces or of each; None if there is none.
+        """
+        if len(self._places) <= 2 * self._swept + _SPARE_ROWS:
+            return
+        for policy in range(len(self._partition_of)):
+            bounds = final_below(policy)
+            if bounds is not None:
+                self._places.forget_below(policy, bounds)
+        self._swept = len(self._places)
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the rows take."""
+        return self._places.held_bytes
+
+    def snapshot(self) -> bytes:
+        """Return the remembered rows as bytes for `restore`."""
+        head = json.dumps([self.files, self._swept]).encode()
+        return joined_parts([head, self._places.snapshot()])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot; this object must be new.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot.
+        """
+        try:
+            head, places = split_parts(snapshot)
+            files, self._swept = json.loads(head)
+            self._places.restore(places, len(self._partition_of), len(files))
+        except (ValueError, TypeError):
+            raise damaged() from None
+        for name in files:
+            self._number_of(name)
