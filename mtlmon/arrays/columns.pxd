@@ -45,6 +45,7 @@ cdef class EventColumns:
     cdef int check_time_stamps(
         self, uint64_t clock, size_t first_index, size_t first, size_t last
     ) except -1
+    cdef size_t first_negative(self, size_t first, size_t last) noexcept nogil
     cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept
     cdef uint64_t time_stamp_of(self, size_t index) noexcept nogil
     cdef void read(

@@ -139,6 +139,14 @@ cdef class EventColumns:
             message = f"{place} is below {clock}: time-stamps must not decrease"
         raise TimeStampError(message, index=first_index + k)
 
+    cdef size_t first_negative(self, size_t first, size_t last) noexcept nogil:
+        """The first of the events first, ..., last - 1 with a negative time-stamp, or `last`."""
+        cdef size_t k
+        for k in range(first, last):
+            if read_integer(self.time_stamps, self.time_stride, k) < 0:
+                return k
+        return last
+
     cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept:
         """The time-stamp of the last event, or `clock` if there is none."""
         if self.count == 0:

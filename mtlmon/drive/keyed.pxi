@@ -292,7 +292,9 @@ cdef class KeyedMonitors:
         if not self.own_clocks:
             events.check_time_stamps(self.clock, 0, first, end)
             return 0
-        for k in range(first, end):
+        with nogil:
+            k = events.first_negative(first, end)
+        if k < end:
             events.check_time_stamps(0, 0, k, k + 1)
         return 0
 

@@ -129,6 +129,15 @@ def test_time_is_common_to_all_streams() -> None:
     assert monitors.counters["events"] == 2
 
 
+def test_streams_with_clocks_of_their_own_refuse_negative_time_stamps() -> None:
+    monitors = KeyedMonitors("p", own_clocks=True)
+    events = EventColumns(np.array([9, 2, -3, -4]), 4)
+    events.add_letters(1, np.array([1, 1, 1, 1], np.uint64))
+    with pytest.raises(TimeStampError, match=r"-3 at index 2 is not between 0 and 2\^63-1"):
+        monitors.feed(events, np.array([0, 1, 0, 1], np.uint32))
+    assert feed(monitors, 1, 1, 1) == ["1:0 true"]
+
+
 def test_streams_without_events_are_nothing() -> None:
     monitors = KeyedMonitors("p IMPLIES EVENTUALLY[0,5] q")
     events = EventColumns(np.array([5], np.int64), 1)
