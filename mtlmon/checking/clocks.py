@@ -9,8 +9,6 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.definitions import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mtlmon.policy import Policy
 
     EndTime = int | Literal["last", "inf"] | None
@@ -19,7 +17,6 @@ __all__ = [
     "clock_of",
     "end_time_of_all",
     "period_of",
-    "refuse_passing_time",
     "refuse_waiting",
     "tick_period",
 ]
@@ -63,22 +60,6 @@ def refuse_waiting(verdicts: str, *, advances: bool) -> None:
             f"{what} is not possible where a policy uses next(...), because its rows wait for "
             "later ones"
         )
-
-
-def refuse_passing_time(policies: Iterable[Policy]) -> None:
-    """Refuse policies on changes of relations, where time passes without rows.
-
-    Raises:
-        MtlmonError: there is one.
-    """
-    from mtlmon.policy.predicates.time_points import Changes
-
-    for policy in policies:
-        if policy.clock is not None and isinstance(policy.clock.period, Changes):
-            raise MtlmonError(
-                f"policy {policy.name} is on {policy.clock}, which are known once a later row has "
-                "come, so time cannot pass without rows: leave out --idle"
-            )
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:

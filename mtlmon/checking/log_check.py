@@ -10,7 +10,6 @@ from mtlmon.checking.check_snapshots import CheckNumbers, opened, sealed
 from mtlmon.checking.clocks import (
     clock_of,
     period_of,
-    refuse_passing_time,
     refuse_waiting,
     tick_period,
 )
@@ -153,12 +152,14 @@ class LogCheck:
         self._clocks = [clock_of(policy) for policy in monitored]
         self._has_clocks = any(clock is not None for clock in self._clocks)
         self._has_ticks = any(one is not None and one.has_ticks for one in self._clocks)
+        self._has_changes = any(
+            clock is not None and clock.has_ticks and period_of(clock) is None
+            for clock in self._clocks
+        )
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
             refuse_waiting(verdicts, advances=advance_every is not None)
-        if passes_time:
-            refuse_passing_time(self.policies)
         keys = (policy.key for policy in self.policies)
         self.partitions = partitions_of(keys, key, has_whole=has_whole)
         of_policies = self.partitions.of_policies
@@ -209,7 +210,7 @@ class LogCheck:
             delays += [None] * len(self._companions.policies)
             # The first violation may be known once time has passed a tick.
             self._ticks_wait = any(
-                (delay or self._wants_first) and period_of(clock) is not None
+                (delay or self._wants_first) and clock is not None and clock.has_ticks
                 for delay, clock in zip(delays, self._clocks, strict=True)
             )
         wanted = "none" if verdicts == "first" else verdicts
@@ -541,16 +542,21 @@ class LogCheck:
         first = self._native.first
         if first is not None and first.needs_later_time:
             until = max(min(until, first.time_stamp + 1), self._feeder.passed + 1)
-        return min(until, self._after_next_tick(source)) if self._ticks_wait else until
+        return self._after_next_tick(source, until) if self._ticks_wait else until
 
-    def _after_next_tick(self, source: EventSource) -> int:
+    def _after_next_tick(self, source: EventSource, limit: int) -> int:
         """Return a time at which the next tick has been checked, and none that follows it.
+
+        It is the limit if there is no tick below that.
 
         Ticks whose verdicts wait for later ones can be decided by time before the next tick comes.
         """
         done = max(source.clock or 0, self._feeder.passed)
         periods = (period for clock in self._clocks if (period := period_of(clock)) is not None)
-        return 1 + min(-(-done // period) * period for period in periods)
+        ticks = [-(-done // period) * period for period in periods]
+        change = source.next_change(done, limit) if self._has_changes else None
+        ticks += [] if change is None else [change]
+        return min(limit, min(ticks, default=limit) + 1)
 
     def end(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """End the log: no more events come. Whenever this yields, there may be verdicts.

@@ -140,6 +140,12 @@ class EventSource(Protocol):
     def ticks_until(self, limit: int) -> Iterator[EventBatch]:
         """Yield batches without rows, with the ticks below a time that follow the last row."""
 
+    def next_change(self, start: int, limit: int) -> int | None:
+        """Return the first time from one on below another at which a relation changes, or None.
+
+        Only the relations whose changes are time-points count. No row is below `limit` any more.
+        """
+
     def released(self) -> Iterator[EventBatch]:
         """Yield batches without rows, with the rows that wait for later values: none come."""
 

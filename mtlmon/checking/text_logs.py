@@ -490,6 +490,10 @@ class TextLog(BatchReader[TextBatch]):
         if self._streams is not None:
             yield from self._streams.ticks_until(limit)
 
+    def next_change(self, start: int, limit: int) -> int | None:
+        """Return when a relation changes first, as `EventSource` says."""
+        return None if self._streams is None else self._streams.atoms.next_change(start, limit)
+
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later event is below a time; call this after an event."""
         self.passed = time_stamp

@@ -382,6 +382,14 @@ class StreamAtoms:
         ends = [one.ticks_end for one in self._programs if one is not None]
         return min(ends, default=inf)
 
+    def next_change(self, start: int, limit: int) -> int | None:
+        """Return the first time from one on below another at which a relation changes, or None.
+
+        Only the relations whose changes are time-points count.
+        """
+        known = [one.next_change(start, limit) for one in self._programs if one is not None]
+        return min((time for time in known if time is not None), default=None)
+
     def some_ticks(self, limit: int) -> Computed:
         """Compute the next ticks below a time; no further row is below it.
 

@@ -129,6 +129,11 @@ class ChangeTicks:
                 found = min(found, int(times[count]) + 1)
         return found
 
+    def next_change(self, start: int, limit: int) -> int | None:
+        """Return the first time from one on below another at which a relation changes, or None."""
+        found = [source.times.between(start, limit)[0][:1] for source in self._sources.values()]
+        return min((int(times[0]) for times in found if len(times)), default=None)
+
     def begin(self) -> None:
         """Let `undo` return to the present state from now on."""
         if self.periodic is not None:

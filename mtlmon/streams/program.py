@@ -412,6 +412,14 @@ class StreamProgram:
         )
         return self._ticking.time_behind(count // max(1, instances))
 
+    def next_change(self, start: int, limit: int) -> int | None:
+        """Return the first time from one on below another at which a relation changes, or None.
+
+        Only the relations whose changes are time-points count.
+        """
+        ticking = self._ticking
+        return ticking.next_change(start, limit) if isinstance(ticking, ChangeTicks) else None
+
     def commit(self) -> None:
         """Let `undo` return to the present state from now on; `evaluate` begins with it."""
         self._marked_clock = self._clock

@@ -671,6 +671,16 @@ class TableEvents(BatchReader[EventBatch]):
             some = partial(self._streams.some_ticks, limit)
             yield from self._without_rows(self._last_block, self._streams, some)
 
+    def next_change(self, start: int, limit: int) -> int | None:
+        """Return when a relation changes first, as `EventSource` says.
+
+        Raises:
+            MtlmonError: integers overflow in a relation.
+        """
+        if self._relations is not None:
+            self._relations.look_ahead(limit)
+        return None if self._streams is None else self._streams.next_change(start, limit)
+
     @property
     def passed(self) -> int:
         """The time below which no row comes any more, if that is later than the last row."""
@@ -704,7 +714,6 @@ class TableEvents(BatchReader[EventBatch]):
             for batch in self._of_pieces(self._relations.pass_time(time_stamp)):
                 assert batch is not None
                 yield batch
-            self.pass_time(time_stamp)
 
     def released(self) -> Generator[EventBatch, None, None]:
         """Yield a batch without rows, with those that wait for later values: no more rows come.

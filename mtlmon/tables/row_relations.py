@@ -91,6 +91,15 @@ class RowRelations:
             relation.advance(rows, watermark, since)
             new.clear()
 
+    def look_ahead(self, time_stamp: int) -> None:
+        """Declare that no row below a time comes any more, and leave rows held back.
+
+        Raises:
+            MtlmonError: integers overflow in a relation.
+        """
+        if self._clock is not None:
+            self._advance_to(time_stamp)
+
     def pass_time(self, time_stamp: int) -> Iterator[UsableRows]:
         """Declare that no row below a time comes any more; yield the rows that have waited for it.
 

@@ -112,6 +112,9 @@ class LogOfRows:
     def ticks_until(self, limit: int) -> Iterator[EventBatch]:
         return iter(())
 
+    def next_change(self, start: int, limit: int) -> None:
+        return None
+
     def released(self) -> Iterator[EventBatch]:
         return iter(())
 

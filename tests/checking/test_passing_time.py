@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.checking import LogCheck
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 from tests.checking.test_policy_monitors import taken
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 POLICIES = [
     "policy answered: p IMPLIES EVENTUALLY[0,2] q",
@@ -25,8 +28,20 @@ POLICIES = [
     "policy alive on every 1: count[0,2]() > 0",
     "policy regular on every 3: any[0,1](q) or count[0,4]() < 2",
     "policy again on every 2: count[0,3]() > 1 IMPLIES EVENTUALLY[0,4] count[0,1]() > 0",
+    "policy changes per none on changes of total: coalesce(total[].c, 0) < 2",
+    "policy opened on changes of opened: exists opened[k = k.hold()] IMPLIES "
+    "EVENTUALLY[0,3] any[0,0](q)",
+    "policy ended per u on changes of recent: NEXT[0,4] not exists recent[u = u.hold()]",
+    "policy window per none on changes of given: EVENTUALLY[1,6] (exists given OR total[].c > 1)",
     "policy next: p IMPLIES (n.next(or: 0) > 1 OR EVENTUALLY[0,3] q)",
 ]
+RELATIONS = """
+relation given  = table "given.csv" valid [from, until)
+relation opened = rows valid until q per k where p select k as k
+relation total  = opened group select count() as c
+relation recent = rows valid 5 group u select count() as c
+"""
+GIVEN = "from,until\n2,3\n5,9\n7,30\n"
 CELLS = st.fixed_dictionaries(
     {
         "gap": st.integers(0, 4),
@@ -41,10 +56,17 @@ Verdict = tuple[int, int, str]
 
 
 def found(
-    texts: list[str], rows: list[dict[str, Any]], passes: list[int], *, repeats: bool
+    folder: Path,
+    texts: list[str],
+    rows: list[dict[str, Any]],
+    passes: list[int],
+    end_time: int | None = None,
+    *,
+    repeats: bool,
 ) -> list[Verdict]:
-    """The verdicts on some parts of a log, in order; behind each of them, time passes in steps."""
-    file = parse_policies("key k\n" + "\n".join(texts))
+    """The verdicts on a log, in order; behind it, time passes in steps."""
+    text = "key k\n" + RELATIONS + "\n".join(texts)
+    file = parse_policies(text, str(folder / "p.mtl"))
     check = LogCheck(
         file.policies, key=("k",), passes_time=True, threads=1, gets_all_ticks=not repeats
     )
@@ -74,11 +96,12 @@ def found(
             for _ in check.pass_time(source, time_stamp):
                 known.extend(taken(check._native))
             source.pass_time(time_stamp)
-        for _ in check.end(source):
+        for _ in check.end(source, end_time):
             known.extend(taken(check._native))
     return known
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from(POLICIES), min_size=1, max_size=4, unique=True),
     st.lists(CELLS, min_size=1, max_size=8),
@@ -86,8 +109,14 @@ def found(
     st.booleans(),
 )
 def test_steps_do_not_matter(
-    texts: list[str], cells: list[dict[str, Any]], steps: list[int], repeats: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[str],
+    cells: list[dict[str, Any]],
+    steps: list[int],
+    repeats: bool,
 ) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "given.csv").write_text(GIVEN)
     rows = []
     now = 0
     for one in cells:
@@ -99,6 +128,9 @@ def test_steps_do_not_matter(
         now += step
         some.append(min(now, end))
     one_by_one = list(range(rows[-1]["ts"] + 1, end + 1))
-    wanted = found(texts, rows, one_by_one, repeats=repeats)
-    assert found(texts, rows, [end], repeats=repeats) == wanted
-    assert found(texts, rows, sorted({*some, end}), repeats=repeats) == wanted
+    wanted = found(folder, texts, rows, one_by_one, repeats=repeats)
+    assert found(folder, texts, rows, [end], repeats=repeats) == wanted
+    assert found(folder, texts, rows, sorted({*some, end}), repeats=repeats) == wanted
+    # the end of the log decides the same, in another order
+    at_end = found(folder, texts, rows, [], end - 1, repeats=repeats)
+    assert sorted(map(repr, at_end)) == sorted(map(repr, wanted))

@@ -163,7 +163,6 @@ def test_outputs_and_explanations(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--idle", "5s"], "policy capacity is on changes of at_once, which are known once"),
         (["--lateness", "5s"], "does not work yet with policies on ticks"),
         (["--key", "kind"], "each kind, which is no column of relation sessions"),
     ],

@@ -130,6 +130,35 @@ def test_rows_that_wait_for_later_values(tmp_path: Path) -> None:
         assert live.end().status == 1
 
 
+def test_relations_change_while_a_pipe_is_silent(tmp_path: Path) -> None:
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\nkey k\n"
+        "relation slow = rows where n < 4 valid 2s group k select count() as count\n"
+        "policy jam on changes of slow: exists slow[k = k.hold()] IMPLIES NEXT[0,1s] true\n"
+        "policy row: n < 9\n"
+        "policy more: EVENTUALLY[0,1s] slow[k].count > 1\n"
+    )
+    asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "500ms"]
+    with Live(*asked, str(path)) as live:
+        now = int(time.time())
+        live.send(row(now, k="a", n=3))
+        # the row waits for others of its time, which change the relation, too
+        assert live.read_line() == f"row\ta\t{now}:0 true"
+        # a deadline of rows passes as well
+        found = {live.read_line() for _ in range(2)}
+        assert found == {f"jam\ta\t{now}:0 false", f"more\ta\t{now}:0 false"}
+        assert live.read_line() == f"jam\ta\t{now + 2}:0 true"
+        assert time.time() >= now + 2
+        again = int(time.time())
+        live.send(row(again, k="b", n=9))
+        assert live.read_line() == f"row\tb\t{again}:0 false"
+        live.send(row(now + 1, k="a", n=3))
+        ended = live.end()
+        assert ended.status == 2
+        assert "comes too late: nothing came for some time" in ended.errors
+
+
 def test_a_file_is_read_as_ever(policies: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(row(5, k="a", p=True, q=False) + row(9, k="b", p=False, q=False))
