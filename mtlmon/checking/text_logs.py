@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.sources import BatchReader, Corrections, Origins
@@ -143,7 +143,8 @@ class TextBatch:
         """Return the time-points of a clock."""
         from mtlmon.checking.time_points import chosen_points
 
-        ticks = None if not isinstance(clock.period, int | tuple) else self.ticks.get(clock.period)
+        # a period is in units of time here
+        ticks = None if clock.period is None else self.ticks.get(cast("When", clock.period))
         return chosen_points(self, self._atoms, partition, clock, ticks)
 
     def shown_of(self, partition: int) -> Mapping[str, pa.Array]:

@@ -1,4 +1,4 @@
-"""Atoms and streams of text logs, with the relations of tables in which they look values up."""
+"""Atoms and streams of text logs, with the relations of tables that they need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mtlmon.checking.text_streams import TextStreams
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.environment import UTC, Environment
+from mtlmon.policy.predicates.time_points import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ def text_streams(
         names: the names of the atoms to compute.
         unit: the unit of the time-stamps, if it is known.
         path: the name of the log in messages.
-        at_ticks: the names of the atoms to compute at ticks, by the period of these.
+        at_ticks: the names of the atoms to compute at ticks, by the period of these, or the
+            changes that they are.
         shown: as for `TextStreams`.
         values: the names of the streams whose values batches have.
         on_error: as for `TextStreams`.
@@ -50,14 +52,16 @@ def text_streams(
     every_shown = [name for some in (shown or {}).values() for name in some]
     needs = needs_of(file, all_names, [*values, *every_shown])
     relations: Mapping[str, Relation] = {}
-    if needs.relations:
+    changing = [when.relation for when in at_ticks if isinstance(when, Changes)]
+    if needs.relations or changing:
         # imported on use, as few files have relations
         from mtlmon.tables.looking_up import relations_of_tables
 
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
-        relations = relations_of_tables(file, needs.relations, environment)
+        wanted = {**dict.fromkeys(changing, ()), **needs.relations}
+        relations = relations_of_tables(file, wanted, environment)
     return TextStreams(
         file,
         names,

@@ -173,12 +173,12 @@ def test_options_that_are_refused(folder: Path, options: list[str], message: str
     assert message in ended.errors
 
 
-def test_text_logs_are_refused(folder: Path) -> None:
-    (folder / "text.mtl").write_text(
-        'relation limits = table "limits.csv" valid [from, to)\n'
-        "policy p on changes of limits: any[0,5](a)\n"
-    )
+def test_text_logs_have_changes_of_tables_alone(folder: Path) -> None:
+    text = 'relation limits = table "limits.csv" valid [from, to)\nrelation r = rows valid 5\n'
+    (folder / "text.mtl").write_text(f"{text}policy p on changes of limits: any[0,5](a)\n")
+    ended = mtlmon("--end-time", "150", str(folder / "text.mtl"), log="@1 a\n@37 a\n")
+    assert ended.output == "p\t40:0 true\np\t120:0 false\n"
+    (folder / "text.mtl").write_text(f"{text}policy p on changes of r: any[0,5](a)\n")
     ended = mtlmon(str(folder / "text.mtl"), log="@1 a\n")
     assert ended.status == 2
-    assert "text.mtl:2:24: a policy on changes of limits is not possible here" in ended.errors
-    assert "hint: policies on changes of relations are for the command" in ended.errors
+    assert "text.mtl:2:10: relation r reads the rows of the log, but the log" in ended.errors
