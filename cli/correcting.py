@@ -76,7 +76,7 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
 
 def require_correctable_policies(file: PolicyFile, options: Options) -> None:
     """Raise Failure if verdicts of some policies cannot be corrected."""
-    from mtlmon.streams.late_support import late_obstacle, row_relation
+    from mtlmon.streams.late_support import has_ticks, late_obstacle, row_relation
     from mtlmon.syntax.report import visible
 
     if file.assumptions:
@@ -92,6 +92,11 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             raise refusal(f"messages of triggers, as {name}, in tables")
         if (obstacle := late_obstacle(file, policy)) is not None:
             raise refusal(f"{obstacle}, as in policy {name}")
+        if options.clock == "key" and has_ticks(file, policy):
+            raise Failure(
+                f"--clock key does not work with ticks, as in policy {name}: a tick comes when the "
+                "time of the whole log has passed it; leave it out, and all keys share that time"
+            )
         if options.clock == "key" and (relation := row_relation(file, policy)) is not None:
             raise Failure(
                 f"--clock key does not work with relations made of rows of the log, as {relation} "

@@ -155,7 +155,7 @@ class ChangeLines:
         self._lines = TextOutput(names, keys, origins, times)
         # what bounds are about is no row
         self._bounds = TextOutput(names, keys, times=times)
-        self._has_rows = origins is not None
+        self._origins = origins
         self._selection = selection
 
     def put(self, rows: ChangedRows) -> None:
@@ -176,9 +176,13 @@ class ChangeLines:
             self.writer.write(text)
             return
         lines = text.splitlines(keepends=True)
+        has_row = np.zeros(len(lines), np.bool_)
+        if self._origins is not None:
+            # ticks have none
+            has_row = self._origins.found(verdict_rows(changes)).has_row
         for place in np.flatnonzero(operations != INSERTED).tolist():
             line, row = lines[place], b"\n"
-            if self._has_rows:
+            if has_row[place]:
                 line, tab, row = line.rpartition(b"\t")
                 row = tab + row
             start, tab, verdict = line.rpartition(b"\t")

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
 from mtlmon.checking.check_snapshots import opened, sealed
-from mtlmon.checking.clocks import clock_of, end_time_of_all
+from mtlmon.checking.clocks import clock_of, end_time_of_all, period_of
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_origins import LateOrigins
@@ -18,7 +18,7 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
-from mtlmon.errors import EventError, MtlmonError
+from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -140,8 +140,10 @@ class HistoryCheck:
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
         self._partition_of = list(owners)
-        # the atoms that choose time-points; None where all rows are
-        self._chosen_by = [_chosen_by(policy) for policy in self.policies]
+        # the atoms that choose time-points; None where all rows are, or ticks of a period
+        clocks = [clock_of(policy) for policy in self.policies]
+        self._periods = [period_of(clock) for clock in clocks]
+        self._chosen_by = [None if clock is None else clock.atom for clock in clocks]
         # Equivalences say nothing about how many time-points are false, so where that matters they
         # are counted by histories in which there are none: by policy, the number of its counter.
         self._counters: list[int | None] = []
@@ -179,7 +181,8 @@ class HistoryCheck:
     def _add_counter(self, policy: Policy, owner: int) -> None:
         self._sessions.append(Session(policy.formula, "naive", bdd=self._bdd))
         self._partition_of.append(self.partitions.of_policies[owner])
-        self._chosen_by.append(_chosen_by(policy))
+        self._chosen_by.append(self._chosen_by[owner])
+        self._periods.append(self._periods[owner])
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -189,11 +192,12 @@ class HistoryCheck:
 
     @property
     def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
-        """For each partition, the atoms of its policies, under 0."""
-        atoms: list[dict[str, None]] = [{} for _ in self.partitions.columns]
+        """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
+        atoms: list[dict[When, dict[str, None]]] = [{0: {}} for _ in self.partitions.columns]
         for number, partition in enumerate(self._partition_of):
-            atoms[partition].update(dict.fromkeys(self._atoms_of(number)))
-        return [{0: list(one)} for one in atoms]
+            needed = atoms[partition].setdefault(self._periods[number] or 0, {})
+            needed.update(dict.fromkeys(self._atoms_of(number)))
+        return [{when: list(some) for when, some in one.items()} for one in atoms]
 
     @property
     def _computed(self) -> list[str]:
@@ -223,7 +227,8 @@ class HistoryCheck:
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 atoms = followed.setdefault(self._partition_of[number], {})
-                atoms.update(dict.fromkeys(self._atoms_of(number)))
+                if self._periods[number] is None:
+                    atoms.update(dict.fromkeys(self._atoms_of(number)))
         self._late_partitions = {
             partition: LatePartition(
                 self.streams,
@@ -255,6 +260,7 @@ class HistoryCheck:
         computed = () if self.streams is None else self.streams.names
         # a history that admits rows does not tell which of them has which name
         follows = self.origins is not None or chosen_by is not None
+        follows = follows or self._periods[number] is not None
         follows = follows or not set(session.atoms).isdisjoint(computed)
         kind = FollowingHistory if follows else NumberedHistory
         return kind(
@@ -364,7 +370,10 @@ class HistoryCheck:
     def _followed(self, number: int, history: FollowingHistory) -> Changes:
         """Let a history hear what has become of rows; return what changes."""
         late = self._late_partitions[self._partition_of[number]]
-        late.tell(history, self._sessions[number].atoms, self._chosen_by[number])
+        if (period := self._periods[number]) is not None:
+            late.tell_ticks(history, period)
+        else:
+            late.tell(history, self._sessions[number].atoms, self._chosen_by[number])
         return history.changes()
 
     def _require_matched(self) -> None:
@@ -617,13 +626,3 @@ class HistoryCheck:
         """How many time-points of policies were judged again, as events came before them."""
         histories = self._histories[: len(self.policies)]
         return sum(history.counters["replayed_events"] for history in histories)
-
-
-def _chosen_by(policy: Policy) -> str | None:
-    """The atom that chooses the time-points of a policy; None if all rows are."""
-    clock = clock_of(policy)
-    if clock is None:
-        return None
-    if clock.atom is None or clock.period is not None:
-        raise MtlmonError(f"verdicts at {clock} cannot be corrected")
-    return clock.atom

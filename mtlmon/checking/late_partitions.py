@@ -32,8 +32,10 @@ from mtlmon.history.following import (
     taken_back,
 )
 from mtlmon.relations.touching import TouchedRows
-from mtlmon.streams.late_rows import NO_NAMES, ChunkedRows, Computer, Names, Rows, joined
+from mtlmon.streams.late_computing import Computer
+from mtlmon.streams.late_rows import NO_NAMES, ChunkedRows, Names, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
+from mtlmon.streams.late_ticks import joined_ticks
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from mtlmon.history.following import Passed, Placements
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.streams.late_ticks import ChangedTicks
 
 __all__ = ["LatePartition"]
 
@@ -177,6 +180,9 @@ class LatePartition:
         self._gone = NO_NAMES
         self._steps: list[_Step] = []
         self._revised: _Revised | None = None
+        # how far time has passed at the end of the log
+        self._end: int | None = None
+        self._ticks: dict[int, list[ChangedTicks]] = {}
 
     # ---- batches ---------------------------------------------------------------------------
 
@@ -217,6 +223,9 @@ class LatePartition:
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
+        now = self.leader.now() or 0
+        # no tick follows the last time-stamp if the log ends for good
+        self._end = end_time + 1 if isinstance(end_time, int) else now + 1
         self.leader.finish(end_time)
         self._arrange([(self.leader.placements(), None)], is_end=True)
 
@@ -354,8 +363,21 @@ class LatePartition:
             names = Names(*(column[is_leaving] for column in gone))
             held[own], others = group.update(rows.taken(own), names, touching)
             changed += others
+        self._pass_time()
         self._forget(touched)
         return rows._replace(held=held), changed
+
+    def _pass_time(self) -> None:
+        """Compute the ticks that time has passed, and take what has become of ticks."""
+        self._ticks = {}
+        assert self._computer is not None
+        if not self._computer.program.has_ticks:
+            return
+        limit = self.known_below if self._end is None else self._end
+        for group in self._groups.values():
+            group.pass_time(limit)
+            for period, changed in group.tick_changes.taken().items():
+                self._ticks.setdefault(period, []).append(changed)
 
     def _group(self, number: int) -> ChunkedRows:
         group = self._groups.get(number)
@@ -363,7 +385,8 @@ class LatePartition:
             assert self._computer is not None
             is_shared = self._clock == "all" and number >= _GROUPS
             divisor = _GROUPS if is_shared else None
-            group = ChunkedRows(self._computer, divisor, self._spacing)
+            first = number - _GROUPS if is_shared else number
+            group = ChunkedRows(self._computer, divisor, self._spacing, first)
             self._groups[number] = group
             self._numbers.append(number)
         return group
@@ -432,6 +455,44 @@ class LatePartition:
                 history.pass_time(*passed)
         history.keep_time(self.leader)
 
+    def tell_ticks(self, history: FollowingHistory, period: int) -> None:
+        """Let the history of a policy on ticks hear what has become of them, with the last batch.
+
+        Args:
+            history: the history.
+            period: the period of its ticks.
+        """
+        assert self._streams is not None
+        names = self._streams.tick_names_of(self._partition).get(period, ())
+        places = [names.index(name) for name in history.atoms]
+        changed = self._ticks.get(period, [])
+        new = joined_ticks([one.new for one in changed], len(names))
+        revised = joined_ticks([one.revised for one in changed], len(names))
+        if len(revised.traces):
+            is_gone = np.concatenate([one.is_gone for one in changed])
+            history.revise(
+                _columns(revised.time_stamps, revised.held, places),
+                revised.traces,
+                np.zeros(len(revised.traces), np.uint64),
+                np.where(is_gone, IS_HIDDEN, 0).astype(np.uint8),
+            )
+        new = new.taken(np.lexsort((new.time_stamps, new.traces)))
+        passed = [one for one in self._passed if one is not None]
+        for last in [*passed, None]:
+            is_now = np.ones(len(new.traces), np.bool_)
+            if last is not None:
+                is_now = new.time_stamps < last[0]
+            own, new = new.taken(is_now), new.taken(~is_now)
+            history.follow(
+                _columns(own.time_stamps, own.held, places),
+                np.ascontiguousarray(own.traces),
+                np.zeros(len(own.traces), np.uint8),
+                self._has_keys,
+            )
+            if last is not None:
+                history.pass_time(*last)
+        history.keep_time(self.leader)
+
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -447,8 +508,8 @@ class LatePartition:
             self._computer.park()
             states.append(self._computer.first_state)
         for number, group in self._groups.items():
-            chunks, own_states, own_rows = group.parts()
-            head["groups"].append([number, chunks])
+            facts, own_states, own_rows = group.parts()
+            head["groups"].append([number, facts])
             states += own_states
             rows += own_rows
         schema = None if self._streams is None else self._streams.schema
@@ -492,11 +553,11 @@ class LatePartition:
             self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
         self._computer = Computer(self._streams, self._partition, len(self._plain))
         self._computer.first_state, *states = states
-        for number, chunks in head["groups"]:
-            last = first + sum(count for _, count in chunks)
-            own = states[: 1 + len(chunks)]
-            self._group(number).restore(chunks, own, rows.between(first, last))
-            states = states[1 + len(chunks) :]
+        for number, facts in head["groups"]:
+            last = first + sum(count for _, count, _ in facts["chunks"])
+            size = 2 + len(facts["chunks"])
+            self._group(number).restore(facts, states[:size], rows.between(first, last))
+            states = states[size:]
             first = last
 
     # ---- what is known ---------------------------------------------------------------------

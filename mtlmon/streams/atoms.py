@@ -224,6 +224,11 @@ class StreamAtoms:
         """Return the names of the atoms that are computed at the rows of a partition."""
         return self._wanted[partition].get(ROWS, ())
 
+    def tick_names_of(self, partition: int) -> dict[int, tuple[str, ...]]:
+        """Return the names of the atoms that are computed at the ticks of each period."""
+        wanted = self._wanted[partition].items()
+        return {when: names for when, names in wanted if isinstance(when, int) and when != ROWS}
+
     def look_ups(self, partition: int) -> tuple[Expression, ...]:
         """Return the look-ups in relations that the atoms at the rows of a partition have."""
         return needs_of(self._file, self.names_of(partition)).look_ups
@@ -239,26 +244,37 @@ class StreamAtoms:
         batch: pa.RecordBatch,
         time_stamps: NDArray[np.int64],
         numbers: NDArray[np.uint32],
-    ) -> list[NDArray[np.bool_]]:
+        until: int | None = None,
+    ) -> tuple[list[NDArray[np.bool_]], dict[int, tuple[Ticks, list[NDArray[np.bool_]]]]]:
         """Compute where the atoms of one partition hold at the next rows, and remember these.
 
         Args:
-            partition: its number; it must have no ticks.
+            partition: its number.
             batch: the rows, with the columns that its program reads.
             time_stamps: their time-stamps.
             numbers: the numbers of their traces.
+            until: as for `StreamProgram.evaluate`.
 
         Returns:
-            The atoms in the order of `names_of`.
+            The atoms in the order of `names_of`; and for each period of `tick_names_of`, the ticks
+            with the atoms there.
 
         Raises:
             RowError: integers overflow in some rows.
+            TickError: integers overflow at a tick.
         """
         program = self._programs[partition]
         assert program is not None
-        found = program.evaluate(batch, time_stamps, numbers)
-        names = self.names_of(partition)
-        return [np.asarray(pc.fill_null(found[name], False)) for name in names]
+        found = program.evaluate(batch, time_stamps, numbers, until)
+
+        def held(name: str) -> NDArray[np.bool_]:
+            return np.asarray(pc.fill_null(found[name], False))
+
+        at_ticks = {
+            period: (program.ticks_of(period), [held(_at_ticks(name, period)) for name in names])
+            for period, names in self.tick_names_of(partition).items()
+        }
+        return [held(name) for name in self.names_of(partition)], at_ticks
 
     def shown_of_rows(
         self, batch: pa.RecordBatch, time_stamps: NDArray[np.int64]

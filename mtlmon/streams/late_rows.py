@@ -13,20 +13,26 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.errors import EventError, RowError
+from mtlmon.streams.late_ticks import (
+    TickChanges,
+    TickSets,
+    tick_bytes,
+    tick_count,
+    ticks_as_bytes,
+    ticks_of_bytes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, TypeVar
 
     from numpy.typing import NDArray
 
-    from mtlmon.streams.atoms import StreamAtoms
-    from mtlmon.streams.program import StreamProgram
+    from mtlmon.streams.late_computing import Computer
 
     _Item = TypeVar("_Item", int, list[int])
 
-__all__ = ["NO_NAMES", "ChunkedRows", "Computer", "RowParts", "Rows", "Touching", "joined"]
+__all__ = ["NO_NAMES", "ChunkedRows", "RowParts", "Rows", "Touching", "fitted", "joined"]
 
 # A chunk has at least so many rows, so that what is not of a row counts for little.
 _LEAST_SPACING = 256
@@ -153,73 +159,6 @@ class Touching(Protocol):
         """Return which of some rows are concerned."""
 
 
-class Computer:
-    """Computes the atoms of rows of one partition, from any state on.
-
-    Args:
-        streams: computes them.
-        partition: the number of the partition.
-        plain: how many atoms are known without it; they come first in `Rows.held`.
-
-    There must be programs, which have computed nothing yet.
-
-    Attributes:
-        first_state: the state before the first row.
-        loaded: the rows whose state at the end the program has; None if it has another one.
-        row_count: how many rows were computed, each as often as that.
-    """
-
-    def __init__(self, streams: StreamAtoms, partition: int, plain: int) -> None:
-        self._streams = streams
-        self._partition = partition
-        self._plain = plain
-        self.first_state = self.program.snapshot()
-        self.loaded: ChunkedRows | None = None
-        self.row_count = 0
-
-    @property
-    def program(self) -> StreamProgram:
-        """The streams, for the columns that were seen last."""
-        program = self._streams.programs_now[self._partition]
-        assert program is not None
-        return program
-
-    def park(self) -> None:
-        """Let the rows whose state the program has keep it, as it will have another one."""
-        if self.loaded is not None:
-            self.loaded.take_back()
-            self.loaded = None
-
-    def compute(self, rows: Rows, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Compute the atoms of the next rows, and return `held` with them.
-
-        Args:
-            rows: the rows.
-            numbers: the numbers of their traces in the state.
-
-        Raises:
-            EventError: integers overflow in a row.
-        """
-        count = len(rows.time_stamps)
-        self.row_count += count
-        held = rows.held.copy()
-        try:
-            # columns may have had no value, and so no type, when the rows came
-            assert self._streams.schema is not None
-            inputs = fitted(rows.inputs, self._streams.schema)
-            found = self._streams.held_at_rows(
-                self._partition, inputs, np.ascontiguousarray(rows.time_stamps), numbers
-            )
-        except RowError as error:
-            raise EventError(
-                f"at time-stamp {rows.time_stamps[error.rows[0]]}: {error.reason}; such rows "
-                "cannot be left out where verdicts are corrected"
-            ) from None
-        for place, array in enumerate(found, self._plain):
-            held[:, place] = array
-        return held
-
-
 class RowParts:
     """Rows that come in parts, and are joined once they are wanted as a whole.
 
@@ -257,12 +196,23 @@ class _Chunk(RowParts):
     Args:
         start: no row below this time-stamp belongs here, but for the first chunk.
         state: the state.
+
+    Attributes:
+        ticks: the ticks that were computed with these rows.
+        done: all ticks below this time have been computed then.
     """
 
     def __init__(self, start: int, state: bytes) -> None:
         super().__init__()
         self.start = start
         self.state = state
+        self.ticks: list[TickSets] = []
+        self.done = 0
+
+    @property
+    def size(self) -> int:
+        """How many rows and ticks there are."""
+        return self.count + tick_count(self.ticks)
 
     @property
     def end(self) -> int:
@@ -271,7 +221,7 @@ class _Chunk(RowParts):
 
     @property
     def byte_count(self) -> int:
-        return _CHUNK_BYTES + len(self.state) + super().byte_count
+        return _CHUNK_BYTES + len(self.state) + super().byte_count + tick_bytes(self.ticks)
 
 
 class ChunkedRows:
@@ -282,12 +232,20 @@ class ChunkedRows:
         divisor: the number of a trace divided by it is its number in the state; None if there is
             only one trace.
         spacing: how many rows a chunk has; 0 means as many as the size of the state suggests.
+        first_trace: the trace whose number in the state is 0.
+
+    Attributes:
+        tick_changes: what has become of ticks since it was taken.
     """
 
-    def __init__(self, computer: Computer, divisor: int | None, spacing: int = 0) -> None:
+    def __init__(
+        self, computer: Computer, divisor: int | None, spacing: int = 0, first_trace: int = 0
+    ) -> None:
         self._computer = computer
         self._divisor = divisor
         self._spacing = spacing
+        self._first_trace = first_trace
+        self.tick_changes = TickChanges(computer.tick_atoms)
         self._chunks: list[_Chunk] = []
         # the state at the end, unless the computer has it
         self._live = computer.first_state
@@ -309,7 +267,9 @@ class ChunkedRows:
         held = new.held.copy()
         late = 0
         if self._chunks:
-            late = int(np.searchsorted(new.time_stamps, self._chunks[-1].end))
+            # ticks have seen that no row came before them
+            last = self._chunks[-1]
+            late = int(np.searchsorted(new.time_stamps, max(last.end, last.done)))
         changed: list[Rows] = []
         touched = {} if touching is None else self._touched_by(touching)
         if late or len(gone.time_stamps) or touched:
@@ -322,26 +282,54 @@ class ChunkedRows:
     def _append(self, new: Rows, first: int, held: NDArray[np.bool_]) -> int:
         """Compute rows at the end, from number `first` on; return the number behind them."""
         self._load_end()
-        if not self._chunks or self._chunks[-1].count >= self._room(self._chunks[-1]):
+        if not self._chunks or self._chunks[-1].size >= self._room(self._chunks[-1]):
             start = int(new.time_stamps[first])
             self._chunks.append(_Chunk(start, self._computer.program.snapshot()))
         chunk = self._chunks[-1]
-        last = min(len(new.time_stamps), first + self._room(chunk) - chunk.count)
+        last = min(len(new.time_stamps), first + self._room(chunk) - chunk.size)
         rows = new.between(first, last)
-        held[first:last] = self._compute(rows)
+        held[first:last], ticks = self._compute(rows)
         chunk.add(rows._replace(held=held[first:last]))
+        self._add_ticks(chunk, ticks)
         return last
+
+    def _add_ticks(self, chunk: _Chunk, ticks: TickSets) -> None:
+        if tick_count([ticks]):
+            chunk.ticks.append(ticks)
+        chunk.done = self._computer.program.ticks_done
+        self.tick_changes.add(ticks)
+
+    def pass_time(self, limit: int) -> None:
+        """Compute the ticks below a time, by which all rows below it have come but late ones."""
+        if not self._chunks:
+            return
+        chunk = self._chunks[-1]
+        if not self._computer.has_ticks_between(max(chunk.done, chunk.end), limit):
+            return
+        self._load_end()
+        if chunk.size >= self._room(chunk):
+            chunk = _Chunk(max(chunk.done, chunk.end), self._computer.program.snapshot())
+            self._chunks.append(chunk)
+        self._add_ticks(chunk, self._compute(None, limit)[1])
 
     def _room(self, chunk: _Chunk) -> int:
         """How many rows a chunk should have: a state takes no more memory than they do."""
         return self._spacing or max(_LEAST_SPACING, len(chunk.state) // _ROW_BYTES)
 
-    def _compute(self, rows: Rows) -> NDArray[np.bool_]:
+    def _compute(
+        self, rows: Rows | None, until: int | None = None
+    ) -> tuple[NDArray[np.bool_], TickSets]:
+        traces = np.empty(0, np.uint32) if rows is None else rows.traces
         if self._divisor is None:
-            numbers = np.zeros(len(rows.traces), np.uint32)
+            numbers = np.zeros(len(traces), np.uint32)
         else:
-            numbers = rows.traces // np.uint32(self._divisor)
-        return self._computer.compute(rows, numbers)
+            numbers = traces // np.uint32(self._divisor)
+        held, ticks = self._computer.compute(rows, numbers, until)
+        factor, first = np.uint32(self._divisor or 0), np.uint32(self._first_trace)
+        return held, {
+            period: own._replace(traces=own.traces * factor + first)
+            for period, own in ticks.items()
+        }
 
     # ---- states ----------------------------------------------------------------------------
 
@@ -362,12 +350,29 @@ class ChunkedRows:
     def _replay(
         self, late: Rows, gone: Names, touched: dict[int, int]
     ) -> tuple[NDArray[np.bool_], list[Rows]]:
-        """Put rows in their places, remove others, and compute what may change.
+        """Put rows in their places, remove others, and compute what may change."""
+        before: list[TickSets] = []
+        after: list[TickSets] = []
+        found = self._replay_chunks(late, gone, touched, before, after)
+        self.tick_changes.replace(before, after)
+        return found
+
+    def _replay_chunks(
+        self,
+        late: Rows,
+        gone: Names,
+        touched: dict[int, int],
+        before: list[TickSets],
+        after: list[TickSets],
+    ) -> tuple[NDArray[np.bool_], list[Rows]]:
+        """Do so without looking at ticks.
 
         Args:
             late: the rows to put in.
             gone: the names of those to remove.
             touched: by the places of chunks, the time of the last row that something else concerns.
+            before: gets the ticks of these chunks as they were.
+            after: gets those that are there now.
         """
         arrivals, departures = self._touched(late, gone)
         held = late.held.copy()
@@ -390,7 +395,9 @@ class ChunkedRows:
             highest = max([highest, *(int(own.max()) for own in times if len(own))])
             highest = max(highest, touched.pop(place, -1))
             is_new = self._merge(place, late, new, gone, removed)
+            before += self._chunks[place].ticks
             behind = self._compute_again(place, is_new, held, new, changed)
+            after += [ticks for chunk in self._chunks[place:behind] for ticks in chunk.ticks]
             arrivals = _moved(arrivals, behind - place - 1)
             departures = _moved(departures, behind - place - 1)
             touched = _moved(touched, behind - place - 1)
@@ -494,7 +501,11 @@ class ChunkedRows:
             changed: gets the other rows at which atoms have changed.
         """
         chunk = self._chunks[place]
+        done = chunk.done
         if not chunk.count:
+            if done:
+                chunk.ticks = [self._compute(None, done)[1]]
+                chunk.done = max(done, self._computer.program.ticks_done)
             return place + 1
         rows = chunk.rows
         most = self._room(chunk)
@@ -510,8 +521,11 @@ class ChunkedRows:
                 place += 1
                 self._chunks.insert(place, other)
                 chunk = other
-            found = self._compute(part)
+            until = max(done, int(part.time_stamps[-1])) if done and last == count else None
+            found, ticks = self._compute(part, until)
             chunk.rows = part._replace(held=found)
+            chunk.ticks = [ticks]
+            chunk.done = self._computer.program.ticks_done
             parts.append(found)
         after = np.concatenate(parts)
         held[new] = after[is_new]
@@ -530,8 +544,10 @@ class ChunkedRows:
             reach_back: how far below it rows may still be computed; None if that does not matter.
         """
         count = 0
-        while count + 1 < len(self._chunks) and self._chunks[count].end < bound:
+        chunks = self._chunks
+        while count + 1 < len(chunks) and chunks[count].end < bound and chunks[count].done <= bound:
             count += 1
+        self.tick_changes.forget(bound)
         # what comes between these and the rest is computed from the state before the rest
         del self._chunks[:count]
         if reach_back is not None and self._chunks and self._chunks[0].start < bound - reach_back:
@@ -549,6 +565,7 @@ class ChunkedRows:
         self._computer.park()
         self._computer.program.restore(chunk.state)
         self._compute(rows.between(0, count))
+        # relations of the log's rows are not read where there are ticks
         chunk.state = self._computer.program.snapshot()
         chunk.rows = rows.between(count, chunk.count)
         chunk.start = bound
@@ -560,25 +577,35 @@ class ChunkedRows:
 
     # ---- snapshots -------------------------------------------------------------------------
 
-    def parts(self) -> tuple[list[tuple[int, int]], list[bytes], list[Rows]]:
+    def parts(self) -> tuple[dict[str, Any], list[bytes], list[Rows]]:
         """Return what `restore` needs; the computer must be parked.
 
         Returns:
-            The start and the number of rows of each chunk; the state at the end, and that at the
+            Facts about the chunks, of which `chunks` are their starts, numbers of rows, and how far
+            their ticks have been computed; all ticks, the state at the end, and that at the
             start of each chunk; and the rows of those that have some.
         """
+        chunks = self._chunks
+        ticks = ticks_as_bytes([chunk.ticks for chunk in chunks], self._computer.tick_atoms)
         return (
-            [(chunk.start, chunk.count) for chunk in self._chunks],
-            [self._live, *(chunk.state for chunk in self._chunks)],
-            [chunk.rows for chunk in self._chunks if chunk.count],
+            {
+                "chunks": [(chunk.start, chunk.count, chunk.done) for chunk in chunks],
+                "hidden": self.tick_changes.parts(),
+            },
+            [ticks, self._live, *(chunk.state for chunk in chunks)],
+            [chunk.rows for chunk in chunks if chunk.count],
         )
 
-    def restore(self, chunks: Sequence[Sequence[int]], states: Sequence[bytes], rows: Rows) -> None:
+    def restore(self, facts: Mapping[str, Any], states: Sequence[bytes], rows: Rows) -> None:
         """Go on from what `parts` has returned, with the rows of all chunks."""
-        self._live = states[0]
+        ticks, self._live, *states = states
+        self.tick_changes.restore(facts["hidden"])
+        chunks = facts["chunks"]
+        ticks_of = ticks_of_bytes(ticks, len(chunks), self._computer.tick_atoms)
         first = 0
-        for (start, count), state in zip(chunks, states[1:], strict=True):
+        for (start, count, done), own, state in zip(chunks, ticks_of, states, strict=True):
             chunk = _Chunk(start, state)
+            chunk.ticks, chunk.done = [own], done
             if count:
                 chunk.rows = rows.between(first, first + count)
             first += count

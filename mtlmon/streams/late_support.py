@@ -5,31 +5,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.time_points import Changes
 
 if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
 
-__all__ = ["late_obstacle", "row_relation"]
+__all__ = ["has_ticks", "late_obstacle", "row_relation"]
 
 
 def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
     """Return what keeps the verdicts of a policy from being corrected; None if nothing does.
 
-    Streams are computed again from a state before a late row, which works for whatever has its
-    values at rows. Ticks also depend on when time passes, and on the first row of their trace.
+    Streams are computed again from a state before a late row, which works for whatever depends on
+    rows at its own time and before.
     """
     clock = policy.clock
-    if clock is not None and clock.period is not None and not clock.waits:
-        return "policies on ticks"
+    if clock is not None and isinstance(clock.period, Changes):
+        return "changes of relations"
     atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
     needs = needs_of(file, atoms)
     if needs.later_values or (clock is not None and clock.waits):
         return "values of later rows, next(...)"
-    for name in sorted(needs.streams):
-        stream = file.streams[name]
-        if stream.clock is not None and stream.clock.period is not None:
-            return f"streams on ticks ({name})"
+    if (relation := row_relation(file, policy)) is not None and has_ticks(file, policy):
+        return f"ticks beside relations made of rows ({relation})"
     return None
+
+
+def has_ticks(file: PolicyFile, policy: Policy) -> bool:
+    """Whether a policy is on ticks, or reads streams that are."""
+    clock = policy.clock
+    if clock is not None and clock.has_ticks:
+        return True
+    atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    clocks = (file.streams[name].clock for name in needs_of(file, atoms).streams)
+    return any(one is not None and one.period is not None for one in clocks)
 
 
 def row_relation(file: PolicyFile, policy: Policy) -> str | None:

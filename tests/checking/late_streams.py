@@ -179,12 +179,21 @@ def random_run(
     source: random.Random,
     end: EndTime,
     clock: Clock = "all",
+    *,
+    is_live: bool = False,
 ) -> RandomRun:
-    """Correct the verdicts of policies in random batches, with a random lateness, wait and mode."""
+    """Correct the verdicts of policies in random batches, with a random lateness, wait and mode.
+
+    Batches have few rows if `is_live`.
+    """
     mode: Mode = source.choice(["local", "global", "naive"])
     lateness = source.choice([3, 7, 30])
     bounds = Bounds(lateness, source.choice([0, 0, 2, lateness]))
-    batches = batches_of(rows, source)
+    if is_live:
+        ends = sorted(source.sample(range(1, len(rows)), len(rows) * 3 // 4))
+        batches = [list(rows[a:b]) for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]
+    else:
+        batches = batches_of(rows, source)
     found = corrected(
         file,
         [table(batch) for batch in batches],

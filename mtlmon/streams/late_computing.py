@@ -1,0 +1,185 @@
+"""Computes the atoms of rows and ticks of one partition, from any state on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import EventError, RowError, TickError
+from mtlmon.streams.late_rows import fitted
+from mtlmon.streams.late_ticks import TickRows, TickSets, joined_ticks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.streams.late_rows import ChunkedRows, Rows
+    from mtlmon.streams.program import StreamProgram
+
+__all__ = ["Computer"]
+
+# About how many ticks are computed at once.
+_MOST_TICKS = 1 << 17
+
+
+class Computer:
+    """Computes the atoms of rows of one partition, from any state on.
+
+    Args:
+        streams: computes them.
+        partition: the number of the partition.
+        plain: how many atoms are known without it; they come first in `Rows.held`.
+
+    There must be programs, which have computed nothing yet.
+
+    Attributes:
+        tick_atoms: for each period of ticks that policies are on, how many atoms they have there.
+        first_state: the state before the first row.
+        loaded: the rows whose state at the end the program has; None if it has another one.
+        row_count: how many rows were computed, each as often as that.
+    """
+
+    def __init__(self, streams: StreamAtoms, partition: int, plain: int) -> None:
+        self._streams = streams
+        self._partition = partition
+        self._plain = plain
+        self.tick_atoms = {
+            period: len(names) for period, names in streams.tick_names_of(partition).items()
+        }
+        self.first_state = self.program.snapshot()
+        self.loaded: ChunkedRows | None = None
+        self.row_count = 0
+
+    @property
+    def program(self) -> StreamProgram:
+        """The streams, for the columns that were seen last."""
+        program = self._streams.programs_now[self._partition]
+        assert program is not None
+        return program
+
+    def park(self) -> None:
+        """Let the rows whose state the program has keep it, as it will have another one."""
+        if self.loaded is not None:
+            self.loaded.take_back()
+            self.loaded = None
+
+    def has_ticks_between(self, first: int, last: int) -> bool:
+        """Whether there may be ticks from one time on and below another."""
+        periods = self.program.periods
+        return any(-(-first // period) * period < last for period in periods)
+
+    def compute(
+        self, rows: Rows | None, numbers: NDArray[np.uint32], until: int | None = None
+    ) -> tuple[NDArray[np.bool_], TickSets]:
+        """Compute the atoms of the next rows and ticks; return `held` with them, and the ticks.
+
+        The ticks have the numbers of traces in the state.
+
+        Args:
+            rows: the rows; None for none.
+            numbers: the numbers of their traces in the state.
+            until: compute all ticks below this time, which is not below the rows; None for those
+                below the last row.
+
+        Raises:
+            EventError: integers overflow in a row, or at a tick.
+        """
+        assert self._streams.schema is not None
+        if rows is None:
+            held = np.empty((0, 0), np.bool_)
+            stamps = np.empty(0, np.int64)
+            inputs = _no_rows(self._streams.schema)
+        else:
+            # columns may have had no value, and so no type, when the rows came
+            inputs = fitted(rows.inputs, self._streams.schema)
+            held, stamps = rows.held.copy(), np.ascontiguousarray(rows.time_stamps)
+        self.row_count += len(stamps)
+        parts: list[TickSets] = []
+        first = 0
+        while True:
+            last, limit = self._next(stamps, numbers, first, until)
+            ticks = self._evaluate(inputs, held, stamps, numbers, first, last, limit)
+            parts.append(ticks)
+            first = last
+            if first == len(stamps) and not self._has_more(until):
+                break
+        return held, {
+            period: joined_ticks([part[period] for part in parts], atoms)
+            for period, atoms in self.tick_atoms.items()
+        }
+
+    def _next(
+        self,
+        stamps: NDArray[np.int64],
+        numbers: NDArray[np.uint32],
+        first: int,
+        until: int | None,
+    ) -> tuple[int, int | None]:
+        """Up to which row, and to what time, to compute next, so that ticks stay few."""
+        program = self.program
+        count = len(stamps)
+        if not program.has_ticks:
+            return count, None
+        limit = until
+        if first < count:
+            counts = program.tick_count(stamps[first:], numbers[first:])
+            some = int(np.searchsorted(counts, _MOST_TICKS, "right"))
+            if some:
+                return first + some, None
+            limit = int(stamps[first])
+        behind = program.time_behind(_MOST_TICKS)
+        return first, limit if behind is None or limit is None else min(limit, behind)
+
+    def _has_more(self, until: int | None) -> bool:
+        """Whether ticks below a time are left."""
+        program = self.program
+        if until is None or program.time_behind(1) is None:
+            return False
+        return program.ticks_done < until
+
+    def _evaluate(
+        self,
+        inputs: pa.RecordBatch,
+        held: NDArray[np.bool_],
+        stamps: NDArray[np.int64],
+        numbers: NDArray[np.uint32],
+        first: int,
+        last: int,
+        until: int | None,
+    ) -> TickSets:
+        """Compute rows from number `first` to below `last`; return the ticks."""
+        try:
+            found, at_ticks = self._streams.held_at_rows(
+                self._partition,
+                inputs.slice(first, last - first),
+                stamps[first:last],
+                numbers[first:last],
+                until,
+            )
+        except TickError as error:
+            raise EventError(
+                f"at {error.where}: {error.reason}; such ticks cannot be left out where verdicts "
+                "are corrected"
+            ) from None
+        except RowError as error:
+            raise EventError(
+                f"at time-stamp {stamps[first + error.rows[0]]}: {error.reason}; such rows "
+                "cannot be left out where verdicts are corrected"
+            ) from None
+        if first < last:
+            for place, array in enumerate(found, self._plain):
+                held[first:last, place] = array
+        ticks: TickSets = {}
+        for period, (own, arrays) in at_ticks.items():
+            rows = np.empty((len(own), len(arrays)), np.bool_)
+            for place, array in enumerate(arrays):
+                rows[:, place] = array
+            ticks[period] = TickRows(own.time_stamps, own.numbers, rows)
+        return ticks
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    batches = schema.empty_table().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)

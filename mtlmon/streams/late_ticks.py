@@ -1,0 +1,209 @@
+"""Atoms at ticks, where rows come late or are taken back.
+
+Ticks follow the rows that are there: a first row that comes late adds the ticks before, and a trace
+whose rows are taken back has none any more. Chunks of rows have the ticks that were computed with
+them; when they are computed again, both are compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ChangedTicks",
+    "TickChanges",
+    "TickRows",
+    "TickSets",
+    "joined_ticks",
+    "tick_bytes",
+    "tick_count",
+    "ticks_as_bytes",
+    "ticks_of_bytes",
+]
+
+_TICK_BYTES = 12
+"""What a tick takes beside its atoms."""
+
+
+class TickRows(NamedTuple):
+    """Ticks of some traces, with their atoms.
+
+    Attributes:
+        time_stamps: their times.
+        traces: the numbers of their traces.
+        held: which atoms hold: a column for each.
+    """
+
+    time_stamps: NDArray[np.int64]
+    traces: NDArray[np.uint32]
+    held: NDArray[np.bool_]
+
+    def taken(self, places: NDArray[np.intp] | NDArray[np.bool_]) -> TickRows:
+        """Return some of the ticks."""
+        return TickRows(self.time_stamps[places], self.traces[places], self.held[places])
+
+
+TickSets = dict[int, TickRows]
+"""The ticks of each period."""
+
+
+class ChangedTicks(NamedTuple):
+    """What has become of the ticks of a period.
+
+    Attributes:
+        new: those that have never been there.
+        revised: those with other atoms, those that are there again, and those that are gone.
+        is_gone: which of the latter are gone.
+    """
+
+    new: TickRows
+    revised: TickRows
+    is_gone: NDArray[np.bool_]
+
+
+def joined_ticks(parts: Sequence[TickRows], atoms: int) -> TickRows:
+    """Return the ticks of all parts, which have so many atoms."""
+    none = TickRows(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty((0, atoms), np.bool_))
+    columns = zip(*[none, *parts], strict=True)
+    return TickRows(*(np.concatenate(column) for column in columns))
+
+
+class TickChanges:
+    """Collects what becomes of the ticks of some traces.
+
+    Args:
+        atoms: for each period, how many atoms its ticks have.
+    """
+
+    def __init__(self, atoms: Mapping[int, int]) -> None:
+        self._atoms = dict(atoms)
+        # the times and traces of ticks that were there once, and are not now
+        self._hidden: dict[int, set[tuple[int, int]]] = {period: set() for period in atoms}
+        self._new: dict[int, list[TickRows]] = {}
+        self._revised: dict[int, list[tuple[TickRows, bool]]] = {}
+
+    def add(self, ticks: TickSets) -> None:
+        """Add ticks that are there now, and were not before."""
+        for period, own in ticks.items():
+            self._appear(period, own)
+
+    def _appear(self, period: int, own: TickRows) -> None:
+        hidden = self._hidden[period]
+        if hidden and len(own.time_stamps):
+            names = list(zip(own.time_stamps.tolist(), own.traces.tolist(), strict=True))
+            is_back = np.array([name in hidden for name in names], np.bool_)
+            hidden.difference_update(names)
+            self._revised.setdefault(period, []).append((own.taken(is_back), False))
+            own = own.taken(~is_back)
+        self._new.setdefault(period, []).append(own)
+
+    def replace(self, before: Sequence[TickSets], after: Sequence[TickSets]) -> None:
+        """Let other ticks be there in place of some."""
+        for period, atoms in self._atoms.items():
+            old = joined_ticks([one[period] for one in before if period in one], atoms)
+            new = joined_ticks([one[period] for one in after if period in one], atoms)
+            count = len(old.time_stamps)
+            traces = np.concatenate([old.traces, new.traces])
+            times = np.concatenate([old.time_stamps, new.time_stamps])
+            # of two equal ticks, the old one comes first
+            order = np.lexsort((times, traces))
+            first, second = order[:-1], order[1:]
+            is_pair = (traces[first] == traces[second]) & (times[first] == times[second])
+            both, others = first[is_pair], second[is_pair] - count
+            is_changed = np.any(old.held[both] != new.held[others], axis=1)
+            revised = self._revised.setdefault(period, [])
+            revised.append((new.taken(others[is_changed]), False))
+            gone = old.taken(np.delete(np.arange(count), both))
+            revised.append((gone._replace(held=np.zeros_like(gone.held)), True))
+            self._appear(period, new.taken(np.delete(np.arange(len(new.traces)), others)))
+            names = zip(gone.time_stamps.tolist(), gone.traces.tolist(), strict=True)
+            self._hidden[period].update(names)
+
+    def taken(self) -> dict[int, ChangedTicks]:
+        """Remove what has changed, and return it."""
+        found = {}
+        for period in {**self._new, **self._revised}:
+            atoms = self._atoms[period]
+            revised = self._revised.get(period, [])
+            counts = [len(own.time_stamps) for own, _ in revised]
+            found[period] = ChangedTicks(
+                joined_ticks(self._new.get(period, []), atoms),
+                joined_ticks([own for own, _ in revised], atoms),
+                np.repeat(np.array([is_gone for _, is_gone in revised], np.bool_), counts),
+            )
+        self._new, self._revised = {}, {}
+        return found
+
+    def forget(self, bound: int) -> None:
+        """Forget what can never be there again: no row below a time comes or goes."""
+        for period, hidden in self._hidden.items():
+            if hidden:
+                self._hidden[period] = {name for name in hidden if name[0] >= bound}
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def parts(self) -> list[list[Any]]:
+        """Return what `restore` needs, once changes have been taken."""
+        return [[period, sorted(names)] for period, names in self._hidden.items()]
+
+    def restore(self, parts: Sequence[Sequence[Any]]) -> None:
+        """Go on from what `parts` has returned."""
+        for period, names in parts:
+            self._hidden[period] = {(time, trace) for time, trace in names}
+
+
+def ticks_as_bytes(chunks: Sequence[Sequence[TickSets]], atoms: Mapping[int, int]) -> bytes:
+    """Return the ticks of chunks as bytes, for `ticks_of_bytes`."""
+    parts = []
+    for period, count in atoms.items():
+        own = [joined_ticks([one[period] for one in sets], count) for sets in chunks]
+        sizes = np.array([len(one.time_stamps) for one in own], np.int64)
+        parts += [column.tobytes() for column in (sizes, *joined_ticks(own, count))]
+    return joined_parts(parts)
+
+
+def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[int, int]) -> list[TickSets]:
+    """Return the ticks of so many chunks.
+
+    Raises:
+        SnapshotError: the bytes are damaged.
+        ValueError: likewise.
+    """
+    parts = split_parts(data) if atoms else []
+    chunks: list[TickSets] = [{} for _ in range(count)]
+    if len(parts) != 4 * len(atoms):
+        raise damaged()
+    for place, (period, own) in enumerate(atoms.items()):
+        sizes, times, traces, held = parts[4 * place : 4 * place + 4]
+        every = TickRows(
+            np.frombuffer(times, np.int64),
+            np.frombuffer(traces, np.uint32),
+            np.frombuffer(held, np.bool_).reshape(len(times) // 8, own),
+        )
+        ends = np.cumsum(np.frombuffer(sizes, np.int64)).tolist()
+        if len(ends) != count or (ends or [0])[-1] != len(every.time_stamps):
+            raise damaged()
+        for chunk, first, last in zip(chunks, [0, *ends], ends, strict=False):
+            chunk[period] = every.taken(np.arange(first, last))
+    return chunks
+
+
+def tick_count(sets: Sequence[TickSets]) -> int:
+    """Return how many ticks there are."""
+    return sum(len(own.time_stamps) for one in sets for own in one.values())
+
+
+def tick_bytes(sets: Sequence[TickSets]) -> int:
+    """Return how many bytes ticks take, about."""
+    return sum(
+        len(own.time_stamps) * _TICK_BYTES + own.held.size for one in sets for own in one.values()
+    )

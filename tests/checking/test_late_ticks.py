@@ -1,0 +1,150 @@
+"""Ticks where rows come late: verdicts are those of the rows in order of time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from mtlmon.checking import late_partitions
+from mtlmon.checking.history_check import Bounds
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.streams import late_computing
+from tests.checking.late_streams import KEYS, corrected, ordered, random_run, table
+from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
+from tests.traces import EndTime
+
+STREAMS = """\
+key user
+stream total = total.last(or: 0) + amount
+stream asked = count[0,6](ask) every 2
+stream often = max[0,12](asked) every 4
+stream step  = step.last(or: 0) + sum[0,4](amount, or: 0) - count[1,9](ask) every 5
+stream of_host = count[0,9](ask) per host as h every 5
+atom plain = amount > 5
+"""
+AT_TICKS = (
+    "count[0,6](ask) > 0",
+    "count[0,inf]() > 3",
+    "asked.hold() > 1",
+    "often > 1",
+    "max[0,9](amount) = 8",
+    "total.hold(or: 0) > 20",
+    "avg[0,7](amount, or: 0) > 4",
+    "asked.last(or: 0) < asked",
+    "any(of_host > 1 over of_host)",
+)
+AT_ROWS = (
+    "asked.hold(or: 0) > 1",
+    "often.at(-3, or: 0) > 1",
+    "step.hold(or: 0) > amount",
+    "max[0,9](often) > 1",
+    "count[0,7](ask) >= 2",
+    "any(of_host > 1 over of_host)",
+)
+FORMULAS = (
+    "{a} IMPLIES EVENTUALLY[0,9] {b}",
+    "ALWAYS[0,8] ({a} IMPLIES ONCE[0,9] {b})",
+    "({a} SINCE[0,8] {b}) OR PREVIOUS {a}",
+    "{a} IMPLIES EVENTUALLY {b}",
+    "NEXT[0,5] {a}",
+    "NOT {a}",
+)
+
+
+EVERY = (" on every 4", " on every 4", " on every 12")
+
+
+def program(source: random.Random, clocks: Sequence[str] = ("", *EVERY)) -> PolicyFile:
+    """Policies on ticks, and on rows that read streams on ticks, with the names of `KEYS`."""
+    policies = ""
+    for name, key in KEYS.items():
+        clock = source.choice(clocks)
+        conditions = AT_TICKS if clock else AT_ROWS
+        chosen = [source.choice(conditions) for _ in "ab"]
+        if clock == " on every 12":
+            # asked is on other ticks
+            chosen = [one.replace("asked.last(or: 0) < asked", "often > 0") for one in chosen]
+        first, second = (f"({one})" for one in chosen)
+        formula = source.choice(FORMULAS).format(a=first, b=second)
+        policies += f"policy {name}{key}{clock}: {formula}\n"
+    return parse_policies(STREAMS + policies)
+
+
+ENDS: tuple[EndTime, ...] = (None, "last", "inf", 260)
+
+
+@pytest.mark.parametrize("first", range(0, 24, 6))
+def test_the_latest_verdicts_are_those_of_the_order_of_time(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if first % 12:
+        # most traces share their chunks with others
+        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
+    if first >= 12:
+        # ticks are computed few at once
+        monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)
+    for seed in range(first, first + 6):
+        source = random.Random(seed)
+        file = program(source)
+        rows = late_rows(seed, source.choice([4, 20, 50]))
+        end = ENDS[seed % len(ENDS)]
+        run = random_run(file, rows, source, end, is_live=seed % 3 > 0)
+        mode, lateness, found = run.mode, run.bounds.lateness, run.found
+        so_far: list[str] = []
+        count = 0
+        for batch, more in zip(run.batches, found.lines[:-1], strict=True):
+            so_far += more
+            count += len(batch)
+            if run.bounds.wait == 0 and source.random() < 0.1:
+                known = table(admitted(rows[:count], lateness, ()))
+                assert collapsed(so_far) == ordered(file, known, mode, None, ends=False).lines
+        every = [*so_far, *found.lines[-1]]
+        in_order = ordered(file, table(admitted(rows, lateness, ())), mode, end)
+        assert collapsed(every) == in_order.lines
+        if mode == "naive":
+            assert found.check.counts == in_order.check.counts
+
+
+def test_ticks_of_corrected_rows() -> None:
+    """Ticks have names of their own, so they are those of the rows that are left."""
+    gone = back = 0
+    for seed in range(12):
+        source = random.Random(seed)
+        file = program(source, EVERY)
+        rows = late_rows(seed, 30)
+        left: dict[str, Row] = {}
+        batches: list[pa.Table] = []
+        for row in rows:
+            name = source.choice("ijklmnop")
+            is_retraction = source.random() < 0.3 and name in left
+            if is_retraction:
+                del left[name]
+            else:
+                left[name] = row
+            one = table([row])
+            for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):
+                one = one.append_column(column, pa.array([value]))
+            if source.random() < 0.3 and batches:
+                one = pa.concat_tables([batches.pop(), one])
+            batches.append(one)
+        found = corrected(
+            file,
+            batches,
+            Bounds(1000, source.choice([0, 3])),
+            end=500,
+            spacing=source.choice([0, 1, 5]),
+            operation="op",
+            id="id",
+            restores=seed % 3 == 0,
+        )
+        every = [line for more in found.lines for line in more]
+        gone += sum("!x" in line for line in every)
+        names = {line.split(" ")[0] for line in every if "!x" in line}
+        back += sum(line.split(" ")[0].replace("!", "!x") in names for line in every)
+        ordered_rows = sorted(left.values(), key=lambda row: row.ts)
+        assert collapsed(every) == ordered(file, table(ordered_rows), "local", 500).lines
+    assert gone > 5
+    assert back > 0
