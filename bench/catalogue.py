@@ -19,6 +19,7 @@ from bench.piles import RATES, piles
 from bench.relational import relational
 from bench.relations import relations
 from bench.settings import Settings
+from bench.slice_commands import slice_commands
 from bench.slices import slices
 from bench.spark import (
     spark,
@@ -185,6 +186,11 @@ MEASURES = {
         slices,
         "policies with variables in slices: processor time of each part, and the fullest slice",
         replace(_THROUGHPUT, events=300_000, repeats=3),
+    ),
+    "slice-commands": Measure(
+        slice_commands,
+        "policies with variables: whole commands with one slice and with two, by the clock",
+        replace(_THROUGHPUT, events=6_000_000, repeats=3),
     ),
     "first-verdict": Measure(
         first_verdict,
