@@ -27,9 +27,9 @@ from mtlmon.relational.native import (
     PointBlock,
     RelationalEngine,
     Router,
+    SplitBlock,
     Splitter,
     Timeline,
-    exchange,
 )
 from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import RowCounts, Statistics, plan_slices
@@ -152,7 +152,7 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
     splitter, joiner = Splitter(router, timeline, slicing.whole()), Joiner(router)
     engines = [RelationalEngine(made, made.texts, timeline) for _ in range(count)]
     widths = array("I", made.atoms)
-    points, blocks = PointBlock(widths), [PointBlock(widths) for _ in engines]
+    points, block = PointBlock(widths), SplitBlock(splitter, widths)
     answers = AnswerBlock(array("I", [len(one) for one in made.policies]))
     scanner = RowScanner(named_rows(made), points, made.texts)
     reading = splitting = joining = latency = 0.0
@@ -165,12 +165,13 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
             begun = clock()
             more = scanner.read(_BLOCK_POINTS)
             read = clock()
-            splitter.split(points, blocks)
-            splitter.tell()
+            splitter.split(points, block)
+            splitter.tell(block)
+            for number, engine in enumerate(engines):
+                block.copy_to(engine.points, number)
             split = clock()
             slowest = 0.0
-            for number, (engine, block) in enumerate(zip(engines, blocks, strict=True)):
-                exchange(engine.points, block)
+            for number, engine in enumerate(engines):
                 before = clock()
                 engine.advance()
                 took = clock() - before
@@ -181,7 +182,7 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
             joiner.join(answers)
             joined = clock()
             answers.take()
-            rows = [one + got for one, got in zip(rows, splitter.row_counts, strict=True)]
+            rows = [one + got for one, got in zip(rows, block.row_counts, strict=True)]
             reading += read - begun
             splitting += split - read
             joining += joined - run

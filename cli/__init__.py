@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from mtlmon import _start
 
     has_taken = _start.take_signals()
+    if _start.IS_COMMAND:
+        _start.need_no_algebra()
     try:
         from mtlmon.cli.command import main as run
 

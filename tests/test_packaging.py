@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import mtlmon
+from tests.cli.process import Live
 
 # Each costs more of the start-up than the engine itself, and none is needed to begin.
 _EXPENSIVE = {
@@ -139,3 +140,15 @@ def test_the_command_starts_light(formula: str, tmp_path: Path) -> None:
         imported = _imported_by(code, "--output-format", format, str(named), str(log))
         assert "mtlmon.checking.outputs" in imported
         assert not imported & {"numpy", "pyarrow"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_the_command_starts_no_threads_for_linear_algebra(tmp_path: Path) -> None:
+    policy = tmp_path / "found.mtl"
+    policy.write_text("unit s\natom p(x: int)\nfind found: p(x)\n")
+    with Live(str(policy)) as live:
+        live.send("@1 p(3)\n@2 p(4)\n")
+        assert live.read_line() == "found\t1:0 match (x=3)"
+        process = Path("/proc", str(live.process.pid))
+        assert "multiarray" in (process / "maps").read_text()
+        assert len(list((process / "task").iterdir())) == 1

@@ -12,7 +12,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from mtlmon.relational.cells import from_cell, to_cell
-from mtlmon.relational.native import PointBlock, Router, Splitter, Timeline
+from mtlmon.relational.native import PointBlock, Router, SplitBlock, Splitter, Timeline
 from mtlmon.relational.slicing.routing import routing_of
 from mtlmon.relational.slicing.slicer import plan_slices
 from mtlmon.relational.slicing.statistics import RowCounts
@@ -136,5 +136,6 @@ def _largest(slicing: Slicing, made: Plan, rows: Sequence[tuple[int, tuple[Value
     points.add(0, cells)
     router = Router(routing_of(slicing, made), made.texts)
     splitter = Splitter(router, Timeline(made), [False] * slicing.slices)
-    splitter.split(points, [PointBlock(array("I", made.atoms)) for _ in range(slicing.slices)])
-    return max(splitter.row_counts)
+    split = SplitBlock(splitter, array("I", made.atoms))
+    splitter.split(points, split)
+    return max(split.row_counts)

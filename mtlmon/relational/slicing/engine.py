@@ -14,9 +14,9 @@ from mtlmon.relational.native import (
     PointBlock,
     RelationalEngine,
     Router,
+    SplitBlock,
     Splitter,
     Timeline,
-    exchange,
     forget_texts,
 )
 from mtlmon.relational.plan import CountedPlan
@@ -49,6 +49,11 @@ class SlicedEngine:
 
     Time-points are split block by block, and a thread takes them into some of the slices. Then the
     answers are joined, in the order in which one engine would have found them.
+
+    PERF: it is found out which slices get a row when it is read, and each thread copies the rows of
+    its slices. A queue of blocks that are split while slices still work took as long, and more
+    memory: three formulas of joins in two slices were 1.44, 1.56 and 1.34 times as fast as in one,
+    and 1.46, 1.58 and 1.32 times without the queue.
 
     Args:
         file: the policy file.
@@ -131,9 +136,9 @@ class SlicedEngine:
         self.engines = engines
         self.balance.begin()
         self._route()
-        self._blocks = [PointBlock(array("I", self._own.atoms)) for _ in engines]
+        numbered = list(enumerate(engines))
         count = min(self._threads, slicing.slices)
-        self._parts = [engines[k :: self._threads] for k in range(count)]
+        self._parts = [numbered[k :: self._threads] for k in range(count)]
         self.close()
 
     def _route(self) -> None:
@@ -141,6 +146,10 @@ class SlicedEngine:
         self.router = Router(routing_of(self.slicing, self._own), self.texts)
         whole = self.slicing.whole(holding=self._wants_holding)
         self._splitter = Splitter(self.router, self._timeline, whole)
+        # the slices take in one block while another is split
+        self._split, self._spare = (
+            SplitBlock(self._splitter, array("I", self._own.atoms)) for _ in range(2)
+        )
         self._joiner = Joiner(self.router, self.slicing.policy_count)
         self._joiner.wants_holding = self._wants_holding
         for policy in self._policies:
@@ -208,7 +217,7 @@ class SlicedEngine:
     @property
     def row_counts(self) -> list[int]:
         """How many rows each slice got of those that were taken in last."""
-        return self._splitter.row_counts
+        return self._split.row_counts
 
     @property
     def point_count(self) -> int:
@@ -272,14 +281,13 @@ class SlicedEngine:
         if len(self.points):
             if self.balance.look(self.points, self._own):
                 self._rebalance()
-            self._splitter.split(self.points, self._blocks)
-            self.balance.note(self._splitter.row_counts)
+            self._split, self._spare = self._spare, self._split
+            self._splitter.split(self.points, self._split)
+            self.balance.note(self._split.row_counts)
             # what the slices have answered is joined while they go on
             waits = self._wait()
             if self._failed is None:
-                for engine, block in zip(self.engines, self._blocks, strict=True):
-                    exchange(engine.points, block)
-                self._splitter.tell()
+                self._splitter.tell(self._split)
                 self._start()
             if waits:
                 self._join()
@@ -450,14 +458,14 @@ class SlicedEngine:
     def _start(self) -> None:
         """Let all slices take in their time-points."""
         if len(self._parts) == 1 and not self.is_ahead:
-            _advance(self.engines)
+            _advance(self._split, self._parts[0])
             self._running = []
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(len(self._parts), "mtlmon-slices")
         if self.is_ahead:
             self.texts.read_beside(True)
-        self._running = [self._pool.submit(_advance, part) for part in self._parts]
+        self._running = [self._pool.submit(_advance, self._split, part) for part in self._parts]
 
     def _finish(self) -> None:
         """Wait for the slices, and join their answers."""
@@ -511,10 +519,12 @@ def _plan_of(file: PolicyFile, analysis: Analysis, slicing: Slicing) -> Plan:
     )
 
 
-def _advance(engines: list[RelationalEngine]) -> None:
-    """Let some slices take in their time-points; an engine keeps the error at which it stops."""
-    for engine in engines:
+def _advance(block: SplitBlock, part: list[tuple[int, RelationalEngine]]) -> None:
+    """Let some slices take in their time-points."""
+    for number, engine in part:
+        block.copy_to(engine.points, number)
         with suppress(Exception):
+            # the engine keeps the error at which it stops
             engine.advance()
 
 

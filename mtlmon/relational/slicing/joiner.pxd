@@ -23,11 +23,15 @@ cdef class Joiner:
     cdef RelationalEngine first
     cdef OwnedAnswer *owned
     cdef size_t count, room
+    cdef size_t *ends           # of each slice, in `owned`
+    cdef OwnedAnswer *merged
+    cdef size_t merged_room
     cdef Rows gathered
     cdef uint32_t *order
     cdef uint32_t *spare
     cdef size_t order_room, spare_room
 
     cdef int collect(self, AnswerBlock answers, uint32_t slice, uint64_t limit) except -1 nogil
+    cdef int put_in_order(self) except -1 nogil
     cdef int write(self, AnswerBlock target, uint64_t *found) except -1 nogil
     cdef int sort(self, uint32_t policy) except -1 nogil

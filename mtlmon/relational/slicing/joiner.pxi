@@ -25,6 +25,21 @@ cdef inline bint is_same_point(const OwnedAnswer *a, const OwnedAnswer *b) noexc
     return a.answer.point == b.answer.point and a.answer.policy == b.answer.policy
 
 
+cdef void merge(
+    const OwnedAnswer *left, const OwnedAnswer *right, const OwnedAnswer *end, OwnedAnswer *target
+) noexcept nogil:
+    """Merge answers from `left` to below `right`, and from there to below `end`."""
+    cdef const OwnedAnswer *middle = right
+    while left < middle or right < end:
+        if right == end or (left < middle and compare_owned(left, right) <= 0):
+            target[0] = left[0]
+            left += 1
+        else:
+            target[0] = right[0]
+            right += 1
+        target += 1
+
+
 @final
 cdef class Joiner:
     """Joins the answers of slices.
@@ -46,11 +61,14 @@ cdef class Joiner:
             raise ValueError("more policies than are routed")
         self.valuations = [0] * router.policy_count
         self.counts = <uint64_t *> calloc(router.policy_count + 1, sizeof(uint64_t))
-        if self.counts == NULL:
+        self.ends = <size_t *> calloc(router.slices, sizeof(size_t))
+        if self.counts == NULL or self.ends == NULL:
             raise MemoryError("mtlmon: out of memory")
 
     def __dealloc__(self):
         free(self.owned)
+        free(self.merged)
+        free(self.ends)
         free(self.counts)
         free(self.gathered.cells)
         free(self.order)
@@ -100,6 +118,7 @@ cdef class Joiner:
             block = self.taken[slice]
             with nogil:
                 self.collect(block, slice, limit)
+            self.ends[slice] = self.count
         found = <uint64_t *> calloc(self.router.policy_count + 1, sizeof(uint64_t))
         if found == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -144,6 +163,41 @@ cdef class Joiner:
             self.count += 1
         return 0
 
+    cdef int put_in_order(self) except -1 nogil:
+        """Merge the answers of slices, those of each of which mostly are in order.
+
+        PERF: where each event has an answer, a tenth of the time of two slices went to `qsort`.
+        """
+        cdef size_t start = 0
+        cdef size_t slice, k
+        cdef size_t runs = self.router.slices
+        cdef size_t kept
+        if self.count < 2:
+            return 0
+        for slice in range(runs):
+            for k in range(start + 1, self.ends[slice]):
+                if compare_owned(&self.owned[k - 1], &self.owned[k]) > 0:
+                    qsort(self.owned, self.count, sizeof(OwnedAnswer), compare_owned)
+                    return 0
+            start = self.ends[slice]
+        while runs > 1:
+            make_room(<void **> &self.merged, &self.merged_room, self.count, sizeof(OwnedAnswer))
+            start = 0
+            kept = 0
+            for k in range(0, runs, 2):
+                slice = min(k + 1, runs - 1)
+                merge(
+                    self.owned + start, self.owned + self.ends[k], self.owned + self.ends[slice],
+                    self.merged + start
+                )
+                start = self.ends[slice]
+                self.ends[kept] = start
+                kept += 1
+            runs = kept
+            self.owned, self.merged = self.merged, self.owned
+            self.room, self.merged_room = self.merged_room, self.room
+        return 0
+
     cdef int write(self, AnswerBlock target, uint64_t *found) except -1 nogil:
         """Write the answers that have been noted."""
         cdef size_t first = 0
@@ -153,8 +207,7 @@ cdef class Joiner:
         cdef Answer answer
         cdef const int64_t *last
         cdef const int64_t *values
-        if self.count > 1:
-            qsort(self.owned, self.count, sizeof(OwnedAnswer), compare_owned)
+        self.put_in_order()
         while first < self.count:
             one = &self.owned[first]
             answer = one.answer[0]

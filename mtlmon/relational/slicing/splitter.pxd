@@ -2,7 +2,7 @@
 """Declarations for splitting blocks of time-points."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef struct RowNumbers:
@@ -10,22 +10,27 @@ cdef struct RowNumbers:
     size_t count, room
 
 
+cdef class SplitBlock
+
+
 cdef class Splitter:
     cdef readonly Router router
     cdef readonly Timeline timeline
-    cdef RowNumbers *rows               # of each slice, in the block that is split
     cdef uint8_t *is_whole              # whether a slice gets all time-points
-    cdef uint32_t *point_of             # of each row in the block, its time-point
-    cdef size_t point_room
-    # The time-stamps of the block that was split last, until the timeline hears of them.
-    cdef int64_t *time_stamps
-    cdef size_t time_count, time_room
+    cdef SplitBlock untold              # what was split last, until the timeline hears of it
 
-    cdef int find_rows(self, PointBlock points) except -1 nogil
-    cdef int note_times(self, PointBlock points) except -1 nogil
-    cdef int copy_points(
-        self, PointBlock points, PointBlock block, size_t slice, uint64_t number
-    ) except -1 nogil
-    cdef int copy_some(
-        self, PointBlock points, PointBlock block, const RowNumbers *rows, uint64_t number
-    ) except -1 nogil
+
+cdef class SplitBlock:
+    cdef readonly Splitter splitter
+    cdef PointBlock points
+    cdef size_t slices
+    cdef uint64_t number                # of the first time-point
+    cdef RowNumbers *rows               # of each slice
+    cdef uint32_t *point_of             # of each row, its time-point
+    cdef size_t point_room
+
+    cdef int find_rows(self, Router router, PointBlock points) except -1 nogil
+    cdef int copy_all(self, PointBlock block, const RowNumbers *rows) except -1 nogil
+    cdef int copy_some(self, PointBlock block, const RowNumbers *rows) except -1 nogil
+    cdef int begin_point(self, PointBlock block, size_t point) except -1 nogil
+    cdef int copy_row(self, PointBlock block, uint32_t row) except -1 nogil

@@ -10,9 +10,9 @@
 # has 2.5 of each, and 16 slices in turn find their rows in no cache.
 """
 
-from cython cimport final, no_gc_clear
+from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -21,11 +21,9 @@ cdef extern from *:
     int lowest_bit "__builtin_ctzll"(uint64_t word) noexcept nogil
 
 
-# The collector of garbage would let go of `router`, which knows how many slices there are.
-@no_gc_clear
 @final
 cdef class Splitter:
-    """Copies time-points to the slices that need them, each with the rows that may concern it.
+    """Finds out which slices need which time-points, and which rows may concern them.
 
     router: says which these are.
     timeline: hears of all time-points.
@@ -35,21 +33,13 @@ cdef class Splitter:
     def __cinit__(self, Router router not None, Timeline timeline not None, whole):
         self.router = router
         self.timeline = timeline
-        self.rows = <RowNumbers *> calloc(router.slices, sizeof(RowNumbers))
         self.is_whole = <uint8_t *> calloc(router.slices, 1)
-        if self.rows == NULL or self.is_whole == NULL:
+        if self.is_whole == NULL:
             raise MemoryError("mtlmon: out of memory")
         self.set_whole(whole)
 
     def __dealloc__(self):
-        cdef size_t k
-        if self.rows != NULL:
-            for k in range(self.router.slices):
-                free(self.rows[k].of)
-            free(self.rows)
         free(self.is_whole)
-        free(self.point_of)
-        free(self.time_stamps)
 
     def set_whole(self, whole):
         """Say for each slice whether it gets all time-points."""
@@ -59,65 +49,109 @@ cdef class Splitter:
         for k in range(self.router.slices):
             self.is_whole[k] = bool(whole[k])
 
-    @property
-    def row_counts(self):
-        """How many rows each slice got of the block that was split last."""
-        return [self.rows[k].count for k in range(self.router.slices)]
-
-    def split(self, PointBlock points not None, list blocks not None):
-        """Move the time-points of a block, none of which has been read, to the blocks of slices.
+    def split(self, PointBlock points not None, SplitBlock target not None):
+        """Move the time-points of a block, none of which has been read, to a block that is split.
 
         The timeline does not change before `tell`, so that slices may still work on the time-points
         before these.
         """
-        cdef PointBlock block
-        cdef size_t k
-        cdef uint64_t number = self.timeline.point_count
-        if <size_t> len(blocks) != self.router.slices:
-            raise ValueError("expected a block for each slice")
-        if points.atom_count != self.router.atom_count:
-            raise ValueError("time-points of other atoms")
-        for block in blocks:
-            if block.atom_count != points.atom_count or block.point_count != block.next:
-                raise ValueError("a block is not empty, or has other atoms")
-            block.clear()
+        if target.splitter is not self:
+            raise ValueError("a block of another splitter")
         if points.next:
             raise ValueError("time-points have been read")
-        if self.time_count:
+        if self.untold is not None and self.untold is not target:
             raise ValueError("the timeline has not been told of time-points")
+        if points.atom_count != self.router.atom_count:
+            raise ValueError("time-points of other atoms")
         with nogil:
-            self.find_rows(points)
-            self.note_times(points)
-        for k in range(self.router.slices):
-            block = blocks[k]
-            with nogil:
-                self.copy_points(points, block, k, number)
-        points.clear()
+            target.find_rows(self.router, points)
+        target.number = self.timeline.point_count
+        target.points.clear()
+        exchange(points, target.points)
+        self.untold = target
 
-    def tell(self):
+    def tell(self, SplitBlock block not None):
         """Tell the timeline of the time-points that were split last; no slice may be at work."""
         cdef size_t k
-        cdef size_t count = self.time_count
-        self.time_count = 0
+        cdef PointBlock points = block.points
+        if block is not self.untold:
+            raise ValueError("not the time-points that were split last")
+        self.untold = None
         with nogil:
             self.timeline.begin()
-            for k in range(count):
-                self.timeline.add(self.time_stamps[k])
+            for k in range(points.point_count):
+                self.timeline.add(points.points[k].time_stamp)
 
-    cdef int find_rows(self, PointBlock points) except -1 nogil:
+
+@final
+cdef class SplitBlock:
+    """Time-points, and which of their rows each slice gets.
+
+    splitter: fills it.
+    widths: the number of cells of each atom.
+    """
+
+    def __cinit__(self, Splitter splitter not None, widths):
+        self.splitter = splitter
+        self.points = PointBlock(widths)
+        if self.points.atom_count != splitter.router.atom_count:
+            raise ValueError("time-points of other atoms")
+        self.slices = splitter.router.slices
+        self.rows = <RowNumbers *> calloc(self.slices, sizeof(RowNumbers))
+        if self.rows == NULL:
+            raise MemoryError("mtlmon: out of memory")
+
+    def __dealloc__(self):
+        cdef size_t k
+        if self.rows != NULL:
+            for k in range(self.slices):
+                free(self.rows[k].of)
+            free(self.rows)
+        free(self.point_of)
+
+    @property
+    def row_counts(self):
+        """How many rows each slice gets."""
+        return [self.rows[k].count for k in range(self.slices)]
+
+    def copy_to(self, PointBlock block not None, size_t slice):
+        """Copy what a slice gets to a block whose time-points have all been read.
+
+        Several threads may do so at once, for different slices.
+        """
+        if slice >= self.slices:
+            raise ValueError("no such slice")
+        if block.atom_count != self.points.atom_count or block.point_count != block.next:
+            raise ValueError("a block is not empty, or has other atoms")
+        block.clear()
+        with nogil:
+            if self.splitter.is_whole[slice]:
+                self.copy_all(block, &self.rows[slice])
+            else:
+                self.copy_some(block, &self.rows[slice])
+
+    cdef int find_rows(self, Router router, PointBlock points) except -1 nogil:
+        """Find out which rows each slice gets, and which time-point each row belongs to."""
         cdef uint64_t targets[TARGET_WORDS]
-        cdef size_t words = (self.router.slices + 63) // 64
+        cdef size_t words = (self.slices + 63) // 64
         cdef size_t row, word
+        cdef size_t point = 0
         cdef uint64_t left
         cdef RowNumbers *slice
         if points.row_count > UINT32_MAX or points.point_count > UINT32_MAX:
             with gil:
                 raise MemoryError("mtlmon: too many rows at once")
-        for row in range(self.router.slices):
+        for row in range(self.slices):
             self.rows[row].count = 0
+        make_room(
+            <void **> &self.point_of, &self.point_room, points.row_count, sizeof(uint32_t)
+        )
         memset(targets, 0, words * sizeof(uint64_t))
         for row in range(points.row_count):
-            self.router.route(
+            while points.points[point].row_end <= row:
+                point += 1
+            self.point_of[row] = <uint32_t> point
+            router.route(
                 points.rows[row].atom, points.values + points.rows[row].start, targets
             )
             for word in range(words):
@@ -134,65 +168,39 @@ cdef class Splitter:
                     slice.count += 1
         return 0
 
-    cdef int note_times(self, PointBlock points) except -1 nogil:
-        """Note the time-stamps of a block, and which time-point each of its rows belongs to."""
-        cdef size_t point
-        cdef size_t row = 0
-        make_room(
-            <void **> &self.time_stamps, &self.time_room, points.point_count, sizeof(int64_t)
-        )
-        make_room(
-            <void **> &self.point_of, &self.point_room, points.row_count, sizeof(uint32_t)
-        )
-        for point in range(points.point_count):
-            self.time_stamps[point] = points.points[point].time_stamp
-            while row < points.points[point].row_end:
-                self.point_of[row] = <uint32_t> point
-                row += 1
-        self.time_count = points.point_count
-        return 0
-
-    cdef int copy_points(
-        self, PointBlock points, PointBlock block, size_t slice, uint64_t number
-    ) except -1 nogil:
-        """Copy the time-points that a slice gets, with its rows, which are in order.
-
-        number: that of the first time-point.
-        """
+    cdef int copy_all(self, PointBlock block, const RowNumbers *rows) except -1 nogil:
+        """Copy all time-points, with the rows that a slice gets, which are in order."""
         cdef size_t point
         cdef size_t next = 0
-        cdef const RowNumbers *rows = &self.rows[slice]
-        cdef const PointRow *source
-        if not self.is_whole[slice]:
-            return self.copy_some(points, block, rows, number)
-        for point in range(points.point_count):
-            block.begin(points.points[point].time_stamp)
-            block.points[block.point_count - 1].number = number + point
-            while next < rows.count and rows.of[next] < points.points[point].row_end:
-                source = &points.rows[rows.of[next]]
-                copy_cells(
-                    block.row(source.atom), points.values + source.start,
-                    points.widths[source.atom]
-                )
+        for point in range(self.points.point_count):
+            self.begin_point(block, point)
+            while next < rows.count and rows.of[next] < self.points.points[point].row_end:
+                self.copy_row(block, rows.of[next])
                 next += 1
         return 0
 
-    cdef int copy_some(
-        self, PointBlock points, PointBlock block, const RowNumbers *rows, uint64_t number
-    ) except -1 nogil:
+    cdef int copy_some(self, PointBlock block, const RowNumbers *rows) except -1 nogil:
         """Copy the time-points that have rows for a slice."""
         cdef size_t k
         cdef size_t point = 0
-        cdef const PointRow *source
         for k in range(rows.count):
             if k == 0 or self.point_of[rows.of[k]] != point:
                 point = self.point_of[rows.of[k]]
-                block.begin(points.points[point].time_stamp)
-                block.points[block.point_count - 1].number = number + point
-            source = &points.rows[rows.of[k]]
-            copy_cells(
-                block.row(source.atom), points.values + source.start, points.widths[source.atom]
-            )
+                self.begin_point(block, point)
+            self.copy_row(block, rows.of[k])
+        return 0
+
+    cdef inline int begin_point(self, PointBlock block, size_t point) except -1 nogil:
+        block.begin(self.points.points[point].time_stamp)
+        block.points[block.point_count - 1].number = self.number + point
+        return 0
+
+    cdef inline int copy_row(self, PointBlock block, uint32_t row) except -1 nogil:
+        cdef const PointRow *source = &self.points.rows[row]
+        copy_cells(
+            block.row(source.atom), self.points.values + source.start,
+            self.points.widths[source.atom]
+        )
         return 0
 
 

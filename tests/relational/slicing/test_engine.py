@@ -15,7 +15,14 @@ from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.predicates.kinds import FLOAT, INTEGER, TEXT, Kind
 from mtlmon.relational import Analysis, Answer, RelationalMonitor, analyse
 from mtlmon.relational.cells import Value, to_cell
-from mtlmon.relational.native import PointBlock, Router, Splitter, Timeline, hash_of_cell
+from mtlmon.relational.native import (
+    PointBlock,
+    Router,
+    SplitBlock,
+    Splitter,
+    Timeline,
+    hash_of_cell,
+)
 from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import Slicing, Statistics, plan_slices
 from mtlmon.relational.slicing.engine import SlicedEngine
@@ -104,8 +111,12 @@ def test_rows_go_where_the_reference_says(
         rows = [(numbers[name], cells(row)) for name, some in database.items() for row in some]
         points.add(time_stamp, rows)
     whole = [slice % 2 == 0 for slice in range(slices)]
-    Splitter(router, Timeline(made), whole).split(points, blocks)
+    splitter = Splitter(router, Timeline(made), whole)
+    split = SplitBlock(splitter, widths)
+    splitter.split(points, split)
     assert len(points) == 0
+    for number, block in enumerate(blocks):
+        split.copy_to(block, number)
     taken = [dict(block.take()) for block in blocks]
     for is_whole, part in zip(whole, taken, strict=True):
         assert len(part) == len(databases) if is_whole else all(part.values())
