@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
-from mtlmon.spark.batch.relations import monitor_relations, prepared_relations
-from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations, has_both_kinds
+from mtlmon.spark.batch.relations import monitor_relations
+from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.end_times import time_stamp_of
-from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
+from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from mtlmon.relational.slicing import Statistics
-    from mtlmon.spark.common.atom_rows import RelationSource
+    from mtlmon.spark.batch.given_rows import PreparedRelations
     from mtlmon.spark.common.end_times import EndTimeLike
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.monitoring import Ties
@@ -147,27 +148,19 @@ def monitor(
     is_mixed = has_both_kinds(file)
     kept_by_name = kept_names(keep)
 
-    def relations(
-        atoms: Mapping[str, str] | None, beside: EventSource | None
-    ) -> tuple[RelationSource, DataFrame]:
-        assert file is not None
-        return prepared_relations(
-            df,
-            file,
-            time=time,
-            atoms=atoms,
-            event=event,
-            event_separator=event_separator,
-            time_unit=time_unit,
-            resolution=resolution,
-            on_error=on_error,
-            function="mtlmon.spark.monitor",
-            beside=beside,
-        )
+    given = GivenRows(
+        df,
+        "mtlmon.spark.monitor",
+        time=time,
+        atoms=atoms,
+        event=event,
+        event_separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+    )
 
-    def valuations(
-        prepared: tuple[RelationSource, DataFrame], reporter: Reporter | None
-    ) -> DataFrame:
+    def valuations(prepared: PreparedRelations, reporter: Reporter | None) -> DataFrame:
         relation_source, relation_rows = prepared
         return monitor_relations(
             relation_rows,
@@ -187,7 +180,7 @@ def monitor(
         if not is_mixed:
             refuse_options(key=key, order_within=order_within, mode=mode)
             reporter = reporter_of(df.sparkSession, counts)
-            return with_facts(valuations(relations(atoms, None), reporter), file)
+            return with_facts(valuations(given.relations(file, atoms), reporter), file)
         refuse_options(key=None, order_within=None, mode=mode)
         policy = file
     elif slices is not None or statistics is not None:
@@ -205,27 +198,7 @@ def monitor(
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
-    own_atoms, relation_atoms = atoms, atoms
-    if is_mixed and file is not None:
-        own_atoms, relation_atoms = atoms_of_kinds(atoms, policies.atoms, file)
-    source = event_source(
-        policies,
-        time=time,
-        keys=keys,
-        atoms=own_atoms,
-        event=event,
-        separator=event_separator,
-        time_unit=time_unit,
-        resolution=resolution,
-        on_error=on_error,
-    )
-    source.selection.require(df.columns, source.place)
-    prepared = None
-    if is_mixed:
-        is_skipping = on_error == "skip"
-        prepared = relations(relation_atoms, source if is_skipping else None)
-        if is_skipping:
-            source = beside_relations(source, prepared[0])
+    source, prepared = given.sources(policies, keys, file)
     wanted = source.selection.names
     selected = df.select(*map(column_named, wanted))
     schema = selected.limit(0).toArrow().schema
@@ -255,11 +228,11 @@ def monitor(
         function = OrderedRows(
             own, resolve, end, ties, log_clock, [field.name for field in kept_as]
         )
-        given = sorted_rows(df, own, orders, with_places=ties != "allow", kept=kept)
+        ordered = sorted_rows(df, own, orders, with_places=ties != "allow", kept=kept)
         schema_of_verdicts = verdict_schema(
             [selected.schema[name] for name in own.keys], has_messages=has_messages, kept=kept_as
         )
-        found = given.mapInArrow(function, schema_of_verdicts)
+        found = ordered.mapInArrow(function, schema_of_verdicts)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
     if prepared is not None:

@@ -11,9 +11,9 @@ from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
-from mtlmon.spark.batch.relations import prepared_relations
-from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations, has_both_kinds
-from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
+from mtlmon.spark.batch.given_rows import GivenRows
+from mtlmon.spark.common.both_kinds import has_both_kinds
+from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from mtlmon.relational.slicing import Statistics
-    from mtlmon.spark.common.atom_rows import RelationSource
+    from mtlmon.spark.batch.given_rows import PreparedRelations
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import Mode, PolicyLike
@@ -154,27 +154,19 @@ def monitor_stream(
     _check_spark(df)
     is_mixed = has_both_kinds(file)
 
-    def relations(
-        atoms: Mapping[str, str] | None, beside: EventSource | None
-    ) -> tuple[RelationSource, DataFrame]:
-        assert file is not None
-        return prepared_relations(
-            df,
-            file,
-            time=time,
-            atoms=atoms,
-            event=event,
-            event_separator=event_separator,
-            time_unit=time_unit,
-            resolution=resolution,
-            on_error=on_error,
-            function="mtlmon.spark.monitor_stream",
-            beside=beside,
-        )
+    given = GivenRows(
+        df,
+        "mtlmon.spark.monitor_stream",
+        time=time,
+        atoms=atoms,
+        event=event,
+        event_separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+    )
 
-    def valuations(
-        prepared: tuple[RelationSource, DataFrame], reporter: Reporter | None
-    ) -> DataFrame:
+    def valuations(prepared: PreparedRelations, reporter: Reporter | None) -> DataFrame:
         from mtlmon.spark.streaming.relation_queries import monitor_relation_stream
 
         return monitor_relation_stream(
@@ -200,7 +192,7 @@ def monitor_stream(
                 )
             refuse_options(key=key, order_within=order_within, mode=mode)
             reporter = reporter_of(df.sparkSession, counts, is_stream=True)
-            return with_facts(valuations(relations(atoms, None), reporter), file)
+            return with_facts(valuations(given.relations(file, atoms), reporter), file)
         refuse_options(key=None, order_within=None, mode=mode)
     policies = compile_policies(
         policy if file is None else file,
@@ -216,27 +208,7 @@ def monitor_stream(
     count = _bucket_count(buckets)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
-    own_atoms, relation_atoms = atoms, atoms
-    if is_mixed and file is not None:
-        own_atoms, relation_atoms = atoms_of_kinds(atoms, policies.atoms, file)
-    source = event_source(
-        policies,
-        time=time,
-        keys=keys,
-        atoms=own_atoms,
-        event=event,
-        separator=event_separator,
-        time_unit=time_unit,
-        resolution=resolution,
-        on_error=on_error,
-    )
-    source.selection.require(df.columns, source.place)
-    prepared = None
-    if is_mixed:
-        is_skipping = on_error == "skip"
-        prepared = relations(relation_atoms, source if is_skipping else None)
-        if is_skipping:
-            source = beside_relations(source, prepared[0])
+    source, prepared = given.sources(policies, keys, file)
     check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)
     fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields

@@ -1,0 +1,110 @@
+"""The rows that a caller gives to a function that monitors policies of both kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.spark.batch.relations import prepared_relations
+from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations
+from mtlmon.spark.common.events import event_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.spark.common.atom_rows import RelationSource
+    from mtlmon.spark.common.events import EventSource, OnError, RowSource
+    from mtlmon.spark.common.policies import Policies
+
+__all__ = ["GivenRows", "PreparedRelations"]
+
+PreparedRelations = tuple["RelationSource", "DataFrame"]
+"""How rows become rows of atoms, and the rows; see `prepared_relations`."""
+
+
+class GivenRows(NamedTuple):
+    """The rows that a caller gives, and how they are read.
+
+    Attributes:
+        df: the rows.
+        function: the name of the function, for errors.
+        time: the others are the arguments of the function.
+    """
+
+    df: DataFrame
+    function: str
+    time: str | None
+    atoms: Mapping[str, str] | None
+    event: str | None
+    event_separator: str
+    time_unit: str | None
+    resolution: str | None
+    on_error: OnError
+
+    def relations(
+        self,
+        file: PolicyFile,
+        atoms: Mapping[str, str] | None,
+        beside: RowSource | None = None,
+    ) -> PreparedRelations:
+        """Prepare the rows for policies with variables.
+
+        Args:
+            file: the policies.
+            atoms: the predicates that the caller gives for these policies.
+            beside: what else a row has to be an event for; None if there is nothing.
+
+        Raises:
+            PolicyError, MtlmonError: see `prepared_relations`.
+        """
+        return prepared_relations(
+            self.df,
+            file,
+            time=self.time,
+            atoms=atoms,
+            event=self.event,
+            event_separator=self.event_separator,
+            time_unit=self.time_unit,
+            resolution=self.resolution,
+            on_error=self.on_error,
+            function=self.function,
+            beside=beside,
+        )
+
+    def sources(
+        self, policies: Policies, keys: Sequence[str], file: PolicyFile | None
+    ) -> tuple[EventSource, PreparedRelations | None]:
+        """Return how rows become events, and what is prepared for policies with variables.
+
+        Args:
+            policies: the policies without variables.
+            keys: all key columns.
+            file: the policies of both kinds; None if none has variables.
+
+        Raises:
+            PolicyError, TableError, MtlmonError: an argument is invalid, or a column is missing.
+        """
+        own_atoms, relation_atoms = self.atoms, self.atoms
+        if file is not None:
+            own_atoms, relation_atoms = atoms_of_kinds(self.atoms, policies.atoms, file)
+        source = event_source(
+            policies,
+            time=self.time,
+            keys=keys,
+            atoms=own_atoms,
+            event=self.event,
+            separator=self.event_separator,
+            time_unit=self.time_unit,
+            resolution=self.resolution,
+            on_error=self.on_error,
+        )
+        source.selection.require(self.df.columns, source.place)
+        if file is None:
+            return source, None
+        if self.on_error != "skip":
+            return source, self.relations(file, relation_atoms)
+        # both kinds skip the same rows
+        prepared = self.relations(file, relation_atoms, source)
+        return beside_relations(source, prepared[0]), prepared
