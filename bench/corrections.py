@@ -151,7 +151,7 @@ class Log:
         """
         places = np.arange(len(self.stamps)) if order is None else order
         monitors = KeyedMonitors(FORMULAS[formula], unit="ms", own_clocks=True)
-        monitors.extend(self.key_count)
+        monitors.add(self.key_count)
         false_count = 0
         start = time.process_time()
         for place in range(0, len(self.stamps), BATCH):

@@ -10,10 +10,10 @@ import json
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mtlmon.spark
+from bench.processes import descendants
 from bench.relational import CASES
 from mtlmon.policy import parse_policies
 from mtlmon.spark.batch.frames import sorted_rows
@@ -198,10 +198,9 @@ def _shuffled(spark: SparkSession) -> int:
 def _peak_of_workers() -> int:
     """The most memory that one of the Python workers of this process's Spark had, in bytes."""
     peaks = []
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in descendants():
         try:
-            command = (process / "cmdline").read_bytes()
-            if b"pyspark.daemon" in command and _is_descendant(process.name):
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
                 status = (process / "status").read_text()
                 line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
                 peaks.append(int(line.split()[1]) * 1024)
@@ -209,15 +208,6 @@ def _peak_of_workers() -> int:
             # it has ended meanwhile
             continue
     return max(peaks)
-
-
-def _is_descendant(process: str) -> bool:
-    """Whether a process was started by this one, or by one that was."""
-    own = str(Path("/proc/self").resolve().name)
-    while process not in ("0", own):
-        text = Path("/proc", process, "stat").read_text()
-        process = text.rpartition(")")[2].split()[1]
-    return process == own
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import mtlmon.spark
+from bench.processes import processor_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,12 +56,12 @@ def _pass_through(batches: Iterator[Any]) -> Iterator[Any]:
 def main() -> None:
     asked = json.loads(sys.argv[1])
     with TemporaryDirectory() as directory:
-        found = _seconds(Path(directory), asked)
+        found = _batches(Path(directory), asked)
     print(json.dumps(found))
 
 
-def _seconds(directory: Path, asked: dict[str, Any]) -> list[float]:
-    """The seconds of each batch after the first, in which Java compiles."""
+def _batches(directory: Path, asked: dict[str, Any]) -> list[dict[str, float]]:
+    """The seconds, and those of processors, of each batch but the first, in which Java compiles."""
     spark = mtlmon.spark.session(
         {
             "spark.master": "local[2]",
@@ -79,19 +80,22 @@ def _seconds(directory: Path, asked: dict[str, Any]) -> list[float]:
     source.mkdir()
     rows = spark.readStream.schema(_SCHEMA).parquet(str(source))
     writer = _query(rows, asked).writeStream.format("noop")
-    seconds = []
+    found = []
     query = None
     for number in range(asked["repeats"] + 1):
         _put(spark, source, asked["keys"], number)
+        before = processor_seconds()
         start = time.perf_counter()
         if query is None:
             query = writer.start(checkpointLocation=str(directory / "checkpoint"))
         query.processAllAvailable()
-        seconds.append(time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        after = processor_seconds()
+        found.append({"seconds": seconds, **{name: after[name] - before[name] for name in after}})
     if query is not None:
         query.stop()
     spark.stop()
-    return seconds[1:]
+    return found[1:]
 
 
 def _query(rows: DataFrame, asked: dict[str, Any]) -> DataFrame:

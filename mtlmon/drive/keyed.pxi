@@ -183,7 +183,10 @@ cdef class KeyedMonitors:
         return writer.taken()
 
     def restore(self, snapshot):
-        """Add the streams of a snapshot of other monitors; they get the next numbers.
+        """Add the streams of a snapshot of other monitors.
+
+        Returns:
+            Their numbers, as the bytes of uint32 items: the next ones, unless some are free again.
 
         Raises:
             SnapshotError: the bytes are damaged, or belong to another formula or mode. The
@@ -191,11 +194,34 @@ cdef class KeyedMonitors:
         """
         cdef NumberReader reader = NumberReader()
         cdef uint64_t clock
+        cdef bytes numbers
         reader.open(as_bytes(snapshot), 0)
         clock = reader.get(MAX_TIME_STAMP())
-        read_streams(reader, self.streams, clock)
+        numbers = read_streams(reader, self.streams, clock)
         reader.end()
         self.clock = max(self.clock, clock)
+        return numbers
+
+    def add(self, size_t count):
+        """Add new streams; return their numbers, as `restore` does."""
+        cdef bytes numbers
+        cdef uint32_t *number
+        cdef size_t k
+        if count >= NO_NUMBER - self.streams.count:
+            raise ValueError("too many streams")
+        numbers = PyBytes_FromStringAndSize(NULL, count * sizeof(uint32_t))
+        number = <uint32_t *> <char *> numbers
+        for k in range(count):
+            number[k] = self.streams.add()
+        return numbers
+
+    def drop(self, numbers):
+        """Forget some streams, each named once; their numbers may become those of new ones."""
+        cdef Memory memory = self.known_streams(numbers)
+        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef size_t k
+        for k in range(<size_t> len(numbers)):
+            self.streams.drop(streams[k])
 
     def settled(self, numbers, uint64_t time_stamp):
         """Return for each of some streams whether it is as before its first event, as bytes 0, 1.
@@ -218,14 +244,6 @@ cdef class KeyedMonitors:
             self.streams.worker.leave()
         return flags
 
-    def forget_all(self):
-        """Forget all streams; what they share is kept for the next ones."""
-        cdef uint32_t k
-        for k in range(self.streams.count):
-            self.streams.clear(&self.streams.resting[k])
-        self.streams.count = 0
-        self.clock = 0
-
     def __len__(self):
         return self.streams.count
 
@@ -239,12 +257,6 @@ cdef class KeyedMonitors:
             if streams[k] >= self.streams.count:
                 raise ValueError("there is no such stream")
         return memory
-
-    def extend(self, size_t count):
-        """Make sure that the streams with numbers below `count` exist."""
-        if count >= NO_NUMBER:
-            raise ValueError("too many streams")
-        self.streams.extend(count)
 
     def finish(self, uint32_t number, end_time=None):
         """End a stream; return the bytes of the verdict records this brings.

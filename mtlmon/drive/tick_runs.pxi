@@ -295,7 +295,7 @@ cdef class TickRuns:
         self.sleepers[verdict] -= 1
         self.asleep_from[verdict] -= asleep_from
         self.slept[verdict] += time_stamp // self.period - 1 - asleep_from
-        resting.time_stamp = time_stamp - self.period
+        resting.time_stamp = resting.clock = time_stamp - self.period
 
     cdef int give_all(self) except -1 nogil:
         """Repeat no letter from now on: each further event is given."""

@@ -17,6 +17,7 @@ from mtlmon.engine.native cimport (
 cdef struct Resting:
     # The saved state of a stream: a configuration of the table, or a whole state if it has none.
     uint64_t time_stamp
+    uint64_t clock              # no event is below it
     uint64_t offset
     Register *registers
     State *whole

@@ -174,7 +174,8 @@ cdef class Streams:
             state.register_count = resting.register_count
             state.configuration = resting.configuration
             state.is_structured = False
-            state.time_stamp = state.clock = resting.time_stamp
+            state.time_stamp = resting.time_stamp
+            state.clock = resting.clock
             state.offset = resting.offset
             state.event_count = 1
         self.event_count -= state.event_count
@@ -200,6 +201,7 @@ cdef class Streams:
         if state.configuration != NO_CONFIGURATION:
             resting.configuration = state.configuration
             resting.time_stamp = state.time_stamp
+            resting.clock = state.clock
             resting.offset = state.offset
             self.keep_registers(resting)
             if self.has_spare:

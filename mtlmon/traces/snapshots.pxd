@@ -10,4 +10,4 @@ from mtlmon.engine.native cimport NumberReader, NumberWriter
 cdef int put_streams(
     NumberWriter writer, Streams streams, uint64_t clock, const uint32_t *chosen=*, size_t count=*
 ) except -1
-cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) except -1
+cdef bytes read_streams(NumberReader reader, Streams streams, uint64_t clock)

@@ -7,6 +7,7 @@ does not trust the numbers: it rebuilds each stream, and checks that the result 
 configuration as the first stream.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -34,6 +35,8 @@ cdef enum:
     BLANK = 0
     WHOLE = 1
     FIRST_SHARED = 2
+    # Added to the number of registers if time has passed since the last event.
+    TIME_HAS_PASSED = MOST_REGISTERS + 1
 
 
 cdef int put_streams(
@@ -112,7 +115,11 @@ cdef int put_registers(NumberWriter writer, const Resting *resting, uint64_t clo
     cdef uint32_t i
     writer.put(clock - resting.time_stamp)
     writer.put(resting.offset)
-    writer.put(resting.register_count)
+    if resting.clock == resting.time_stamp:
+        writer.put(resting.register_count)
+    else:
+        writer.put(resting.register_count + TIME_HAS_PASSED)
+        writer.put(clock - resting.clock)
     for i in range(resting.register_count):
         writer.put(resting.time_stamp - resting.registers[i].time_stamp)
         writer.put(resting.registers[i].offset)
@@ -120,21 +127,24 @@ cdef int put_registers(NumberWriter writer, const Resting *resting, uint64_t clo
     return 0
 
 
-cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) except -1:
-    """Read the states of streams, which get the next free numbers.
+cdef bytes read_streams(NumberReader reader, Streams streams, uint64_t clock):
+    """Read the states of streams; return the numbers that they get, as uint32 items.
+
+    These are the next ones, unless numbers of streams are free again.
 
     Args:
         reader: contains the numbers from `put_streams`.
-        streams: receives the states; it must have no streams whose numbers are free.
+        streams: receives the states.
         clock: the same time-stamp as for `put_streams`.
 
     Raises:
         SnapshotError: the numbers are damaged, or belong to another formula or mode. The streams
             must not be used after that.
     """
-    cdef uint64_t count, events, true_count, false_count, kind
+    cdef uint64_t count, events, true_count, false_count, kind, k
     cdef uint32_t number
-    cdef uint32_t before = streams.count
+    cdef bytes numbers
+    cdef uint32_t *place
     # The first stream in each configuration. The configuration itself cannot be kept here: its
     # number changes when the table forgets other configurations.
     cdef list firsts = []
@@ -144,13 +154,15 @@ cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) exce
     events = streams.event_count + reader.get(UINT64_MAX)
     true_count = streams.true_count + reader.get(UINT64_MAX)
     false_count = streams.false_count + reader.get(UINT64_MAX)
-    if count >= NO_NUMBER - before:
+    if count >= NO_NUMBER - streams.count:
         raise damaged()
+    numbers = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> (count * sizeof(uint32_t)))
+    place = <uint32_t *> <char *> numbers
     streams.worker.enter()
     try:
-        for number in range(before, before + <uint32_t> count):
+        for k in range(count):
             kind = reader.get(FIRST_SHARED + <uint64_t> len(firsts))
-            streams.extend(<size_t> number + 1)
+            number = place[k] = streams.add()
             if kind == BLANK:
                 continue
             if kind == WHOLE:
@@ -169,7 +181,7 @@ cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) exce
     streams.event_count = events
     streams.true_count = true_count
     streams.false_count = false_count
-    return 0
+    return numbers
 
 
 cdef int read_state_of(
@@ -200,8 +212,14 @@ cdef int read_registers(
     cdef Register *registers
     cdef uint64_t time_stamp = clock - reader.get(clock)
     cdef uint64_t offset = reader.get(UINT64_MAX)
-    cdef uint64_t count = reader.get(MOST_REGISTERS)
+    cdef uint64_t count = reader.get(TIME_HAS_PASSED + MOST_REGISTERS)
+    cdef uint64_t own_clock = time_stamp
     cdef uint32_t i
+    if count >= TIME_HAS_PASSED:
+        count -= TIME_HAS_PASSED
+        own_clock = clock - reader.get(clock - time_stamp)
+        if state.network == NULL:
+            raise damaged()
     if time_stamp >= TIME_LIMIT() or count != streams.resting[first].register_count:
         raise damaged()
     require_registers(state)
@@ -222,7 +240,8 @@ cdef int read_registers(
     state.register_count = <uint32_t> count
     state.configuration = streams.resting[first].configuration
     state.is_structured = False
-    state.time_stamp = state.clock = time_stamp
+    state.time_stamp = time_stamp
+    state.clock = own_clock
     state.offset = offset
     state.event_count = 1
     streams.worker.table.structure(state)

@@ -69,6 +69,61 @@ def test_each_stream_is_a_monitor_of_its_own(formula: str, mode: str, streams: i
             assert together.finish(number, "last") == b""
 
 
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_streams_that_go_and_come_back_have_any_numbers(formula: str) -> None:
+    """As in workers that have the streams of some groups in memory, and lose them again."""
+    source = random.Random(formula)
+    together = KeyedMonitors(formula, own_clocks=True)
+    apart = [Monitor(formula) for _ in range(12)]
+    numbers = np.frombuffer(together.add(12), np.uint32).copy()
+    assert numbers.tolist() == list(range(12))
+    time = 0
+    for _ in range(40):
+        gone = np.array(sorted(source.sample(range(12), source.randrange(6))), np.int64)
+        snapshot = together.snapshot(numbers[gone])
+        if source.random() < 0.5:
+            other = KeyedMonitors(formula, own_clocks=True)
+            other.restore(snapshot)
+            snapshot = other.snapshot(np.arange(len(gone), dtype=np.uint32))
+        together.drop(numbers[gone])
+        # streams without an event take some of the free numbers, and the next ones
+        new = np.frombuffer(together.add(source.randrange(8)), np.uint32)
+        numbers[gone] = np.frombuffer(together.restore(snapshot), np.uint32)
+        assert len({*numbers.tolist(), *new.tolist()}) == 12 + len(new)
+        together.drop(new)
+        time += source.choice([0, 1, 5])
+        letter = np.array([source.getrandbits(2)], np.uint64)
+        key = source.randrange(12)
+        events = EventColumns(np.array([time]), 1)
+        events.add_letters(len(together.atoms), letter)
+        records, owners = together.feed(events, numbers[key : key + 1])
+        assert set(np.frombuffer(owners, np.uint32).tolist()) <= {int(numbers[key])}
+        assert verdicts(records) == apart[key].step(time, int(letter[0]))
+    assert len(together) < 32
+
+
+def test_streams_that_time_has_passed_are_small() -> None:
+    """They took 15 kB each, as states that are kept whole."""
+    count = 2000
+    monitors = KeyedMonitors("ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)", own_clocks=True)
+    numbers = np.frombuffer(monitors.add(count), np.uint32)
+    sizes = []
+    for time in (5, 15, 25):
+        events = EventColumns(np.full(count, time), count)
+        events.add_letters(2, np.arange(count, dtype=np.uint64) % 4)
+        monitors.feed(events, numbers)
+        monitors.pass_time(numbers, time + 4)
+        sizes.append(monitors.held_bytes / count)
+    assert max(sizes) < 400
+    snapshot = monitors.snapshot(numbers)
+    assert len(snapshot) < 12 * count
+    other = KeyedMonitors("ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)", own_clocks=True)
+    other.restore(snapshot)
+    found = [monitors.pass_time(numbers, time) for time in (30, 40)]
+    assert found == [other.pass_time(numbers, time) for time in (30, 40)]
+    assert found[1][0]
+
+
 def test_more_events_than_are_worked_on_at_a_time() -> None:
     """Between two looks for signals no event is passed over, and none comes twice."""
     count = (1 << 16) + (1 << 15)

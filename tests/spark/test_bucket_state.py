@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,11 +17,14 @@ from mtlmon.engine.compile import compile_formula
 from mtlmon.spark.common.events import event_source
 from mtlmon.spark.common.policies import CompiledPolicy, Policies, compile_policies
 from mtlmon.spark.streaming.bucket_records import BucketRecords
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
+from mtlmon.spark.streaming.bucket_state import BucketMonitors, Outcome
 from mtlmon.spark.streaming.event_records import EventRecords, Waiting
+from mtlmon.spark.streaming.journal import Head
+from mtlmon.spark.streaming.past_records import Past
 from mtlmon.spark.streaming.settings import NO_SETTINGS, check_settings, stream_settings
 from mtlmon.syntax.formula import Formula
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
+from tests.spark.buckets import KeptJournal, Worker
 from tests.strategies import ATOMS, formulas
 from tests.traces import MODES, Event, Mode
 
@@ -61,6 +65,8 @@ def policies_of(formulas: Sequence[Formula | str], mode: Mode = "local") -> Poli
 
 
 KEYS = pa.schema([("key", pa.int64())])
+WORKERS = st.lists(st.integers(-1, 1), min_size=1, max_size=4)
+"""Which worker visits a bucket; see `Keeper`."""
 
 
 def records_of(policies: Policies, orders: int = 0, settings: bytes = NO_SETTINGS) -> BucketRecords:
@@ -72,47 +78,86 @@ def block_of(records: BucketRecords, keys: Sequence[int], rows: Sequence[Sequenc
     return records.block([pa.array(keys, pa.int64())], Waiting(values, None))
 
 
-class Keeper:
-    """A bucket as a query keeps it: it is looked at when events come or when it wants to be."""
+def visited(
+    policies: Policies,
+    records: BucketRecords,
+    entries: Sequence[bytes | None],
+    blocks: Sequence[bytes],
+    horizon: int,
+) -> Outcome:
+    """A visit of a bucket with at most one entry by a worker that has only begun."""
+    kept = KeptJournal()
+    kept.entries = [entry for entry in entries if entry is not None]
+    if kept.entries:
+        kept.head = Head.of(kept.entries[0], None)
+    worker = Worker.of(policies)
+    monitors = BucketMonitors(policies, records, worker.shared)
+    return monitors.visit(kept.seen_by(worker), blocks, horizon)
 
-    def __init__(self, policies: Policies) -> None:
+
+class Keeper:
+    """A bucket as a query keeps it: it is looked at when events come or when it wants to be.
+
+    Args:
+        policies: the policies.
+        workers: which worker visits it, again and again; -1 for one that has only begun.
+    """
+
+    is_corrected = False
+
+    def __init__(self, policies: Policies, workers: Sequence[int] = (-1,)) -> None:
         self.policies = policies
         self.records = records_of(policies)
-        self.stored: list[bytes] = []
-        self.wakeup: int | None = None
-        self.appended = 0
+        self.journal = KeptJournal()
+        self.workers: dict[int, Worker] = {}
+        self.turns = itertools.cycle(workers)
         self.verdicts: list[dict[int, list[Verdict]]] = [{} for _ in policies.policies]
         self.late: list[tuple[int, int]] = []
 
     def go_on(self, batch: Batch) -> None:
-        is_due = self.wakeup is not None and self.wakeup <= batch.horizon
-        if not batch.events and not is_due:
+        outcome = self.outcome(batch)
+        if outcome is None:
             return
-        # every time with monitors of its own, as another process has them
-        outcome = BucketMonitors(self.policies, self.records).visit(
-            self.stored, self._blocks(batch.events), batch.horizon
-        )
-        assert outcome.wakeup is None or outcome.wakeup > batch.horizon
-        self.wakeup = outcome.wakeup
         for number, found in outcome.verdicts.items():
             (keys,) = found.keys
             verdicts = VerdictArray(np.frombuffer(found.records, verdict_type()))
             for owner, verdict in zip(found.owners.tolist(), verdicts, strict=True):
                 self.verdicts[number].setdefault(keys[owner].as_py(), []).append(verdict)
+
+    def outcome(self, batch: Batch) -> Outcome | None:
+        """What a visit brings, or None if there is none."""
+        wakeup = self.journal.head and self.journal.head.wakeup
+        if not batch.events and (wakeup is None or wakeup > batch.horizon):
+            return None
+        turn = next(self.turns)
+        worker = self.workers.pop(turn, None) or Worker.of(self.policies)
+        if turn >= 0:
+            self.workers[turn] = worker
+        monitors = BucketMonitors(
+            self.policies, self.records, worker.shared, is_corrected=self.is_corrected
+        )
+        journal = self.journal.seen_by(worker)
+        outcome = monitors.visit(
+            journal, self._blocks(batch.events), batch.horizon, self._past(batch)
+        )
+        assert outcome.wakeup is None or outcome.wakeup > batch.horizon
+        self.journal.store(journal, outcome)
         if outcome.late is not None:
             rows = self.records.events.read(outcome.late.records)
             self.late += zip(outcome.late.keys[0].to_pylist(), rows[:, 0].tolist(), strict=True)
-        if outcome.folded is not None:
-            self.stored = [outcome.folded]
-        elif outcome.appended is not None:
-            self.stored.append(outcome.appended)
-            self.appended += 1
+        return outcome
+
+    @property
+    def stored(self) -> list[bytes]:
+        return self.journal.entries
 
     @property
     def keys(self) -> set[int]:
         """The keys that something is remembered of."""
-        segments = [self.records.decode(one) for one in self.stored]
-        return {key for segment in segments for key in segment.keys[0].to_pylist()}
+        return self.journal.keys(self.records)
+
+    def _past(self, _batch: Batch) -> Past | None:
+        return None
 
     def _blocks(self, events: Sequence[Sent]) -> list[bytes]:
         """The events in two blocks."""
@@ -151,11 +196,12 @@ def values(verdicts: Sequence[Verdict]) -> set[tuple[int, int, bool | None]]:
     batches=batches(),
     tested=st.lists(formulas(depth=2), min_size=1, max_size=2),
     mode=st.sampled_from(MODES),
+    workers=WORKERS,
 )
 def test_verdicts_are_those_of_monitors_that_never_rest(
-    batches: list[Batch], tested: list[Formula], mode: Mode
+    batches: list[Batch], tested: list[Formula], mode: Mode, workers: list[int]
 ) -> None:
-    keeper = Keeper(policies_of(tested, mode))
+    keeper = Keeper(policies_of(tested, mode), workers)
     on_time: dict[int, list[Event]] = {}
     late: list[tuple[int, int]] = []
     for batch in batches:
@@ -173,9 +219,11 @@ def test_verdicts_are_those_of_monitors_that_never_rest(
     assert keeper.late == late
 
 
-@given(batches=batches(), formula=formulas(depth=2))
-def test_no_time_point_has_two_verdicts(batches: list[Batch], formula: Formula) -> None:
-    keeper = Keeper(policies_of([formula]))
+@given(batches=batches(), formula=formulas(depth=2), workers=WORKERS)
+def test_no_time_point_has_two_verdicts(
+    batches: list[Batch], formula: Formula, workers: list[int]
+) -> None:
+    keeper = Keeper(policies_of([formula]), workers)
     for batch in batches:
         keeper.go_on(batch)
     for verdicts in keeper.verdicts[0].values():
@@ -187,11 +235,8 @@ def test_events_of_one_time_stamp_are_ordered_by_what_tells_their_order() -> Non
     policies = policies_of(["PREVIOUS p"])
     records = records_of(policies, 1)
     rows = [[7, 0, 2], [7, 0, 3], [7, 1, 1], [3, 0, 9]]
-    monitors = BucketMonitors(policies, records)
     blocks = [block_of(records, [5, 5], rows[:2]), block_of(records, [5, 5], rows[2:])]
-    folded = monitors.visit([], blocks, 0).folded
-    assert folded is not None
-    outcome = monitors.visit([folded], [], 8)
+    outcome = visited(policies, records, [visited(policies, records, [], blocks, 0).folded], [], 8)
     verdicts = VerdictArray(np.frombuffer(outcome.verdicts[0].records, verdict_type()))
     assert [str(one) for one in verdicts] == ["3:0 false", "7:0 false", "7:1 true", "7:2 false"]
 
@@ -209,7 +254,7 @@ def test_small_changes_are_appended_and_folded_once_they_are_large() -> None:
         written += sum(len(one) for one in keeper.stored if one not in before)
         first, *others = map(len, keeper.stored)
         assert sum(others) <= first and len(others) < 32
-    assert keeper.appended > 50
+    assert keeper.journal.appended > 20
     assert written < 98 * first / 5
     assert keeper.keys == set(range(1500))
     keeper.go_on(Batch(200, ()))
@@ -220,7 +265,9 @@ def test_small_changes_are_appended_and_folded_once_they_are_large() -> None:
 def test_keys_with_late_events_only_leave_nothing() -> None:
     keeper = Keeper(policies_of(["p"]))
     keeper.go_on(Batch(4, (Sent(1, Event(3, frozenset("p"))),)))
-    assert (keeper.keys, keeper.late, keeper.wakeup) == (set(), [(1, 3)], None)
+    assert (keeper.keys, keeper.late) == (set(), [(1, 3)])
+    assert keeper.journal.head is not None
+    assert keeper.journal.head.wakeup is None
     # but the settings are known from now on
     assert len(keeper.stored) == 1
 
@@ -249,11 +296,8 @@ def test_more_than_64_atoms() -> None:
     words = [1, 0, 0]
     words[place // 64] |= 1 << place % 64
     assert records.events.width == 4
-    outcome = BucketMonitors(policies, records).visit(
-        [], [block_of(records, [1], [[5, *words]])], 6 - 1
-    )
-    assert outcome.folded is not None
-    outcome = BucketMonitors(policies, records).visit([outcome.folded], [], 6)
+    outcome = visited(policies, records, [], [block_of(records, [1], [[5, *words]])], 6 - 1)
+    outcome = visited(policies, records, [outcome.folded], [], 6)
     found = [
         np.frombuffer(one.records, verdict_type())["kind"] for one in outcome.verdicts.values()
     ]
@@ -266,20 +310,17 @@ def test_states_of_other_policies_are_refused() -> None:
     first, second = policies_of(["ONCE p"]), policies_of(["ONCE[0,5] p"])
     records = records_of(first)
     row = block_of(records, [1], [[3, 1]])
-    folded = BucketMonitors(first, records).visit([], [row], 0).folded
-    assert folded is not None
+    folded = visited(first, records, [], [row], 0).folded
     with pytest.raises(SnapshotError, match="a checkpointLocation of their own"):
-        BucketMonitors(second, records).visit([folded], [], 4)
+        visited(second, records, [folded], [], 4)
     with pytest.raises(SnapshotError, match="there are 1 policies in it"):
-        BucketMonitors(policies_of(["ONCE p", "p"]), records).visit([folded], [], 4)
+        visited(policies_of(["ONCE p", "p"]), records, [folded], [], 4)
 
 
 def test_damaged_segments_are_refused() -> None:
     policies = policies_of(["ONCE p"])
     records = records_of(policies)
-    folded = (
-        BucketMonitors(policies, records).visit([], [block_of(records, [1], [[3, 1]])], 0).folded
-    )
+    folded = visited(policies, records, [], [block_of(records, [1], [[3, 1]])], 0).folded
     assert folded is not None
     for cut in (0, 1, 20, 40, len(folded) // 2, len(folded) - 1):
         with pytest.raises(SnapshotError):
@@ -334,11 +375,10 @@ def test_a_state_knows_what_decides_its_meaning(changed: dict[str, Any], names: 
     policies = policies_of(["ONCE p"])
     records = records_of(policies, settings=before)
     row = block_of(records, [1], [[3, 1]])
-    folded = BucketMonitors(policies, records).visit([], [row], 0).folded
-    assert folded is not None
+    folded = visited(policies, records, [], [row], 0).folded
     with pytest.raises(SnapshotError, match=message):
-        BucketMonitors(policies, records_of(policies, settings=after)).visit([folded], [], 4)
-    assert BucketMonitors(policies, records).visit([folded], [], 4).verdicts
+        visited(policies, records_of(policies, settings=after), [folded], [], 4)
+    assert visited(policies, records, [folded], [], 4).verdicts
 
 
 def test_expressions_have_one_text_in_all_processes() -> None:

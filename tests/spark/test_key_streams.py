@@ -25,6 +25,7 @@ from mtlmon.spark.streaming.packing import PackRows, key_types
 from mtlmon.spark.streaming.queries import stream_columns
 from mtlmon.spark.streaming.settings import NO_SETTINGS, stream_settings
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
+from tests.spark.buckets import KeptJournal, Worker
 from tests.spark.streams import put, state_store, streaming
 from tests.spark.test_trace_streams import (
     LOG,
@@ -70,8 +71,7 @@ class Query:
         read = stream_columns(source, schema)
         events = EventRecords(source.policies.atoms, 0, read)
         self.records = BucketRecords(events, key_types(source.keys, schema), NO_SETTINGS)
-        self.stored: dict[int, list[bytes]] = {}
-        self.wakeups: dict[int, int] = {}
+        self.journals = [KeptJournal() for _ in range(buckets)]
         self.verdicts: dict[tuple[int, int], list[Verdict]] = {}
         self.late = 0
         self.restart()
@@ -81,7 +81,9 @@ class Query:
         streams = None
         if self.records.events.schema is not None:
             streams = KeyStreams(self.source, self.records.events)
-        self.monitors = BucketMonitors(self.source.policies, self.records, streams)
+        policies = self.source.policies
+        self.worker = Worker.of(policies)
+        self.monitors = BucketMonitors(policies, self.records, self.worker.shared, streams)
 
     def go_on(self, rows: Sequence[Row], horizon: int) -> None:
         blocks: dict[int, list[bytes]] = {}
@@ -93,16 +95,16 @@ class Query:
                 for bucket, block in zip(packed.column(0), packed.column(3), strict=True):
                     blocks.setdefault(bucket.as_py(), []).append(block.as_py())
         for bucket in range(self.buckets):
-            if bucket in blocks or self.wakeups.get(bucket, horizon + 1) <= horizon:
+            head = self.journals[bucket].head
+            is_due = head is not None and head.wakeup is not None and head.wakeup <= horizon
+            if bucket in blocks or is_due:
                 self._visit(bucket, blocks.get(bucket, []), horizon)
 
     def _visit(self, bucket: int, blocks: list[bytes], horizon: int) -> None:
         self.visits += 1
-        stored = self.stored.setdefault(bucket, [])
-        outcome = self.monitors.visit(stored, blocks, horizon)
-        self.wakeups.pop(bucket, None)
-        if outcome.wakeup is not None:
-            self.wakeups[bucket] = outcome.wakeup
+        journal = self.journals[bucket].seen_by(self.worker, bucket)
+        outcome = self.monitors.visit(journal, blocks, horizon)
+        self.journals[bucket].store(journal, outcome)
         for number, found in outcome.verdicts.items():
             keys = found.keys[0].to_pylist()
             verdicts = VerdictArray(np.frombuffer(found.records, verdict_type()))
@@ -115,16 +117,11 @@ class Query:
             assert not list(texts)
         if outcome.late is not None:
             self.late += len(outcome.late.owners)
-        if outcome.folded is not None:
-            self.stored[bucket] = [outcome.folded]
-        elif outcome.appended is not None:
-            stored.append(outcome.appended)
 
     @property
     def keys(self) -> set[int]:
         """The keys that something is remembered of."""
-        segments = [self.records.decode(one) for some in self.stored.values() for one in some]
-        return {key for segment in segments for key in segment.keys[0].to_pylist()}
+        return {key for one in self.journals for key in one.keys(self.records)}
 
 
 @given(policy_texts(), logs(), st.data())
@@ -197,7 +194,7 @@ def test_texts_of_rows_that_no_longer_matter_are_not_kept() -> None:
     for number in range(300):
         row = {"i": None, "f": None, "b": None, "s": f"text {number}"}
         query.go_on([(number, 1, row)], number)
-    assert max(map(len, query.stored[0])) < 4000
+    assert max(map(len, query.journals[0].entries)) < 4000
     assert sum(one.value is False for one in query.verdicts[1, 0]) > 200
 
 
@@ -216,9 +213,10 @@ def test_changed_streams_are_noticed() -> None:
     query.go_on([(3, 1, {"i": 5, "f": None, "b": None, "s": None})], 0)
     query.go_on([], 5)
     other = Query(source_of("stream s = sum[0,5](i)\npolicy p: s < 3"))
-    other.stored = query.stored
+    other.journals = query.journals
+    other.go_on([(6, 1, {"i": 5, "f": None, "b": None, "s": None})], 6)
     with pytest.raises(SnapshotError, match="does not fit the streams"):
-        other.go_on([(6, 1, {"i": 5, "f": None, "b": None, "s": None})], 6)
+        other.go_on([], 7)
 
 
 def test_rows_on_which_a_stream_overflows() -> None:

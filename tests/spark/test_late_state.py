@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from mtlmon.engine.pending import decision_delay
 from mtlmon.errors import SnapshotError
 from mtlmon.history.changes import DELETED, INSERTED, UPDATED, change_type
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.past_records import Past
 from mtlmon.spark.streaming.settings import check_settings
 from tests.spark.test_bucket_state import (
+    WORKERS,
     Batch,
     Keeper,
     Sent,
@@ -30,7 +30,7 @@ from tests.traces import MODES, Event, Mode
 from tests.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mtlmon.spark.common.policies import Policies
     from mtlmon.syntax.formula import Formula
@@ -74,8 +74,10 @@ class Batches:
 class LateKeeper(Keeper):
     """A bucket as a query with a lateness keeps it; `lateness` is that beyond the horizon."""
 
-    def __init__(self, policies: Policies, lateness: int) -> None:
-        super().__init__(policies)
+    is_corrected = True
+
+    def __init__(self, policies: Policies, lateness: int, workers: Sequence[int] = (-1,)) -> None:
+        super().__init__(policies, workers)
         self.lateness = lateness
         self.past = Batches()
         self.number = 0
@@ -83,29 +85,19 @@ class LateKeeper(Keeper):
         self.operations = [0, 0, 0]
 
     def go_on(self, batch: Batch) -> None:
-        is_due = self.wakeup is not None and self.wakeup <= batch.horizon
-        if not batch.events and not is_due:
+        outcome = self.outcome(batch)
+        if outcome is None:
             return
-        self.number += 1
-        past = Past(self.past, self.number, max(0, batch.horizon - self.lateness))
-        outcome = BucketMonitors(self.policies, self.records).visit(
-            self.stored, self._blocks(batch.events), batch.horizon, past
-        )
-        assert outcome.wakeup is None or outcome.wakeup > batch.horizon
-        self.wakeup = outcome.wakeup
         for number, found in outcome.verdicts.items():
             keys = found.keys[0].to_pylist()
             changes = np.frombuffer(found.records, change_type())
             assert len(changes) == len(found.owners) > 0
             for owner, change in zip(found.owners.tolist(), changes.tolist(), strict=True):
                 self._take(self.latest[number][keys[owner]], *change)
-        if outcome.late is not None:
-            rows = self.records.events.read(outcome.late.records)
-            self.late += zip(outcome.late.keys[0].to_pylist(), rows[:, 0].tolist(), strict=True)
-        if outcome.folded is not None:
-            self.stored = [outcome.folded]
-        elif outcome.appended is not None:
-            self.stored.append(outcome.appended)
+
+    def _past(self, batch: Batch) -> Past:
+        self.number += 1
+        return Past(self.past, self.number, max(0, batch.horizon - self.lateness))
 
     def _take(
         self,
@@ -154,13 +146,14 @@ def late_batches(draw: st.DrawFn) -> tuple[int, list[Batch]]:
     case=late_batches(),
     tested=st.lists(formulas(depth=2), min_size=1, max_size=2),
     mode=st.sampled_from(MODES),
+    workers=WORKERS,
 )
 def test_latest_verdicts_are_those_of_monitors_that_see_all_in_order(
-    case: tuple[int, list[Batch]], tested: list[Formula], mode: Mode
+    case: tuple[int, list[Batch]], tested: list[Formula], mode: Mode, workers: list[int]
 ) -> None:
     lateness, batches = case
     policies = policies_of(tested, mode)
-    keeper = LateKeeper(policies, lateness)
+    keeper = LateKeeper(policies, lateness, workers)
     admitted: dict[int, list[Event]] = {}
     refused: list[tuple[int, int]] = []
     final: dict[tuple[int, int, int, int], bool | None] = {}

@@ -571,7 +571,13 @@ cdef uint64_t network_settling_distance(
             latest = max(latest, now + reach)
             continue
         position = network.count - 1 - network.is_open
-        if temporal.operation == OP_UNTIL:
+        if temporal.operation == OP_NEXT:
+            # Of a closed block, the next one decides.
+            if not network.is_open and position >= network.first and engine._is_unknown(
+                engine.words, network, temporal, position
+            ):
+                latest = max(latest, now + reach)
+        elif temporal.operation == OP_UNTIL:
             while position >= max(network.first, queue.open) and not engine._is_unknown(
                 engine.words, network, temporal, position
             ):

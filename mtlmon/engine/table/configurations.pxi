@@ -54,15 +54,19 @@ cdef inline bint put(Key *key, uint64_t word) noexcept nogil:
 cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil:
     """Make the key of a state that has seen an event; False if it is too large or too late.
 
-    Obligations that nothing mentions are forgotten as a side effect.
+    If time has passed since the event, only a state of a queue network has a key: what its windows
+    have missed by then is not in it any more. Obligations that nothing mentions are forgotten as a
+    side effect.
     """
     cdef uint32_t i
     cdef const Instruction *instruction
     key.length = 0
-    if state.clock != state.time_stamp or state.time_stamp >= TIME_LIMIT():
+    if state.time_stamp >= TIME_LIMIT():
         return False
     if state.network != NULL:
         return describe_network(engine.network, state, key)
+    if state.clock != state.time_stamp:
+        return False
     for i in range(state.family_count):
         if members_in_use(&state.families[i]):
             engine._sweep(engine.workspace, state, i)
@@ -363,12 +367,11 @@ cdef int load_registers(State *state) except -1 nogil:
 
 
 cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 nogil:
-    """Rebuild the structures of a state whose key, registers and time-stamps are known."""
+    """Rebuild the structures of a state whose key, registers and times are known."""
     cdef uint32_t i
     cdef const Instruction *instruction
     state.evaluation = 0
     if state.network != NULL:
-        state.clock = state.time_stamp
         read_network(
             engine.network, state, words + 1, words[0],
             state.registers + state.register_base, state.register_count

@@ -1,8 +1,9 @@
 """What buckets of keys store and are sent: keys, events and states as bytes.
 
-A bucket has many keys. A *block* has the events of a bucket among some rows of a batch, and a
-*segment* what a bucket remembers of some of its keys. What a later segment says of a key replaces
-what earlier ones have said.
+A bucket has many keys. A *block* has the events of a bucket among some rows of a batch. A journal
+has two kinds of entries. A *segment* has what a bucket remembers of some of its keys; it replaces
+what was known of these. A *step* has the events of a batch and the horizon: all that a bucket needs
+to know to go on from what it remembers.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NEVER", "BucketRecords", "KeyFacts", "Segment", "joined_parts", "split_parts"]
+__all__ = ["NEVER", "BucketRecords", "KeyFacts", "Segment", "Step", "joined_parts", "split_parts"]
 
 NEVER = 2**63 - 1
 """The time of what never comes."""
 
 DAMAGED = "the state of the query is damaged"
 
-_VERSION = 4
-# version, number of policies
-_HEAD = struct.Struct("<BH")
+_VERSION = 5
+# version, number of policies, horizon of a step (-1: a segment)
+_HEAD = struct.Struct("<BHq")
+_SEGMENT = -1
 _LENGTH = struct.Struct("<Q")
 _OWNER = "owner"
 _ROW = "row"
@@ -80,8 +82,25 @@ class Segment(NamedTuple):
     monitors: list[bytes]
 
 
+class Step(NamedTuple):
+    """What a bucket has taken in a batch.
+
+    Attributes:
+        horizon: the horizon.
+        keys: the columns of the keys that had not been known.
+        events: the events that were in time, in the order in which they came.
+        owners: for each of these, the number of its key: keys are numbered in the order in which
+            they came.
+    """
+
+    horizon: int
+    keys: list[pa.Array]
+    events: Waiting
+    owners: NDArray[np.int64]
+
+
 class BucketRecords(NamedTuple):
-    """Encodes blocks and segments; picklable.
+    """Encodes blocks, segments and steps; picklable.
 
     Attributes:
         events: how events are encoded.
@@ -107,16 +126,28 @@ class BucketRecords(NamedTuple):
         facts = [pa.array(one) for one in segment.facts[:2]]
         columns = [*segment.keys, *facts, segment.facts.streams]
         head = pa.RecordBatch.from_arrays(columns, schema=self._facts)
-        owners = pa.array(segment.owners)
-        waiting = self.events_batch(segment.waiting, [owners], _OWNERS)
-        encoded = _HEAD.pack(_VERSION, len(segment.monitors)) + self.settings
-        return encoded + joined_parts([head.serialize(), waiting.serialize(), *segment.monitors])
+        parts = [head.serialize(), self._owned(segment.waiting, segment.owners)]
+        return self._encoded(_SEGMENT, len(segment.monitors), [*parts, *segment.monitors])
 
-    def decode(self, content: bytes) -> Segment:
-        """Decode a segment.
+    def encode_step(self, step: Step) -> bytes:
+        """Encode a step."""
+        if not len(step.owners):
+            return self._encoded(step.horizon, 0, [])
+        keys = pa.RecordBatch.from_arrays(step.keys, schema=self.keys)
+        parts = [keys.serialize(), self._owned(step.events, step.owners)]
+        return self._encoded(step.horizon, 0, parts)
+
+    def _encoded(self, horizon: int, policies: int, parts: Sequence[bytes | pa.Buffer]) -> bytes:
+        return _HEAD.pack(_VERSION, policies, horizon) + self.settings + joined_parts(parts)
+
+    def _owned(self, events: Waiting, owners: NDArray[np.int64]) -> pa.Buffer:
+        return self.events_batch(events, [pa.array(owners.astype(np.uint32))], _OWNERS).serialize()
+
+    def decode(self, content: bytes) -> Segment | Step:
+        """Decode a segment or a step.
 
         Raises:
-            SnapshotError: the bytes are not a segment, or belong to another version or to other
+            SnapshotError: the bytes are something else, or belong to another version or to other
                 settings.
         """
         version = content[0] if content else None
@@ -128,18 +159,39 @@ class BucketRecords(NamedTuple):
         start = _HEAD.size + len(self.settings)
         check_settings(content[_HEAD.size : start], self.settings)
         parts = split_parts(content, start)
-        if len(parts) != 2 + _HEAD.unpack_from(content)[1]:
-            raise SnapshotError(DAMAGED)
-        head, waiting, *monitors = parts
+        _, policies, horizon = _HEAD.unpack_from(content)
         try:
-            columns = pa.ipc.read_record_batch(head, self._facts).columns
-            (owners,), events = self.read_events([waiting], _OWNERS)
-        except (pa.ArrowException, OSError) as error:
+            if horizon != _SEGMENT:
+                return self._step(horizon, parts)
+            if len(parts) != 2 + policies:
+                raise SnapshotError(DAMAGED)
+            return self._segment(parts[0], parts[1], parts[2:])
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise SnapshotError(f"{DAMAGED}: {error}") from None
+
+    def _segment(self, head: bytes, waiting: bytes, monitors: list[bytes]) -> Segment:
+        columns = pa.ipc.read_record_batch(head, self._facts).columns
+        (owners,), events = self.read_events([waiting], _OWNERS)
         next_wakeup, settled_from, streams = columns[-len(_FACTS) :]
         facts = KeyFacts(np.asarray(next_wakeup), np.asarray(settled_from), streams)
         keys = columns[: len(self.keys)]
-        return Segment(keys, facts, events, np.asarray(owners), monitors)
+        return Segment(keys, facts, events, np.asarray(owners).astype(np.int64), monitors)
+
+    def _step(self, horizon: int, parts: Sequence[bytes]) -> Step:
+        keys = [pa.array([], kind) for kind in self.keys.types]
+        owners, events = pa.array([], pa.uint32()), self.nothing
+        if parts:
+            head, content = parts
+            keys = pa.ipc.read_record_batch(head, self.keys).columns
+            (owners,), events = self.read_events([content], _OWNERS)
+        return Step(horizon, keys, events, np.asarray(owners).astype(np.int64))
+
+    @property
+    def nothing(self) -> Waiting:
+        """No events."""
+        schema = self.events.schema
+        columns = None if schema is None else pa.RecordBatch.from_pylist([], schema)
+        return Waiting(np.empty((0, self.events.width), np.int64), columns)
 
     @property
     def _facts(self) -> pa.Schema:
@@ -180,7 +232,7 @@ class BucketRecords(NamedTuple):
         return batch.columns[: len(before)], Waiting(found, columns)
 
 
-_OWNERS = pa.schema([(_OWNER, pa.int64())])
+_OWNERS = pa.schema([(_OWNER, pa.uint32())])
 
 
 def joined_parts(parts: Sequence[bytes | pa.Buffer]) -> bytes:

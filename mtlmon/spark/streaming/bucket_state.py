@@ -1,11 +1,12 @@
-"""The monitors of a bucket of keys, whose states rest as segments between the batches of a query.
+"""The monitors of a bucket of keys, whose state rests as a journal between the batches of a query.
 
 Events wait until the watermark has passed their time-stamp, so that no earlier event of their key
 can come any more. Then they are monitored in the order of time. Finally, time is advanced to the
-watermark, which can decide more verdicts. Only keys that have events or that time decides about are
-visited, and what they leave is appended as a segment. Once the appended segments outweigh the first
-one, or if all keys were visited, all are folded into one, without the keys whose past no longer
-matters.
+watermark, which can decide more verdicts. Only keys that have such events or that time decides
+about are visited. What has come is appended to the journal as a step: whoever has all entries can
+take it again. Where that is not so, or would take long, because streams are computed key by key or
+late events correct verdicts, what the keys leave is appended as a segment. Once these entries
+outweigh the first one, all keys become one segment, without those whose past no longer matters.
 
 Where late events correct verdicts, the bucket also remembers what it has judged, batch by batch
 (`past_records`). Keys with events from before the time that they have been judged up to are judged
@@ -20,14 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.row_offsets import SuccessiveOffsets
-from mtlmon.drive.native import KeyedMonitors
-from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.trace_monitors import messages_of, points_of
-from mtlmon.spark.streaming.bucket_keys import BucketKeys
-from mtlmon.spark.streaming.bucket_records import NEVER, BucketRecords, KeyFacts, Segment
+from mtlmon.spark.streaming.bucket_records import NEVER, Segment, Step
 from mtlmon.spark.streaming.changes import first_verdicts
 from mtlmon.spark.streaming.event_records import Waiting, joined
-from mtlmon.spark.streaming.journal import outweighs
+from mtlmon.spark.streaming.live_bucket import LiveBucket
 from mtlmon.spark.streaming.past_records import PastBatch
 from mtlmon.spark.streaming.replays import Replay
 from mtlmon.verdicts.arrays import verdict_type
@@ -38,13 +36,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.event_records import DueEvents
+    from mtlmon.spark.streaming.journal import Journal
     from mtlmon.spark.streaming.key_streams import KeyStreams
     from mtlmon.spark.streaming.past_records import Past
+    from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
 __all__ = ["BucketMonitors", "Outcome", "OwnedRecords"]
-
-_MOST_SEGMENTS = 32
 
 
 class OwnedRecords(NamedTuple):
@@ -67,9 +66,10 @@ class Outcome(NamedTuple):
     """The result of a batch for a bucket.
 
     Attributes:
-        appended: a segment to store behind the others, or None.
-        folded: a segment to store in place of all others, or None.
+        appended: an entry to store behind the others, or None.
+        folded: an entry to store in place of all others, or None.
         wakeup: the least horizon at which there is something to do without new events, or None.
+        live: the bucket after that.
         verdicts: by the number of a policy, its verdict records; or records of changes, if there is
             a past.
         late: the rows of the events that came too late; None if there are none.
@@ -78,148 +78,188 @@ class Outcome(NamedTuple):
     appended: bytes | None
     folded: bytes | None
     wakeup: int | None
+    live: LiveBucket
     verdicts: dict[int, OwnedRecords]
     late: OwnedRecords | None
 
 
 class BucketMonitors:
-    """The monitors, one for each policy, which are used for one bucket after the other.
+    """Lets one bucket after the other take events.
 
     Args:
         policies: the policies.
-        records: how blocks and segments are encoded.
+        records: how blocks and entries are encoded.
+        shared: the monitors.
         streams: computes the atoms that depend on other rows; None if there are none.
+        is_corrected: whether late events correct verdicts.
     """
 
     def __init__(
-        self, policies: Policies, records: BucketRecords, streams: KeyStreams | None = None
+        self,
+        policies: Policies,
+        records: BucketRecords,
+        shared: SharedMonitors,
+        streams: KeyStreams | None = None,
+        *,
+        is_corrected: bool = False,
     ) -> None:
         self._records = records
+        self._is_corrected = is_corrected
         self._streams = streams
-        self._monitors = [
-            (policy, KeyedMonitors(policy.program, policies.mode, own_clocks=True))
-            for policy in policies.policies
-        ]
+        self._shared = shared
+        self._monitors = list(zip(policies.policies, shared.monitors, strict=True))
 
     def visit(
         self,
-        stored: Sequence[bytes],
+        journal: Journal,
         blocks: Sequence[bytes],
         horizon: int,
         past: Past | None = None,
     ) -> Outcome:
-        """Continue with a bucket.
+        """Go on with a bucket.
 
         Args:
-            stored: the segments of the bucket, in their order.
+            journal: the journal of the bucket.
             blocks: the blocks of its new events, in the order in which they came.
             horizon: the least time-stamp of events that may still wait.
             past: what has been judged in earlier batches; None if all events below the horizon are
                 too late.
 
         Raises:
-            SnapshotError: the segments belong to other policies or settings, or are damaged.
+            SnapshotError: the journal belongs to other policies or settings, or is damaged.
         """
-        segments = [self._records.decode(one) for one in stored]
-        new_keys, events = self._records.read_blocks(blocks)
-        keys = BucketKeys(segments, new_keys)
-        late = None
-        admitted_from = horizon if past is None else past.admitted_from
-        is_late = events.rows[:, 0] < admitted_from
-        on_time = np.flatnonzero(~is_late)
-        if is_late.any():
-            late = _late(new_keys, events, np.flatnonzero(is_late))
-        is_touched = keys.next_wakeup <= horizon
-        is_touched[keys.of_events[on_time]] = True
-        touched = np.flatnonzero(is_touched)
-        if not len(touched) and stored:
-            return Outcome(None, None, _least(keys.next_wakeup), {}, late)
+        is_done = False
+        try:
+            live = self._revived(journal)
+            entry, verdicts, late = self._visited(live, blocks, horizon, past)
+            folded = None
+            if journal.head is None or (entry is not None and not journal.head.has_room(entry)):
+                entry, folded = None, self._folded(live, past.admitted_from if past else horizon)
+            is_done = True
+        finally:
+            if not is_done:
+                self._shared.is_broken = True
+        return Outcome(entry, folded, live.wakeup, live, verdicts, late)
 
-        self._restore(segments, keys)
-        waiting, of_waiting = keys.waiting(segments, is_touched)
-        current = joined([*waiting, events.take(on_time)])
-        owners = np.append(of_waiting, keys.of_events[on_time])
-        order = self._records.events.order(current.rows)
-        order = order[np.argsort(owners[order], kind="stable")]
-        current, owners = current.take(order), owners[order]
-        is_due = current.rows[:, 0] < horizon
-        due, left = np.flatnonzero(is_due), np.flatnonzero(~is_due)
-        work = _Work(keys, touched, horizon, len(self._monitors))
-        if past is None:
-            self._monitor(work, current.take(due), owners[due], touched)
+    def _revived(self, journal: Journal) -> LiveBucket:
+        """Take the bucket from memory, and the entries that it does not have; or take them all."""
+        held, entries = journal.revive()
+        if isinstance(held, LiveBucket) and held.shared is self._shared:
+            live = held
         else:
-            self._correct(work, current.take(due), owners[due], past)
-        np.minimum.at(work.next_wakeup, work.place_of[owners[left]], current.rows[left, 0] + 1)
-        segment = Segment(
-            keys.columns_of(touched),
-            work.facts(),
-            current.take(left),
-            work.place_of[owners[left]],
-            [one.snapshot(keys.stream_of[touched]) for _, one in self._monitors],
-        )
-        wakeups = keys.next_wakeup.copy()
-        wakeups[touched] = work.next_wakeup
-        found = work.verdicts() if past is None else work.all_changes()
-        outcome = Outcome(None, None, _least(wakeups), found, late)
-        # a segment of all keys needs no others, which would only be read again
-        if stored and len(stored) < _MOST_SEGMENTS and len(touched) < keys.count:
-            appended = self._records.encode(segment)
-            if not outweighs([*map(len, stored), len(appended)]):
-                return outcome._replace(appended=appended)
-        folded = self._folded(segments, keys, is_touched, segment, admitted_from)
-        if past is not None:
-            past.forget()
-        return outcome._replace(folded=folded)
+            live, entries = LiveBucket(self._records, self._shared), journal.all()
+        for entry in map(self._records.decode, entries):
+            if isinstance(entry, Segment):
+                live.take_segment(entry)
+            else:
+                live.add(entry.keys)
+                self._take(live, entry.events, entry.owners, entry.horizon)
+        return live
 
-    def _restore(self, segments: Sequence[Segment], keys: BucketKeys) -> None:
-        """Give each key of each segment the next number in the monitors, then each new key."""
-        for number, (_, monitors) in enumerate(self._monitors):
-            monitors.forget_all()
-            try:
-                for segment in segments:
-                    if len(segment.monitors) != len(self._monitors):
-                        raise SnapshotError(f"there are {len(segment.monitors)} policies in it")
-                    monitors.restore(segment.monitors[number])
-            except SnapshotError as error:
-                raise SnapshotError(
-                    f"the state of the query does not fit the policies: {error}; other policies "
-                    "or another mode need a checkpointLocation of their own"
-                ) from None
-            if len(monitors) != keys.entry_count:
-                raise SnapshotError("the state of the query is damaged")
-            monitors.extend(keys.stream_count)
+    def _visited(
+        self, live: LiveBucket, blocks: Sequence[bytes], horizon: int, past: Past | None
+    ) -> tuple[bytes | None, dict[int, OwnedRecords], OwnedRecords | None]:
+        """Let a bucket take events.
+
+        Returns:
+            What leads from the journal before to the bucket as it is now, None if it has not
+            changed; the verdicts; and the late events.
+        """
+        columns, events = self._records.read_blocks(blocks)
+        late = None
+        is_late = events.rows[:, 0] < (horizon if past is None else past.admitted_from)
+        if is_late.any():
+            late = _late(columns, events, np.flatnonzero(is_late))
+            on_time = np.flatnonzero(~is_late)
+            events = events.take(on_time)
+            columns = [column.take(pa.array(on_time)) for column in columns]
+        wakeup = live.wakeup
+        if not len(events.rows) and (wakeup is None or wakeup > horizon):
+            return None, {}, late
+        count = len(live.keys)
+        owners = live.add(columns)
+        work = self._take(live, events, owners, horizon, past)
+        if self._streams is None and not work.is_corrected:
+            step = Step(horizon, live.keys.columns_from(count), events, owners)
+            entry = self._records.encode_step(step)
+        else:
+            work.is_touched[owners] = True
+            entry = self._records.encode(live.segment(np.flatnonzero(work.is_touched)))
+        found = work.verdicts() if past is None else work.all_changes()
+        return entry, found, late
+
+    def _folded(self, live: LiveBucket, admitted_from: int) -> bytes:
+        """Forget keys whose past makes no difference any more; return the others as a segment.
+
+        Args:
+            live: the bucket.
+            admitted_from: the least time-stamp of events that are not too late.
+        """
+        goes = live.keys.settled_from <= admitted_from
+        goes[live.owners] = False
+        for _, monitors in self._monitors:
+            goes &= np.frombuffer(monitors.settled(live.streams, admitted_from), np.bool_)
+        if goes.any():
+            live.keep(~goes)
+        return self._records.encode(live.segment(np.arange(len(live.keys))))
+
+    def _take(
+        self,
+        live: LiveBucket,
+        events: Waiting,
+        owners: NDArray[np.int64],
+        horizon: int,
+        past: Past | None = None,
+    ) -> _Work:
+        """Take events that are not too late, and the time up to a horizon."""
+        keys = live.keys
+        events = joined([live.waiting, events])
+        owners = np.append(live.owners, owners)
+        is_due = events.rows[:, 0] < horizon
+        due, left = np.flatnonzero(is_due), np.flatnonzero(~is_due)
+        live.waiting, live.owners = events.take(left), owners[left]
+        is_judged = keys.next_wakeup <= horizon
+        is_judged[owners[due]] = True
+        work = _Work(live, is_judged, horizon, len(self._monitors))
+        if is_judged.any():
+            keys.next_wakeup[is_judged] = NEVER
+            due_events, owners = events.take(due), owners[due]
+            order = self._records.events.order(due_events.rows)
+            order = order[np.argsort(owners[order], kind="stable")]
+            due_events, owners = due_events.take(order), owners[order]
+            if past is not None:
+                self._correct(work, due_events, owners, past)
+            else:
+                keys.settled_from[is_judged] = horizon if self._is_corrected else 0
+                self._monitor(work, due_events, owners, np.flatnonzero(is_judged))
+        np.minimum.at(keys.next_wakeup, live.owners, live.waiting.rows[:, 0] + 1)
+        return work
 
     def _correct(self, work: _Work, due: Waiting, owners: NDArray[np.int64], past: Past) -> None:
         """Monitor events, of which some are late; remember what is judged."""
-        keys, touched = work.keys, work.touched
-        is_judged = keys.next_wakeup <= work.horizon
-        is_judged[owners] = True
-        # Time does not pass for the others, which only wait: a past batch would have to tell.
-        work.next_wakeup[:] = np.where(is_judged[touched], NEVER, keys.next_wakeup[touched])
-        work.settled_from[:] = np.where(
-            is_judged[touched], work.horizon, keys.settled_from[touched]
-        )
-        is_behind = np.zeros(keys.count, np.bool_)
+        live, keys = work.live, work.live.keys
+        is_behind = np.zeros(len(keys), np.bool_)
         is_behind[owners[due.rows[:, 0] < keys.settled_from[owners]]] = True
-        ahead, behind = np.flatnonzero(is_judged & ~is_behind), np.flatnonzero(is_behind)
-        index_of = np.zeros(keys.count, np.int64)
+        ahead, behind = np.flatnonzero(work.is_touched & ~is_behind), np.flatnonzero(is_behind)
+        index_of = np.zeros(len(keys), np.int64)
         for some in (ahead, behind):
             index_of[some] = np.arange(len(some))
         is_late = is_behind[owners]
         rows, numbers = due.rows[~is_late], owners[~is_late]
         of_keys, since = index_of[numbers], keys.settled_from[ahead]
         advances = advanced = np.empty(0, np.int64)
-        states = [(one.snapshot(keys.stream_of[ahead]), b"") for _, one in self._monitors]
+        states = [(one, b"") for one in self._shared.snapshot(live.streams[ahead])]
         remembered = Waiting(rows, None)
         if len(behind):
-            again = Replay(self._records, self._monitors).run(
+            work.is_corrected = True
+            again = Replay(self._records, self._shared, self._monitors).run(
                 keys.columns_of(behind),
                 due.rows[is_late],
                 index_of[owners[is_late]],
                 past,
                 work.horizon,
             )
-            keys.move(behind, again.streams, len(self._monitors[0][1]))
+            live.move(behind, again.streams)
             for number, (changes, of_changes) in enumerate(again.changes):
                 work.add_changes(number, changes, behind[of_changes])
                 states[number] = states[number][0], again.states[number]
@@ -227,8 +267,9 @@ class BucketMonitors:
             since = np.append(since, again.since)
             advances, advanced = again.advances, len(ahead) + again.advanced
             remembered = Waiting(np.concatenate([rows, again.events.rows]), None)
-        self._monitor(work, Waiting(rows, None), numbers, np.flatnonzero(is_judged))
-        if past.admitted_from < work.horizon and is_judged.any():
+        self._monitor(work, Waiting(rows, None), numbers, np.flatnonzero(work.is_touched))
+        keys.settled_from[work.is_touched] = work.horizon
+        if past.admitted_from < work.horizon:
             batch = PastBatch(
                 keys.columns_of(np.append(ahead, behind)),
                 since,
@@ -240,49 +281,47 @@ class BucketMonitors:
                 states,
             )
             past.store.put((past.number, work.horizon), batch.encoded(self._records))
+            past.forget()
 
     def _monitor(
         self, work: _Work, due: Waiting, owners: NDArray[np.int64], judged: NDArray[np.int64]
     ) -> None:
         """Monitor events that are in order, key by key; then let time pass for some keys."""
-        numbers = work.keys.stream_of[owners]
+        live = work.live
         if self._streams is None:
             starts = 1 + np.flatnonzero(np.diff(owners))
-            self._feed(
-                work, self._records.events.due(due.rows), numbers, SuccessiveOffsets(), starts
-            )
+            events = self._records.events.due(due.rows)
+            self._feed(work, events, live.streams[owners], SuccessiveOffsets(), starts)
         else:
-            ends = np.searchsorted(owners, work.touched, "right").tolist()
+            ends = np.searchsorted(owners, judged, "right").tolist()
             start = 0
-            for place, end in enumerate(ends):
-                self._monitor_key(work, place, due.take(np.arange(start, end)))
+            for key, end in zip(judged.tolist(), ends, strict=True):
+                self._monitor_key(work, key, due.take(np.arange(start, end)))
                 start = end
-        numbers = work.keys.stream_of[judged]
-        places = work.place_of[judged]
+        wakeups = live.keys.next_wakeup
         for number, (policy, monitors) in enumerate(self._monitors):
             # Rows that wait for later values are of earlier times, so time alone decides nothing.
             if not policy.waits:
-                records, of_records, changes = monitors.pass_time(numbers, work.horizon)
-                work.add(number, records, of_records)
-                changed = np.frombuffer(changes, np.int64)
-                work.next_wakeup[places] = np.minimum(work.next_wakeup[places], changed)
+                found = monitors.pass_time(live.streams[judged], work.horizon)
+                work.add(number, *found[:2])
+                changed = np.frombuffer(found[2], np.int64)
+                wakeups[judged] = np.minimum(wakeups[judged], changed)
 
-    def _monitor_key(self, work: _Work, place: int, due: Waiting) -> None:
+    def _monitor_key(self, work: _Work, key: int, due: Waiting) -> None:
         """Monitor the events of one key, with what depends on its other rows."""
-        streams, key = self._streams, work.touched[place]
+        streams, keys = self._streams, work.live.keys
         assert streams is not None
-        streams.begin_key(work.keys.values_of(key))
-        streams.restore(work.keys.streams_of(key))
+        streams.begin_key(keys.values_of(key))
+        streams.restore(keys.streams[key])
         # The events of one time-stamp are due at once, so their offsets begin with 0.
         offsets = SuccessiveOffsets()
         for piece in streams.pieces(due, work.horizon):
-            number = work.keys.stream_of[key]
-            self._feed(work, piece, number, offsets, _NO_STARTS)
-        work.streams[place] = streams.snapshot()
+            self._feed(work, piece, work.live.streams[key], offsets, _NO_STARTS)
+        keys.streams[key] = streams.snapshot()
         settled_from = streams.settled_from
-        work.settled_from[place] = NEVER if settled_from is None else settled_from
+        keys.settled_from[key] = NEVER if settled_from is None else settled_from
         if (tick := streams.next_tick) is not None:
-            work.next_wakeup[place] = min(work.next_wakeup[place], tick + 1)
+            keys.next_wakeup[key] = min(keys.next_wakeup[key], tick + 1)
 
     def _feed(
         self,
@@ -306,34 +345,6 @@ class BucketMonitors:
                 work.add(number, *monitors.feed(points.events, own, points.offsets))
                 work.add_messages(number, messages_of(policy, points))
 
-    def _folded(
-        self,
-        segments: Sequence[Segment],
-        keys: BucketKeys,
-        is_touched: NDArray[np.bool_],
-        latest: Segment,
-        horizon: int,
-    ) -> bytes:
-        """Encode all keys whose past matters for events from the horizon on as one segment."""
-        touched = np.flatnonzero(is_touched)
-        facts = keys.facts_with(touched, latest.facts)
-        waiting, owners = keys.waiting(segments, ~is_touched)
-        owners = np.append(owners, touched[latest.owners])
-        goes = facts.settled_from <= horizon
-        goes[owners] = False
-        for _, monitors in self._monitors:
-            goes &= np.frombuffer(monitors.settled(keys.stream_of, horizon), np.bool_)
-        kept = np.flatnonzero(~goes)
-        place_of = np.cumsum(~goes) - 1
-        segment = Segment(
-            keys.columns_of(kept),
-            facts.take(kept),
-            joined([*waiting, latest.waiting]),
-            place_of[owners],
-            [one.snapshot(keys.stream_of[kept]) for _, one in self._monitors],
-        )
-        return self._records.encode(segment)
-
 
 _NO_STARTS = np.array([], np.int64)
 
@@ -342,24 +353,22 @@ class _Work:
     """What a visit finds.
 
     Args:
-        keys: the keys of the bucket.
-        touched: the numbers of those that are visited, in increasing order.
+        live: the bucket.
+        is_touched: by the number of a key, whether it is visited.
         horizon: the least time-stamp of events that are not late.
         policies: the number of policies.
+
+    Attributes:
+        is_corrected: whether late events have corrected verdicts.
     """
 
     def __init__(
-        self, keys: BucketKeys, touched: NDArray[np.int64], horizon: int, policies: int
+        self, live: LiveBucket, is_touched: NDArray[np.bool_], horizon: int, policies: int
     ) -> None:
-        self.keys = keys
-        self.touched = touched
+        self.live = live
+        self.is_touched = is_touched
         self.horizon = horizon
-        # the index of a key among those that are visited, by its number
-        self.place_of = np.zeros(keys.count, np.int64)
-        self.place_of[touched] = np.arange(len(touched))
-        self.next_wakeup = np.full(len(touched), NEVER, np.int64)
-        self.settled_from = np.zeros(len(touched), np.int64)
-        self.streams = [b""] * len(touched)
+        self.is_corrected = False
         self._records: list[list[bytes]] = [[] for _ in range(policies)]
         self._owners: list[list[bytes]] = [[] for _ in range(policies)]
         self._messages: list[list[str | None] | None] = [None] * policies
@@ -380,11 +389,6 @@ class _Work:
         """Set the changes of verdicts after judging again, with the numbers of their keys."""
         if len(changes):
             self._changes[policy] = changes, keys
-
-    def facts(self) -> KeyFacts:
-        """Return what is known of the keys that are visited."""
-        streams = pa.array(self.streams, pa.large_binary())
-        return KeyFacts(self.next_wakeup, self.settled_from, streams)
 
     def verdicts(self) -> dict[int, OwnedRecords]:
         """Return the verdicts of each policy that has any."""
@@ -411,15 +415,13 @@ class _Work:
 
     def _found(self) -> dict[int, tuple[NDArray[np.void], NDArray[np.int64]]]:
         """The verdicts of each policy that has any, and the numbers of their keys."""
-        key_of = np.zeros(self.keys.stream_count, np.int64)
-        key_of[self.keys.stream_of] = np.arange(self.keys.count)
         found = {}
         for policy, records in enumerate(self._records):
             if records:
                 streams = np.frombuffer(b"".join(self._owners[policy]), np.uint32)
                 verdicts = np.frombuffer(b"".join(records), verdict_type())
                 assert len(verdicts) == len(streams)
-                found[policy] = verdicts, key_of[streams]
+                found[policy] = verdicts, self.live.shared.key_of[streams]
         return found
 
     def _owned(
@@ -429,8 +431,10 @@ class _Work:
         messages: list[str | None] | None = None,
     ) -> OwnedRecords:
         """Records with the columns of their keys."""
-        numbers, owners = np.unique(keys, return_inverse=True)
-        columns = self.keys.columns_of(numbers)
+        is_owner = np.zeros(len(self.live.keys), np.bool_)
+        is_owner[keys] = True
+        owners = (np.cumsum(is_owner) - 1)[keys]
+        columns = self.live.keys.columns_of(np.flatnonzero(is_owner))
         return OwnedRecords(columns, owners.astype(np.uint32), records, messages)
 
 
@@ -439,9 +443,3 @@ def _late(keys: Sequence[pa.Array], events: Waiting, places: NDArray[np.int64]) 
     own = [key.take(pa.array(places)) for key in keys]
     owners = np.arange(len(places), dtype=np.uint32)
     return OwnedRecords(own, owners, np.ascontiguousarray(events.rows[places]).tobytes())
-
-
-def _least(wakeups: NDArray[np.int64]) -> int | None:
-    """The least of some time-stamps, or None if it is `NEVER`."""
-    least = int(wakeups.min(initial=NEVER))
-    return None if least == NEVER else least

@@ -93,6 +93,8 @@ class ChangelogProcessor(BucketProcessor):
         lateness: how far below the horizon events are taken in.
     """
 
+    IS_CORRECTED = True
+
     def __init__(
         self, policies: Policies, records: BucketRecords, clock: EventClock, lateness: int
     ) -> None:
@@ -117,7 +119,7 @@ class ChangelogProcessor(BucketProcessor):
         number = batch_number()
         admitted_from = max(0, horizon - self._lateness)
         past = Past(self._past, number, admitted_from)
-        found = self._monitors.visit(journal.all(), blocks, horizon, past)
+        found = self._monitors.visit(journal, blocks, horizon, past)
         bounds = [
             admitted_from - one if one is not None and one < admitted_from else None
             for one in self._delays
@@ -130,7 +132,7 @@ class ChangelogProcessor(BucketProcessor):
                 rows += self._final(number, bounds)
                 self._told.update((horizon,))
             wakeup = _sooner(wakeup, horizon + 1)
-        return Visit(wakeup, found.appended, found.folded, rows)
+        return Visit(wakeup, found.appended, found.folded, rows, found.live)
 
     def _changes(
         self, outcome: Outcome, number: int, bounds: Sequence[int | None]

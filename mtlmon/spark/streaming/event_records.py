@@ -59,8 +59,10 @@ def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
 
 def joined(parts: Sequence[Waiting]) -> Waiting:
     """Join consecutive events."""
-    if len(parts) == 1:
-        return parts[0]
+    some = [part for part in parts if len(part.rows)] or parts[:1]
+    if len(some) == 1:
+        return some[0]
+    parts = some
     batches = [part.columns for part in parts if part.columns is not None]
     columns = None
     if batches:

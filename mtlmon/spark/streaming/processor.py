@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 
 from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.key_streams import KeyStreams
+from mtlmon.spark.streaming.shared_monitors import digest_of, monitors_of
 from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class BucketProcessor(TimedProcessor):
 
     STATE_NAME = "bucket"
 
+    IS_CORRECTED = False
+    """Whether late events correct verdicts."""
+
     def __init__(
         self,
         policies: Policies,
@@ -86,13 +90,22 @@ class BucketProcessor(TimedProcessor):
         self._policies = policies
         self._source = source
         self._records = records
+        self._digest = digest_of(policies)
+        # what is in memory was made with the same settings by the same policies
+        self.held_as = records.settings + self._digest
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         super().init(handle)
         self._streams = None
         if self._source is not None:
             self._streams = KeyStreams(self._source, self._records.events)
-        self._monitors = BucketMonitors(self._policies, self._records, self._streams)
+        self._monitors = BucketMonitors(
+            self._policies,
+            self._records,
+            monitors_of(self._policies, self._digest),
+            self._streams,
+            is_corrected=self.IS_CORRECTED,
+        )
 
     def close(self) -> None:
         if self._streams is not None:
@@ -105,8 +118,8 @@ class BucketProcessor(TimedProcessor):
         blocks: Sequence[bytes],
         horizon: int,
     ) -> Visit:
-        found = self._monitors.visit(journal.all(), blocks, horizon)
-        return Visit(found.wakeup, found.appended, found.folded, self._rows(found))
+        found = self._monitors.visit(journal, blocks, horizon)
+        return Visit(found.wakeup, found.appended, found.folded, self._rows(found), found.live)
 
     def _rows(self, outcome: Outcome) -> Iterator[Row]:
         """The results of a visit."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import CompiledPolicy
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.past_records import Past
+    from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
 __all__ = ["Replay", "Replayed"]
 
@@ -108,15 +109,18 @@ class Replay:
 
     Args:
         records: how past batches are encoded.
-        monitors: the policies and their monitors, which have the same streams; more are added.
+        shared: the monitors, which get more streams.
+        monitors: the policies and their monitors.
     """
 
     def __init__(
         self,
         records: BucketRecords,
+        shared: SharedMonitors,
         monitors: Sequence[tuple[CompiledPolicy, KeyedMonitors]],
     ) -> None:
         self._records = records
+        self._shared = shared
         self._monitors = monitors
 
     def run(
@@ -141,17 +145,13 @@ class Replay:
         """
         count = len(keys[0])
         begin = self._beginning(keys, rows, owners, past)
-        first = self._restored(begin)
+        restored, first = self._restored(begin)
         # No event can come any more before this time, so a state at it will be good for ever.
         since = np.maximum(begin.since, past.admitted_from)
         before, old = begin.items.split(since)
         self._judge(first, before)
-        states = []
-        for _, monitors in self._monitors:
-            state = monitors.snapshot(first)
-            second = np.arange(len(monitors), len(monitors) + count, dtype=np.uint32)
-            monitors.restore(state)
-            states.append(state)
+        states = self._shared.snapshot(first)
+        second = self._shared.restore(states)
         was = self._judge(first, old)
         new = _Items(
             np.concatenate([old.rows, rows]),
@@ -163,6 +163,7 @@ class Replay:
         changes = [
             differences(one, first, other, second) for one, other in zip(was, now, strict=True)
         ]
+        self._shared.drop(restored)
         events = Waiting(new.rows, None)
         is_earlier = old.advances < horizon
         advances, advanced = old.advances[is_earlier], old.advanced[is_earlier]
@@ -214,18 +215,23 @@ class Replay:
         # events before the states are none, but time may have passed once more
         return _Beginning(batches, batch_of, place_of, since, items.split(since)[1])
 
-    def _restored(self, begin: _Beginning) -> NDArray[np.uint32]:
-        """Add the states of the keys to the monitors; return the numbers of their streams."""
+    def _restored(self, begin: _Beginning) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Add the states of past batches to the monitors.
+
+        Returns:
+            The numbers of all streams that are added, and those of the keys among them.
+        """
+        found: list[NDArray[np.uint32]] = []
         first = []
+        count = 0
         for batch in begin.batches:
-            for number, (_, monitors) in enumerate(self._monitors):
-                if not number:
-                    first.append(len(monitors))
-                for part in batch.states[number]:
-                    if part:
-                        monitors.restore(part)
-        streams = np.array(first, np.int64)[begin.batch_of] + begin.place_of
-        return streams.astype(np.uint32)
+            first.append(count)
+            for part in zip(*batch.states, strict=True):
+                if any(part):
+                    found.append(self._shared.restore(part))
+                    count += len(found[-1])
+        restored = np.concatenate(found)
+        return restored, restored[np.array(first, np.int64)[begin.batch_of] + begin.place_of]
 
     def _judge(
         self, streams: NDArray[np.uint32], items: _Items

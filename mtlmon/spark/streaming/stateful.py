@@ -79,6 +79,9 @@ class TimedProcessor(StatefulProcessor):
     STATE_NAME: ClassVar[str]
     """The name of the entries of journals in Spark's state store."""
 
+    held_as = b""
+    """What is in memory between batches is used only by a processor that has the same."""
+
     def __init__(self, clock: EventClock) -> None:
         self._clock = clock
 
@@ -133,7 +136,7 @@ class TimedProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         found = self._heads.get()
         head = None if found is None else Head(bytes(found[0]), *found[1:])
-        name = (_property(_QUERY), self.STATE_NAME, key)
+        name = (_property(_QUERY), self.STATE_NAME, self.held_as, key)
         journal = Journal(head, _Entries(self._entries), _HOLDING, name)
         visit = self.visit(key, journal, blocks, self._clock.horizon(max(0, watermark)))
         after = self._store(head, visit)

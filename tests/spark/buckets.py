@@ -1,0 +1,64 @@
+"""The journal of a bucket, without Spark, and workers that have buckets in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.spark.streaming.bucket_records import Segment
+from mtlmon.spark.streaming.journal import Head, Holding, Journal
+from mtlmon.spark.streaming.shared_monitors import SharedMonitors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.streaming.bucket_records import BucketRecords
+    from mtlmon.spark.streaming.bucket_state import Outcome
+
+
+class Worker(NamedTuple):
+    """What a worker has in memory."""
+
+    shared: SharedMonitors
+    holding: Holding
+
+    @classmethod
+    def of(cls, policies: Policies) -> Worker:
+        """Return a worker that has only begun."""
+        return cls(SharedMonitors(policies), Holding())
+
+
+class KeptJournal:
+    """A journal that is kept as Spark's state store keeps it."""
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self.entries: list[bytes] = []
+        self.appended = 0
+
+    def read(self, first: int, count: int) -> Sequence[bytes]:
+        return self.entries[first:count]
+
+    def seen_by(self, worker: Worker, name: object = None) -> Journal:
+        """The journal in a visit."""
+        return Journal(self.head, self, worker.holding, name)
+
+    def store(self, journal: Journal, outcome: Outcome) -> None:
+        """Take what a visit leaves."""
+        if outcome.folded is not None:
+            self.entries = [outcome.folded]
+            self.head = Head.of(outcome.folded, outcome.wakeup)
+        elif outcome.appended is not None:
+            assert self.head is not None
+            self.entries.append(outcome.appended)
+            self.head = self.head.followed(outcome.appended, outcome.wakeup)
+            self.appended += 1
+        assert self.head is not None
+        self.head = self.head._replace(wakeup=outcome.wakeup)
+        journal.hold(outcome.live, self.head)
+
+    def keys(self, records: BucketRecords) -> set[int]:
+        """The keys that something is remembered of, which have one column."""
+        found = [records.decode(one) for one in self.entries]
+        assert not found or isinstance(found[0], Segment)
+        return {key for one in found for key in one.keys[0].to_pylist()}
