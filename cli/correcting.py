@@ -64,12 +64,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         if is_given:
             raise refusal(name)
     require_explainable(options)
-    if options.checkpoint is not None and (options.op or options.id):
-        given = "--op" if options.op else "--id"
-        raise Failure(
-            f"{given} does not work yet with --checkpoint: a later run could not tell whether the "
-            "rows before it were read with the same columns"
-        )
     if isinstance(file, PolicyFile):
         require_correctable_policies(file, options)
 

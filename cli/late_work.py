@@ -361,6 +361,8 @@ class LateWork(EventWork):
             ("with another --lateness", str(options.lateness)),
             ("with another --wait", str(options.wait)),
             (f"with{'out' if options.late else ''} --late", options.late is not None),
+            ("with another --op", options.op),
+            ("with another --id", options.id),
         ]
 
     @property

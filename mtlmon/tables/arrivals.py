@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.checking.sources import Corrections
 from mtlmon.history.operations import RETRACT
 from mtlmon.tables.late_rows import LateRows
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtlmon.checking.sources import Corrections
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.corrections import CorrectionColumns
@@ -69,6 +69,15 @@ class Arrivals:
                 self.relations.read(rows.batch)
             self._last = rows
             yield rows
+
+    def drop(self, count: int) -> None:
+        """Leave out what the first of the rows do that were yielded last: they are skipped."""
+        if self.corrections is not None:
+            operations, ids = self.corrections
+            self.corrections = Corrections(
+                None if operations is None else operations[count:],
+                None if ids is None else ids[count:],
+            )
 
     def refuse(self, places: NDArray[np.int64], reason: str) -> None:
         """Refuse some of the rows that were yielded last.

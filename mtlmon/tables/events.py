@@ -22,7 +22,7 @@ from mtlmon.support.atom_names import listed
 from mtlmon.support.processors import processor_count
 from mtlmon.syntax.report import visible
 from mtlmon.tables.arrivals import Arrivals
-from mtlmon.tables.columns.digests import digest_columns
+from mtlmon.tables.columns.digests import correction_columns, digest_columns
 from mtlmon.tables.columns.keys import find_rows, number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters
 from mtlmon.tables.columns.times import Times
@@ -501,6 +501,8 @@ class TableEvents(BatchReader[EventBatch]):
             if skipped == count:
                 return
             rows.drop(skipped)
+            if isinstance(self._order, Arrivals):
+                self._order.drop(skipped)
         numbers = self._numbers(rows, self.key_tables)
         if not skipped:
             self._add_to_digest(rows, self.key_tables, numbers)
@@ -782,6 +784,8 @@ class TableEvents(BatchReader[EventBatch]):
             # what streams compute of the rows is not known here
             for name in self._selection.predicates:
                 columns += digest_columns(self._selection.cells(rows.batch, name))
+        if isinstance(self._order, Arrivals):
+            columns += correction_columns(self._order.corrections)
         if self.digests_shown:
             for shown in rows.letters.shown:
                 for name in sorted(shown):

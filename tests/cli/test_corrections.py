@@ -145,13 +145,6 @@ def test_errors(tmp_path: Path, command: Command) -> None:
     assert (done.status, "1 retraction has found no row in time" in done.errors) == (2, True)
     # What was decided before that is written.
     assert done.output == "1:0 true\n!@4\n"
-    assert (
-        "--id does not work yet with --checkpoint"
-        in command(
-            *("--lateness", 5, "--id", "id", "--checkpoint", tmp_path / "at"),
-            *("-o", tmp_path / "out", "-e", "p", log),
-        ).errors
-    )
     assert "say how late they may be" in command("--op", "op", "-e", "p", log).errors
     assert (
         "no column 'missing'" in command("--lateness", 5, "--op", "missing", "-e", "p", log).errors

@@ -14,7 +14,25 @@ from mtlmon.tables.columns.arrow_text import text_array
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["digest_columns"]
+    from mtlmon.checking.sources import Corrections
+
+__all__ = ["correction_columns", "digest_columns"]
+
+
+def correction_columns(corrections: Corrections | None) -> list[Buffer | Texts]:
+    """Return the columns of a digest for what rows do, if they do anything but insert events."""
+    if corrections is None:
+        return []
+    operations, ids = corrections
+    columns: list[Buffer | Texts] = []
+    if operations is not None:
+        columns.append(np.ascontiguousarray(operations).data)
+    if ids is not None:
+        # 1 and "1" are different ids
+        columns += digest_columns(
+            pa.array([None if one is None else repr(one) for one in ids], pa.string())
+        )
+    return columns
 
 
 def digest_columns(array: pa.Array) -> list[Buffer | Texts]:
