@@ -52,7 +52,10 @@ _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTI
 _RATE = "add assume rate <= N/s"
 _NO_INSTANCES = "nothing limits the instances of a stream with per"
 _RATE_OF_ROWS = "nothing limits the rows that are valid at one time: add assume rate <= N/s"
-_NO_END = "records of `valid until` may never end, so nothing limits them"
+_NO_END = (
+    "records of `valid until` are kept until a row ends them, so nothing limits them; those of "
+    "`valid 1d`, for instance, have a limit"
+)
 _CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
 
 
