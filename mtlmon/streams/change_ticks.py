@@ -131,6 +131,8 @@ class ChangeTicks:
 
     def next_change(self, start: int, limit: int) -> int | None:
         """Return the first time from one on below another at which a relation changes, or None."""
+        if start >= limit:
+            return None
         found = [source.times.between(start, limit)[0][:1] for source in self._sources.values()]
         return min((int(times[0]) for times in found if len(times)), default=None)
 

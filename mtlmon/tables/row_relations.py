@@ -67,7 +67,8 @@ class RowRelations:
             self._hold(rows)
             return
         passed = int(np.searchsorted(stamps, last))
-        if passed or self._held:
+        # also if no row waits, since there can be ticks between the time that has passed and these
+        if passed or self._clock is not None:
             self._advance_to(last)
         held, self._held, self.waiting = self._held, [], 0
         self._clock = last

@@ -18,6 +18,7 @@ from mtlmon.tables import open_tables
 from tests.checking.test_policy_monitors import taken
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 POLICIES = [
@@ -28,6 +29,7 @@ POLICIES = [
     "policy alive on every 1: count[0,2]() > 0",
     "policy regular on every 3: any[0,1](q) or count[0,4]() < 2",
     "policy again on every 2: count[0,3]() > 1 IMPLIES EVENTUALLY[0,4] count[0,1]() > 0",
+    "policy ticks on every 2: exists recent[u = u.hold()] OR total[].c > 1",
     "policy changes per none on changes of total: coalesce(total[].c, 0) < 2",
     "policy opened on changes of opened: exists opened[k = k.hold()] IMPLIES "
     "EVENTUALLY[0,3] any[0,0](q)",
@@ -63,8 +65,19 @@ def found(
     end_time: int | None = None,
     *,
     repeats: bool,
+    before: Sequence[int] = (),
 ) -> list[Verdict]:
-    """The verdicts on a log, in order; behind it, time passes in steps."""
+    """The verdicts on a log, in order; behind it, time passes in steps.
+
+    Args:
+        folder: has the tables.
+        texts: the policies.
+        rows: the log.
+        passes: the times to which time passes behind it.
+        end_time: what is known of the time after that.
+        repeats: whether ticks repeat verdicts.
+        before: for each row how far time has passed before it comes; all come at once without.
+    """
     text = "key k\n" + RELATIONS + "\n".join(texts)
     file = parse_policies(text, str(folder / "p.mtl"))
     check = LogCheck(
@@ -80,8 +93,24 @@ def found(
     table = pa.Table.from_pylist(rows, pa.schema({**schema, "q": pa.bool_()}))
     known: list[Verdict] = []
 
+    def passed(time_stamp: int) -> None:
+        """Let time pass while the next rows are waited for, as the command does."""
+        batches = list(source.rows_until(time_stamp))
+        for batch in batches:
+            for _ in check.feed(batch, source):
+                known.extend(taken(check._native))
+        if source.clock is not None and time_stamp > max(source.clock, source.passed):
+            for _ in check.pass_time(source, time_stamp):
+                known.extend(taken(check._native))
+            source.pass_time(time_stamp)
+
+    def one_by_one() -> Iterator[pa.RecordBatch]:
+        for place, time_stamp in enumerate(before):
+            passed(time_stamp)
+            yield from table.slice(place, 1).to_batches()
+
     with open_tables(
-        table,
+        pa.RecordBatchReader.from_batches(table.schema, one_by_one()) if before else table,
         check.atoms,
         policies=file,
         partitions=check.partitions.columns,
@@ -134,3 +163,29 @@ def test_steps_do_not_matter(
     # the end of the log decides the same, in another order
     at_end = found(folder, texts, rows, [], end - 1, repeats=repeats)
     assert sorted(map(repr, at_end)) == sorted(map(repr, wanted))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(POLICIES), min_size=1, max_size=4, unique=True),
+    st.lists(st.tuples(CELLS, st.integers(0, 4)), min_size=2, max_size=8),
+    st.booleans(),
+)
+def test_time_passes_between_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[str],
+    cells: list[tuple[dict[str, Any], int]],
+    repeats: bool,
+) -> None:
+    """What time has decided before a row comes is what the row and those behind it decide."""
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "given.csv").write_text(GIVEN)
+    rows, before = [], []
+    now = 0
+    for one, early in cells:
+        now += 2 * one["gap"]
+        rows.append({"ts": now, **{name: one[name] for name in "kupqn"}})
+        before.append(max(0, now - early))
+    wanted = found(folder, texts, rows, [], now + 9, repeats=repeats)
+    answer = found(folder, texts, rows, [], now + 9, repeats=repeats, before=before)
+    assert sorted(map(repr, answer)) == sorted(map(repr, wanted))
