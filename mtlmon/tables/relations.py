@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, OPEN, kind_of
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -281,9 +282,10 @@ class RelationRows:
             left_out = rows[~has_values].astype(np.uint32)
             rows = rows[has_values]
             columns = [column.filter(pa.array(has_values)) for column in columns]
-        for column, (name, _) in zip(columns, atom.arguments, strict=True):
+        for column, (name, kind) in zip(columns, atom.arguments, strict=True):
             if len(rows):
                 self._require_same_type(atom.name, name, column.type)
+                _require_kind(atom.name, kind, column.type)
         return (rows.astype(np.uint32), columns), left_out
 
     def _require_same_type(self, atom: str, name: str, kind: pa.DataType) -> None:
@@ -301,6 +303,22 @@ class RelationRows:
         if kind == "text":
             return number_rows(self._texts, [values]).astype(np.int64)
         return np.asarray(values).view(np.int64)
+
+
+def _require_kind(atom: str, kind: str, data_type: pa.DataType) -> None:
+    """Raise MtlmonError if values have another type than was found when the log began.
+
+    Columns may have had no value then.
+    """
+    found = kind_of(data_type)
+    if found.name == kind or kind in OPEN:
+        return
+    words = next(one.words for one in (*DECLARED.values(), DECIMAL) if one.name == kind)
+    declared = next((name for name, one in DECLARED.items() if one.name == found.name), "int")
+    raise MtlmonError(
+        f"an argument of {atom} is {found.words}, but was taken for {words}, as the first rows of "
+        f"the log have no value: declare its type, as in atom {atom}(COLUMN: {declared})"
+    )
 
 
 def plain_values(column: pa.Array, kind: str, atom: str) -> pa.Array:

@@ -254,3 +254,48 @@ def test_values_of_another_type_are_refused() -> None:
     with pytest.raises(TypeError, match=message):
         monitor.step(1, {"publish": [("a", 1)]})
     assert monitor.step(1, {"publish": [("a", "f")]})
+
+
+EMPTY_FIRST = """
+atom publish(user: text, level: int, n) = what = "publish"
+atom approve(user, level: int) = what = "approve" and user != "x"
+policy a: publish(u, l, n) IMPLIES ONCE[0,9] approve(u, l)
+find b: approve(u, l) AND NOT u = "c"
+"""
+
+
+@pytest.mark.parametrize("by_stamp", [False, True])
+def test_columns_without_a_value_at_first(by_stamp: bool) -> None:
+    """A column that is null in the first rows has no type yet; declarations have."""
+    rows = [
+        (1, "publish", None, None, None),
+        (2, "approve", None, 1, None),
+        (2, "approve", "a", 3, None),
+        (3, "publish", "a", 3, "i"),
+        (4, "publish", "c", 3, "j"),
+        (5, "publish", "a", None, "k"),
+        (5, "approve", "b", 4, None),
+    ]
+    names = ("ts", "what", "user", "level", "n")
+    wanted_types = pa.schema({"ts": pa.int64(), **dict.fromkeys(names[1:], pa.string())})
+    wanted_types = wanted_types.set(3, pa.field("level", pa.int64()))
+
+    def table(some: list[tuple[Any, ...]], schema: pa.Schema | None) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in some], schema)
+
+    options = {"time_points": "stamp"} if by_stamp else {}
+    found = check_tables(table(rows, wanted_types), EMPTY_FIRST, **options)
+    wanted = [row for batch in found for row in batch.to_pylist()]
+    assert {row["policy"] for row in wanted} == {"a", "b"}
+    for cuts in ([1, 2], [1, 4], [2]):
+        parts = [rows[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
+        tables = [table(part, None) for part in parts]
+        assert pa.types.is_null(tables[0].schema.field("user").type)
+        again = check_tables(tables, EMPTY_FIRST, **options)
+        assert [row for batch in again for row in batch.to_pylist()] == wanted
+    # a text is taken for granted where nothing says the type
+    numbers = table([(9, "publish", "a", 3, 5)], None)
+    with pytest.raises(MtlmonError, match=r"is an integer, but was taken for a text, .*\(COLUMN: in"):
+        list(check_tables([table(rows[:1], None), numbers], EMPTY_FIRST))
+    declared = EMPTY_FIRST.replace(", n) = ", ", n: int) = ")
+    list(check_tables([table(rows[:1], None), numbers], declared))
