@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from mtlmon.relations.changing import ChangeTimes
 from mtlmon.relations.declared import ROWS, Plans
 from mtlmon.relations.incremental import Query
 from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.relations.records import Records, canonical_schema
+from mtlmon.relations.records import Records, canonical_schema, typed
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
 
-__all__ = ["LogRelation", "RowRelation", "as_table"]
+__all__ = ["LogRelation", "ReadRows", "RowRelation", "as_table"]
 
 
-class LogRelation(KnownRelation):
-    """A relation that reads the rows of the log.
+class ReadRows(NamedTuple):
+    """How a relation reads the rows of the log.
 
-    Args:
+    Attributes:
         file: the file that declares it.
         name: its name there.
         columns: the columns of the log that it reads.
@@ -37,14 +37,22 @@ class LogRelation(KnownRelation):
         environment: the time column, the units and the zone.
     """
 
-    def __init__(
-        self,
-        file: PolicyFile,
-        name: str,
-        columns: Sequence[str],
-        tables: Mapping[str, pa.Table],
-        environment: Environment,
-    ) -> None:
+    file: PolicyFile
+    name: str
+    columns: Sequence[str]
+    tables: Mapping[str, pa.Table]
+    environment: Environment
+
+
+class LogRelation(KnownRelation):
+    """A relation that reads the rows of the log.
+
+    Args:
+        read: how it does.
+    """
+
+    def __init__(self, read: ReadRows) -> None:
+        file, name, columns, tables, environment = read
         super().__init__(pa.table({"": pa.array([], pa.int64()), " ": pa.array([], pa.int64())}))
         self.columns = tuple(columns)
         self._file = file
@@ -147,18 +155,12 @@ class LogRelation(KnownRelation):
 class RowRelation(LogRelation):
     """A relation that reads the rows of the log, as far as the log's time has passed.
 
-    The arguments are those of `LogRelation`.
+    Args:
+        read: how it does.
     """
 
-    def __init__(
-        self,
-        file: PolicyFile,
-        name: str,
-        columns: Sequence[str],
-        tables: Mapping[str, pa.Table],
-        environment: Environment,
-    ) -> None:
-        super().__init__(file, name, columns, tables, environment)
+    def __init__(self, read: ReadRows) -> None:
+        super().__init__(read)
         # what is valid at the times at which something is looked up
         self._records: list[Records] = []
         # what reaches the last watermark
@@ -199,8 +201,21 @@ class RowRelation(LogRelation):
         if self._changes:
             self._reaching = found.taken(np.flatnonzero(found.ends == watermark))
         before = (one.taken(np.flatnonzero(one.ends > since)) for one in self._records)
-        self._records = [*(one for one in before if len(one)), found]
-        self.replace(pa.concat_tables(map(as_table, self._records)))
+        self._say([*(one for one in before if len(one)), found])
+
+    def _with_known_types(self, found: list[pa.Array], types: pa.Schema) -> list[pa.Array]:
+        before = self._types
+        columns = super()._with_known_types(found, types)
+        if self._records and self._query is not None and self._types is not before:
+            # what is known is still looked up
+            _, schema = self._query.result
+            self._say([typed(one, schema) for one in self._records])
+        return columns
+
+    def _say(self, records: list[Records]) -> None:
+        """Look values up in these records."""
+        self._records = records
+        self.replace(pa.concat_tables(map(as_table, records)))
 
 
 def as_table(records: Records) -> pa.Table:

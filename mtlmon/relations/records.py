@@ -74,6 +74,14 @@ class Records:
         return Records(self.schema, take(self.columns, rows), self.starts[rows], self.ends[rows])
 
 
+def typed(records: Records, schema: pa.Schema) -> Records:
+    """Return records some of whose columns had no value, and so no type, with these types."""
+    if records.schema.equals(schema):
+        return records
+    columns = [one.cast(kind) for one, kind in zip(records.columns, schema.types, strict=True)]
+    return Records(schema, tuple(columns), records.starts, records.ends)
+
+
 def _as_bits(column: pa.Array) -> pa.Array:
     """A column in which each NaN equals others."""
     return column.view(pa.int64()) if column.type == pa.float64() else column

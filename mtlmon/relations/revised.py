@@ -18,7 +18,7 @@ from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.lookup import LookUp
 from mtlmon.relations.multiplicity import multiplied
 from mtlmon.relations.of_rows import LogRelation, as_table
-from mtlmon.relations.records import Records
+from mtlmon.relations.records import Records, typed
 from mtlmon.relations.rowwise import united
 from mtlmon.streams.late_rows import RowParts, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.policy import PolicyFile
-    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.incremental import QueryState
+    from mtlmon.relations.of_rows import ReadRows
     from mtlmon.streams.late_rows import Names
 
 __all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
@@ -81,18 +80,12 @@ class _Span:
 class RevisedRelation(LogRelation):
     """A relation that reads the rows of the log, and whose past can change.
 
-    The arguments are those of `LogRelation`.
+    Args:
+        read: how it does.
     """
 
-    def __init__(
-        self,
-        file: PolicyFile,
-        name: str,
-        columns: Sequence[str],
-        tables: Mapping[str, pa.Table],
-        environment: Environment,
-    ) -> None:
-        super().__init__(file, name, columns, tables, environment)
+    def __init__(self, read: ReadRows) -> None:
+        super().__init__(read)
         self._spans: list[_Span] = []
         # for each span its start, and the number of records before it
         self._starts = np.empty(0, np.int64)
@@ -177,7 +170,7 @@ class RevisedRelation(LogRelation):
             What was valid and is no longer, and what was not; None if there is neither.
         """
         first, last = np.searchsorted(self._starts, [spans[0][0], end])
-        before = [_typed(one.records, spans[0][1].schema) for one in self._spans[first:last]]
+        before = [typed(one.records, spans[0][1].schema) for one in self._spans[first:last]]
         self._spans[first:last] = [_Span(start, records) for start, records in spans]
         self._number_spans()
         return _difference(before, _together([records for _, records in spans]))
@@ -187,7 +180,7 @@ class RevisedRelation(LogRelation):
         first, last = np.searchsorted(self._starts, [start, end])
         some = self._spans[first:last]
         schema = some[-1].records.schema
-        whole = _together([_typed(one.records, schema) for one in some])
+        whole = _together([typed(one.records, schema) for one in some])
         self._spans[first:last] = [_Span(start, whole)]
         self._number_spans()
 
@@ -228,14 +221,6 @@ class RevisedRelation(LogRelation):
     def held_bytes(self) -> int:
         """The number of bytes that records take."""
         return super().held_bytes + sum(span.records.held_bytes for span in self._spans)
-
-
-def _typed(records: Records, schema: pa.Schema) -> Records:
-    """Records some of whose columns had no value, and so no type."""
-    if records.schema.equals(schema):
-        return records
-    columns = [one.cast(kind) for one, kind in zip(records.columns, schema.types, strict=True)]
-    return Records(schema, tuple(columns), records.starts, records.ends)
 
 
 def _together(parts: Sequence[Records]) -> Records:

@@ -16,7 +16,7 @@ from mtlmon.policy.validity.declared import reads_rows
 from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
 from mtlmon.relations.evaluation import evaluate_all
 from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.relations.of_rows import LogRelation, RowRelation
+from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
 from mtlmon.relations.revised import RevisedRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
@@ -119,7 +119,7 @@ def looked_up_relations(
             if columns is None:
                 raise _not_certain(owner, own_name)
             used = {one.path: tables[one.path] for one in declared_tables(owner, own_name)}
-            of_rows[name] = kind(owner, own_name, columns, used, own)
+            of_rows[name] = kind(ReadRows(owner, own_name, columns, used, own))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -14,7 +15,9 @@ from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.relations.declared import ROWS, Plans
+from mtlmon.relations.of_rows import RowRelation
 from mtlmon.tables import check_tables
+from mtlmon.tables.looking_up import relations_with_columns
 from mtlmon.tables.opening import open_tables
 from tests.reference import relations as reference
 
@@ -168,6 +171,27 @@ def test_relations_of_rows(rows: list[Row], cuts: list[int], is_sorted: bool) ->
     is_row = [one[at_rows.index("g")][1] is not None for one in all_rows]
     assert [one for one, kept in zip(all_rows, is_row, strict=True) if kept] == wanted_rows
 
+
+def test_what_is_known_is_kept_when_a_column_gets_a_type() -> None:
+    """Ticks may look values up at times before the rows that say the type."""
+    declared = 'relation r = rows valid 9\npolicy p on every 2: exists r[k = "x", v = 7]\n'
+    file = parse_policies(declared)
+    schemas = [pa.schema({"ts": pa.int64(), "k": pa.string(), "v": one}) for one in _TYPES]
+    (relation,) = relations_with_columns(file, schemas[0]).of_rows.values()
+    assert isinstance(relation, RowRelation)
+    times, keys = np.array([3, 6, 12, 13]), pa.array(["x"] * 4)
+    for place, (schema, ts, v) in enumerate(zip(schemas, (2, 5, 12), (None, 7, None), strict=True)):
+        batch = pa.RecordBatch.from_pylist([{"ts": ts, "k": "x", "v": v}], schema)
+        columns = dict(zip(relation.columns, relation.read(batch), strict=True))
+        found = relation.find(["k"], times[:place], [keys[:place]])
+        assert (found != -1).tolist() == [True] * place
+        relation.advance(pa.table({"": [ts], " ": [ts + 1], **columns}), ts + 3, 0)
+    found = relation.find(["k", "v"], times, [keys, pa.array([7] * 4)])
+    assert (found != -1).tolist() == [False, True, True, True]
+    assert relation.find(["k"], np.array([3, 7]), [keys[:2]]).tolist() == [0, -2]
+
+
+_TYPES = (pa.null(), pa.int64(), pa.null())
 
 LIMITS = """road,from,to,max
 a1,0,100,80

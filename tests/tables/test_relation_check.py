@@ -283,7 +283,7 @@ def test_columns_without_a_value_at_first(by_stamp: bool) -> None:
     def table(some: list[tuple[Any, ...]], schema: pa.Schema | None) -> pa.Table:
         return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in some], schema)
 
-    options = {"time_points": "stamp"} if by_stamp else {}
+    options: dict[str, Any] = {"time_points": "stamp"} if by_stamp else {}
     found = check_tables(table(rows, wanted_types), EMPTY_FIRST, **options)
     wanted = [row for batch in found for row in batch.to_pylist()]
     assert {row["policy"] for row in wanted} == {"a", "b"}
@@ -295,7 +295,9 @@ def test_columns_without_a_value_at_first(by_stamp: bool) -> None:
         assert [row for batch in again for row in batch.to_pylist()] == wanted
     # a text is taken for granted where nothing says the type
     numbers = table([(9, "publish", "a", 3, 5)], None)
-    with pytest.raises(MtlmonError, match=r"is an integer, but was taken for a text, .*\(COLUMN: in"):
+    with pytest.raises(
+        MtlmonError, match=r"is an integer, but was taken for a text, .*\(COLUMN: in"
+    ):
         list(check_tables([table(rows[:1], None), numbers], EMPTY_FIRST))
     declared = EMPTY_FIRST.replace(", n) = ", ", n: int) = ")
     list(check_tables([table(rows[:1], None), numbers], declared))
