@@ -55,8 +55,8 @@ class LogRelation(KnownRelation):
         file, name, columns, tables, environment = read
         super().__init__(pa.table({"": pa.array([], pa.int64()), " ": pa.array([], pa.int64())}))
         self.columns = tuple(columns)
-        self._file = file
-        self._name = name
+        self.file = file
+        self.name = name
         # None once the query has them
         self._tables: Mapping[str, pa.Table] | None = tables
         self._schemas = {path: pa.schema(list(one.schema)[2:]) for path, one in tables.items()}
@@ -103,17 +103,17 @@ class LogRelation(KnownRelation):
         if known is not None and known.equals(types):
             return found
         schemas = {ROWS: types, **self._schemas}
-        plans = Plans(self._file, schemas, self._environment)
+        plans = Plans(self.file, schemas, self._environment)
         try:
             if self._query is None:
-                self._query = Query(plans.of(self._name), schemas, self._environment)
+                self._query = Query(plans.of(self.name), schemas, self._environment)
             else:
                 self._query = self._query.widened(schemas)
         except PolicyError:
             raise
         except MtlmonError as error:
             raise self._refused(str(error)) from None
-        schema = plans.schema(self._name)
+        schema = plans.schema(self.name)
         empty = [pa.array([], pa.int64())] * 2 + [pa.array([], one) for one in schema.types]
         self.know(pa.Table.from_arrays(empty, names=["", " ", *schema.names]))
         self._types = types
@@ -133,21 +133,21 @@ class LogRelation(KnownRelation):
         try:
             found = query.advance(tables, watermark)
         except RowError as error:
-            raise MtlmonError(f"relation {self._name}: {error.reason}") from None
+            raise MtlmonError(f"relation {self.name}: {error.reason}") from None
         except PolicyError:
             raise
         except MtlmonError as error:
-            raise MtlmonError(f"relation {self._name}: {error}") from None
+            raise MtlmonError(f"relation {self.name}: {error}") from None
         self._tables = None
         return found
 
     def _refused(self, message: str) -> FormulaError:
-        place = self._file.intervals[self._name].place
+        place = self.file.intervals[self.name].place
         return formula_error(
-            self._file.text,
+            self.file.text,
             place,
-            f"relation {self._name} is looked up while the log is read: {message}",
-            source=self._file.source,
+            f"relation {self.name} is looked up while the log is read: {message}",
+            source=self.file.source,
             kind=PolicyError,
         )
 

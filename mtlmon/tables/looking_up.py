@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.files import TableObject
 
 __all__ = [
+    "LogAtRest",
     "LookedUpRelations",
     "columns_of_log",
+    "known_relations",
     "looked_up_relations",
-    "relations_of_tables",
     "relations_with_columns",
     "watch",
 ]
@@ -182,8 +183,22 @@ def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelat
     return found
 
 
-def relations_of_tables(
-    file: PolicyFile, wanted: Mapping[str, Sequence[str]], environment: Environment
+class LogAtRest(Protocol):
+    """The whole log, of which relations are evaluated before it is monitored."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns of the log."""
+
+    def records(self, relation: LogRelation, environment: Environment) -> pa.Table:
+        """Return the records of a relation, as `KnownRelation` has them."""
+
+
+def known_relations(
+    file: PolicyFile,
+    wanted: Mapping[str, Sequence[str]],
+    environment: Environment,
+    log: LogAtRest | None = None,
 ) -> dict[str, KnownRelation]:
     """Evaluate relations in which conditions on events look values up.
 
@@ -191,10 +206,19 @@ def relations_of_tables(
         file: the policy file.
         wanted: as for `looked_up_relations`.
         environment: likewise.
+        log: the log; None if relations cannot read its rows.
 
     Raises:
         MtlmonError: as for `looked_up_relations`, or a relation reads the rows of the log.
     """
+    options = {"resolution": environment.unit, "time_unit": environment.time_unit}
+    if log is not None:
+        found = looked_up_relations(file, wanted, environment, options, lambda: log.names)
+        of_rows = {
+            name: KnownRelation(log.records(one, environment))
+            for name, one in found.of_rows.items()
+        }
+        return {**found.of_tables, **of_rows}
     for name in wanted:
         owner, own_name = file.owner_of(name)
         if reads_rows(owner.intervals, own_name):
@@ -211,7 +235,6 @@ def relations_of_tables(
                 hint=hint,
                 kind=PolicyError,
             )
-    options = {"resolution": environment.unit, "time_unit": environment.time_unit}
     return looked_up_relations(file, wanted, environment, options, lambda: None).of_tables
 
 

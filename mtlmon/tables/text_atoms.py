@@ -55,13 +55,13 @@ def text_streams(
     changing = [when.relation for when in at_ticks if isinstance(when, Changes)]
     if needs.relations or changing:
         # imported on use, as few files have relations
-        from mtlmon.tables.looking_up import relations_of_tables
+        from mtlmon.tables.looking_up import known_relations
 
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
         wanted = {**dict.fromkeys(changing, ()), **needs.relations}
-        relations = relations_of_tables(file, wanted, environment)
+        relations = known_relations(file, wanted, environment)
     return TextStreams(
         file,
         names,

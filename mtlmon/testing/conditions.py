@@ -75,9 +75,9 @@ class Conditions:
         self._computed = tuple(name for name in policy.formula.atoms if name in file.atoms)
         environment = Environment(time=self._time_name, unit=file.unit, zone=file.zone or UTC)
         if needs.relations:
-            from mtlmon.tables.looking_up import relations_of_tables
+            from mtlmon.tables.looking_up import known_relations
 
-            relations = relations_of_tables(file, needs.relations, environment)
+            relations = known_relations(file, needs.relations, environment)
             environment = environment._replace(relations=relations)
         inner = needs_of(file, self._computed).log_atoms
         # what is shown of events, the values in conditions and the streams and windows that they

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
 from mtlmon.spark.batch.relations import monitor_relations
+from mtlmon.spark.batch.row_relations import RowsAtRest
 from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
@@ -194,6 +196,7 @@ def monitor(
         replaces_keys=key is not None,
         leaves_out=is_mixed,
         looks_up=True,
+        log=lambda file: RowsAtRest(df, time or file.time or DEFAULT_TIME, on_error),
     )
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)

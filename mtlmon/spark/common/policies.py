@@ -25,12 +25,13 @@ from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.policy import Policy, Predicate
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.looking_up import KnownRelation
+    from mtlmon.tables.looking_up import LogAtRest
 
 PolicyLike: TypeAlias = (
     str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Formula | Program | PolicyFile
@@ -217,6 +218,7 @@ def compile_policies(
     has_lines: bool = False,
     leaves_out: bool = False,
     looks_up: bool = False,
+    log: Callable[[PolicyFile], LogAtRest] | None = None,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -231,6 +233,8 @@ def compile_policies(
         has_lines: whether lines of text can have a pattern.
         leaves_out: whether policies with variables are left out, instead of being an error.
         looks_up: whether policies can look values up in relations of tables.
+        log: returns the rows that policies of a file are monitored on, if they are at rest: then
+            relations can read them as well.
 
     Raises:
         FormulaError: the policy is invalid; the error says where and why.
@@ -291,10 +295,10 @@ def compile_policies(
     }
     policies = policies._replace(remembering=remembering)
     if needs.relations:
-        from mtlmon.tables.looking_up import relations_of_tables
+        from mtlmon.tables.looking_up import known_relations
 
         environment = file.environment._replace(unit=unit or time_unit, time_unit=time_unit)
-        looked_up = relations_of_tables(file, needs.relations, environment)
+        looked_up = known_relations(file, needs.relations, environment, log and log(file))
         policies = policies._replace(looked_up=looked_up)
     atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
     return policies._replace(
