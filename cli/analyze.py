@@ -72,6 +72,7 @@ class Options(argparse.Namespace):
     keys: list[list[str]]
     limit: int | None
     lateness: int | Duration | None
+    id: str | None
     format: str
     pattern: str | None
 
@@ -111,7 +112,11 @@ def analyze(arguments: Sequence[str]) -> int:
     lateness = None
     if options.lateness is not None:
         lateness = length_units(options.lateness, "--lateness", file.unit, "--unit")
-    bounds = bounds_of(file, schema, looked_up_by(file, schema), lateness)
+    elif options.id is not None:
+        raise Failure("--id is about late rows: say how late they may be, as in --lateness 5m")
+    bounds = bounds_of(
+        file, schema, looked_up_by(file, schema), lateness, has_ids=options.id is not None
+    )
     total = bounds.total
     is_fine = total is not None and (options.limit is None or total <= options.limit)
     show(as_json(bounds) if options.format == "json" else as_text(bounds, file, options.limit))
@@ -272,6 +277,11 @@ def make_parser() -> Parser:
         type=wait_time,
         metavar="D",
         help="add what mtlmon --lateness D remembers, so that rows up to D late correct verdicts",
+    )
+    parser.add_argument(
+        "--id",
+        metavar="COLUMN",
+        help="with --lateness: add the ids of rows, by which mtlmon --id COLUMN takes them back",
     )
     parser.add_argument(
         "--format",

@@ -13,7 +13,7 @@ import numpy as np
 
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
-from mtlmon.checking.late_bounds import history_kept
+from mtlmon.checking.late_bounds import history_kept, ids_kept, late_rows_kept
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
@@ -166,6 +166,8 @@ def bounds_of(
     schema: pa.Schema,
     looked_up: LookedUp | None = None,
     lateness: int | None = None,
+    *,
+    has_ids: bool = False,
 ) -> FileBounds:
     """Find the bounds of a policy file.
 
@@ -176,6 +178,7 @@ def bounds_of(
         schema: the columns of the log.
         looked_up: the relations in which values are looked up, if there are any.
         lateness: how late rows may be, in time units, if late ones correct verdicts.
+        has_ids: whether rows have ids then, by which they are taken back.
 
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
@@ -196,6 +199,10 @@ def bounds_of(
         names = [name for name in file.streams if name in needs.streams]
         kept, obstacles = _kept(file, atoms, (), columns, schema, relations)
         restless |= dict.fromkeys(obstacles)
+        if lateness is not None:
+            states = [one for some in kept.values() for one in some]
+            late = _of_late_rows(file, own, columns, schema, lateness, states, has_ids=has_ids)
+            of_policies.setdefault(own[0], []).extend(late)
         streams += (_of_stream(file, name, columns, kept) for name in names)
         for number in own:
             for name in file.policies[number].formula.atoms:
@@ -232,6 +239,26 @@ def bounds_of(
     return FileBounds(
         (*of_relations, *streams, *policies, *keys), file.assumptions, tuple(restless)
     )
+
+
+def _of_late_rows(
+    file: PolicyFile,
+    own: Sequence[int],
+    columns: tuple[str, ...],
+    schema: pa.Schema,
+    lateness: int,
+    states: Sequence[Kept],
+    *,
+    has_ids: bool,
+) -> list[Kept]:
+    """What late rows need in a partition, beside the histories of its policies."""
+    load = _load(file, columns)
+    policies = [file.policies[number] for number in own]
+    rows = late_rows_kept(file, policies, schema, load, lateness, states)
+    found = [] if rows is None else [rows]
+    if has_ids:
+        found.append(ids_kept(load, lateness, depends=rows is not None))
+    return found
 
 
 def _of_relations(file: PolicyFile, looked_up: LookedUp) -> list[Bound]:

@@ -469,13 +469,18 @@ class HistoryCheck:
         if self._since_measured * _EVENT_BYTES * _MEASURED_SHARE < self._held:
             return
         self._since_measured = 0
-        counters = [history.counters for history in self._histories]
-        self._held = sum(own["held_bytes"] + own["state_bytes"] for own in counters)
-        self._held += sum(late.byte_count for late in self._late_partitions.values())
-        self._held += 0 if self.relations is None else self.relations.byte_count
-        self._held += 0 if self.origins is None else self.origins.held_bytes
+        self._held = self.held_bytes
         self.memory.note("sorting", self._held)
         self.memory.check()
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that are held so that late rows can come, about, without ids."""
+        counters = [history.counters for history in self._histories]
+        held = sum(own["held_bytes"] + own["state_bytes"] for own in counters)
+        held += sum(late.byte_count for late in self._late_partitions.values())
+        held += 0 if self.relations is None else self.relations.byte_count
+        return held + (0 if self.origins is None else self.origins.held_bytes)
 
     def close(self) -> None:
         """Do nothing: there are no threads."""

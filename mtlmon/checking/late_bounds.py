@@ -6,23 +6,40 @@ from typing import TYPE_CHECKING
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.history.native import event_bytes, trace_bytes
-from mtlmon.policy.needs import remembers
-from mtlmon.streams.bounds import Kept
+from mtlmon.policy.needs import needs_of, remembers
+from mtlmon.policy.predicates.time_points import when_in_units
+from mtlmon.streams.bounds import TEXT_BYTES, Kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.streams.bounds import Load
 
-__all__ = ["history_kept"]
+__all__ = ["history_kept", "ids_kept", "late_rows_kept"]
 
 _NO_RATE = "nothing limits the rows that late ones can change: add assume rate per key <= N/s"
 _NO_KEYS = "nothing limits the keys: add assume keys <= N"
 _NO_DELAY = "nothing limits how long verdicts wait: give each future operator an upper bound"
-_OF_ROWS = (
-    "what is remembered of rows on which windows and streams depend is not counted for --lateness"
-)
 # The words of a pending time-point in a state.
 _WORDS = 3
+# What the chunks of rows take, as `ChunkedRows` has them: the rows of a chunk at least, what a row
+# takes beside its columns and atoms, its share of the state, and a chunk itself.
+_SPACING = 256
+_NAME_BYTES = 20
+_STATE_BYTES = 32
+_CHUNK_BYTES = 1024
+# How many groups of traces there are at most.
+_MOST_GROUPS = 128
+# A tick takes its time and its trace.
+_TICK_BYTES = 12
+# The bytes of an id: in a dictionary of Python with room for more, with its number and what is
+# known of its event.
+_ID_BYTES = 320
+# The same of what a row has been, by which equal rows are found.
+_CONTENT_BYTES = 512
 
 
 def history_kept(
@@ -30,8 +47,8 @@ def history_kept(
 ) -> Kept:
     """Return about how much the histories of a policy's traces remember.
 
-    Rows are remembered while late ones can change their verdicts. Ids, of rows that can be taken
-    back, come on top.
+    Rows, or ticks, are remembered while late ones can change their verdicts. What windows and
+    streams need comes on top, as `late_rows_kept` says, and so do ids.
 
     Args:
         file: the policies.
@@ -42,15 +59,14 @@ def history_kept(
     """
     formula = policy.formula
     name = "--lateness"
-    atoms = [atom for atom in formula.atoms if atom in file.atoms]
-    if any(remembers(file, file.atoms[atom].expression) for atom in atoms):
-        return Kept(name, "rows", None, None, _OF_ROWS)
     delay = decision_delay(formula)
     if delay is None:
         return Kept(name, "all rows", None, None, _NO_DELAY)
     length = lateness + delay
-    words = "rows that late ones can change"
-    rows = load.rows_of_trace(length)
+    period = _period_of(file, policy)
+    what = "rows" if period is None else "ticks"
+    words = f"{what} that late {'ones' if period is None else 'rows'} can change"
+    rows = load.rows_of_trace(length) if period is None else length // period + 1
     if rows is None:
         return Kept(name, words, None, None, _NO_RATE)
     of_event = event_bytes(len(formula.atoms))
@@ -58,6 +74,115 @@ def history_kept(
     per_key = of_trace + rows * of_event
     words = f"{rows:,} {words}"
     all_rows = load.rows(length)
+    if period is not None:
+        all_rows = None if load.traces is None else load.traces * rows
     if load.traces is None or all_rows is None:
         return Kept(name, words, per_key, None, _NO_KEYS)
     return Kept(name, words, per_key, load.traces * of_trace + all_rows * of_event)
+
+
+def late_rows_kept(
+    file: PolicyFile,
+    policies: Sequence[Policy],
+    schema: pa.Schema,
+    load: Load,
+    lateness: int,
+    states: Sequence[Kept],
+) -> Kept | None:
+    """Return about what is remembered of rows on which windows and streams depend.
+
+    Args:
+        file: the policies.
+        policies: those of one partition.
+        schema: the columns of the log.
+        load: the rows of the log.
+        lateness: how late rows may be, in time units.
+        states: what the streams and windows of the partition keep.
+
+    Returns:
+        The rows with their atoms, and the states between them; None if no atom depends on other
+        rows.
+    """
+    names = [name for policy in policies for name in _atoms_of(file, policy)]
+    periods = [period for policy in policies if (period := _period_of(file, policy)) is not None]
+    if not periods and not any(remembers(file, file.atoms[name].expression) for name in names):
+        return None
+    name, words = "--lateness", "rows on which windows and streams depend"
+    rows = load.rows_of_trace(lateness)
+    if rows is None:
+        return Kept(name, words, None, None, _NO_RATE)
+    needs = needs_of(file, names)
+    columns = [field for field in schema if field.name in needs.columns]
+    of_row = sum(_width(field.type) for field in columns) + len(needs.log_atoms) + len(names)
+    of_row += _NAME_BYTES + _STATE_BYTES + _CHUNK_BYTES // _SPACING
+    of_ticks = sum((lateness // period + 1) * (_TICK_BYTES + len(names)) for period in set(periods))
+
+    def kept(rows: int, traces: int, groups: int, state: int) -> int:
+        # the history that admits rows knows each by a number
+        own = rows * event_bytes(1) + traces * (of_ticks + trace_bytes(1))
+        # the first chunk of a group may have rows that could be forgotten
+        held = rows + groups * _SPACING + state // _STATE_BYTES
+        return held * of_row + own + groups * _CHUNK_BYTES + 2 * state
+
+    of_states = [one.per_key for one in states]
+    for one in states:
+        if one.per_key is None:
+            return Kept(name, words, None, None, one.reason)
+    per_key = kept(rows, 1, 1, sum(size for size in of_states if size is not None))
+    words = f"{rows:,} {words}"
+    all_rows = load.rows(lateness)
+    if load.traces is None or all_rows is None:
+        return Kept(name, words, per_key, None, _NO_KEYS)
+    total = 0
+    for one in states:
+        if one.total is None:
+            return Kept(name, words, per_key, None, one.reason)
+        total += min(one.total, load.traces * (one.per_key or 0))
+    groups = min(load.traces, _MOST_GROUPS)
+    return Kept(name, words, per_key, kept(all_rows, load.traces, groups, total))
+
+
+def ids_kept(load: Load, lateness: int, *, depends: bool) -> Kept:
+    """Return about how much the ids of rows take, which are known for twice the lateness.
+
+    Args:
+        load: the rows of the log.
+        lateness: how late rows may be, in time units.
+        depends: whether atoms depend on other rows.
+    """
+    rows = load.rows_of_trace(2 * lateness)
+    words = "ids of rows that can be taken back"
+    if rows is None:
+        return Kept("--id", words, None, None, _NO_RATE)
+    of_row = _ID_BYTES + TEXT_BYTES + (_CONTENT_BYTES if depends else 0)
+    words = f"{rows:,} {words}"
+    all_rows = load.rows(2 * lateness)
+    if all_rows is None:
+        return Kept("--id", words, rows * of_row, None, _NO_KEYS)
+    return Kept("--id", words, rows * of_row, all_rows * of_row)
+
+
+def _atoms_of(file: PolicyFile, policy: Policy) -> list[str]:
+    """The atoms of a policy that the file declares, and the one that chooses its rows."""
+    clock = policy.clock
+    names = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    return [name for name in names if name in file.atoms]
+
+
+def _period_of(file: PolicyFile, policy: Policy) -> int | None:
+    """The period of the ticks of a policy, in time units; None if it is on rows."""
+    clock = policy.clock
+    if clock is None or clock.period is None or clock.waits:
+        return None
+    when = when_in_units(clock.period, file.environment.unit)
+    return when if isinstance(when, int) else None
+
+
+def _width(kind: pa.DataType) -> int:
+    """The bytes of a cell."""
+    try:
+        bits: int = kind.bit_width
+    except ValueError:
+        # a text has no width of its own
+        return TEXT_BYTES + 8
+    return max(1, bits // 8) + 1

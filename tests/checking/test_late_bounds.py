@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,12 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 
 from mtlmon import History
-from mtlmon.checking.bounds import bounds_of
+from mtlmon.checking.bounds import FileBounds, bounds_of
+from mtlmon.checking.history_check import Bounds, HistoryCheck
+from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import parse_policies
 from mtlmon.streams.bounds import Kept
+from mtlmon.tables import open_tables
 
 FILE = """\
 unit ms
@@ -69,10 +74,102 @@ def test_histories_take_about_as_much(formula: str) -> None:
         ("assume keys <= 100\n", "p", "nothing limits the keys"),
         ("assume rate per key <= 10/s\nassume rate <= 1000/s\n", "p", "nothing limits the rows"),
         ("", "EVENTUALLY p", "nothing limits how long verdicts wait"),
-        ("atom p = x < 5\n", "count[0,5s](x < 5) > 3", "windows and streams"),
     ],
 )
 def test_why_there_is_no_limit(line: str, formula: str, reason: str) -> None:
     kept = of_history(FILE.replace(line, "").format(formula=formula))
     assert kept.total is None
     assert reason in kept.reason
+
+
+STREAMS = """\
+unit ms
+key k
+assume rate per key <= 10/s
+assume rate <= 1000/s
+assume keys <= 100
+stream few = count[0,5s](x < 5)
+"""
+POLICIES = {
+    "the row before": "policy one: x > x.last(or: 0)\n",
+    "windows": "policy one: few < 9 IMPLIES EVENTUALLY[0,3s] x > 50\n",
+    "values of all time": (
+        "stream total = total.last(or: 0) + x\npolicy one: total > few\n"
+        "policy two on rows where x > 9: few > 1\n"
+    ),
+    "ticks": "policy one on every 100ms: max[0,2s](x, or: 0) > 50\npolicy two: x < 9\n",
+}
+
+
+def late_totals(bounds: FileBounds, name: str = "--lateness") -> int:
+    totals = [one.total for bound in bounds.bounds for one in bound.kept if one.expression == name]
+    assert totals
+    return sum(total for total in totals if total is not None)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_rows_for_streams_take_about_as_much(kind: str) -> None:
+    file = parse_policies(STREAMS + POLICIES[kind])
+    source = np.random.default_rng(3)
+    # rows count for more than states if many are remembered
+    lateness, count = (20_000 if kind == "the row before" else 5_000), 30 * RATE
+    table = pa.table(
+        {
+            "ts": np.arange(count) * 1000 // RATE,
+            "k": source.permuted(np.tile(np.arange(KEYS), (count // KEYS, 1)), axis=1)
+            .ravel()
+            .astype(str),
+            "x": source.integers(0, 100, count),
+        }
+    )
+    check = HistoryCheck(
+        file.policies, "local", lambda: Bounds(lateness, 0), memory=MemoryLimit(), key=("k",)
+    )
+    log = open_tables(
+        [table.slice(start, 3000) for start in range(0, count, 3000)],
+        check.atoms,
+        policies=file,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+        in_any_order=True,
+    )
+    check.streams, check.inputs = log.streams, lambda batch: batch.inputs
+    most = 0
+    with log:
+        for batch in log:
+            for _ in check.feed(batch, log):
+                check.verdicts.taken()
+            most = max(most, check.held_bytes)
+    total = late_totals(bounds_of(file, SCHEMA, None, lateness))
+    assert total / 4 < most < total
+
+
+@pytest.mark.parametrize("policy", ["policy one: x < 9\n", "policy one: few < 9\n"])
+def test_ids_take_about_as_much(policy: str) -> None:
+    """As Python counts what it keeps for a history that admits rows by ids."""
+    file = parse_policies(STREAMS + policy)
+    lateness, count = 2_000, 8 * RATE
+    total = late_totals(bounds_of(file, SCHEMA, None, lateness, has_ids=True), "--id")
+    history = History("p", lateness=lateness)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    most = 0
+    for start in range(0, count, 500):
+        stamps = np.arange(start, start + 500) * 1000 // RATE
+        names = [f"order number {number}" for number in range(start, start + 500)]
+        history.push(stamps, np.zeros((500, 1), np.bool_), ids=names)
+        most = max(most, tracemalloc.get_traced_memory()[0] - before)
+    tracemalloc.stop()
+    assert total / 8 < most < 1.2 * total
+
+
+def test_why_there_is_no_limit_for_streams() -> None:
+    text = STREAMS + "stream mid = median[0,inf](x)\npolicy one: mid > 5\n"
+    bounds = bounds_of(parse_policies(text), SCHEMA, None, LATENESS)
+    (kept,) = (
+        one
+        for bound in bounds.bounds
+        for one in bound.kept
+        if one.expression == "--lateness" and one.total is None
+    )
+    assert "median keeps all values" in kept.reason

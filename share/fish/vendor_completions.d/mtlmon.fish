@@ -137,6 +137,7 @@ complete -c mtlmon -n '__fish_seen_subcommand_from query' -s h -l help -d 'show 
 complete -c mtlmon -n 'test (count (commandline -opc)) -eq 1' -a analyze -d 'Say how much memory the policies and streams of a file need at most, if the log is as the file assumes: assume rate <= 1000/s, assume rate per key <= 10/s, assume keys <= 5000'
 complete -c mtlmon -n '__fish_seen_subcommand_from analyze' -l limit -x -d 'the most bytes that there may be, such as 500M or 1GiB'
 complete -c mtlmon -n '__fish_seen_subcommand_from analyze' -l lateness -x -d 'add what mtlmon --lateness D remembers, so that rows up to D late correct verdicts'
+complete -c mtlmon -n '__fish_seen_subcommand_from analyze' -l id -x -d 'with --lateness: add the ids of rows, by which mtlmon --id COLUMN takes them back'
 complete -c mtlmon -n '__fish_seen_subcommand_from analyze' -l format -x -a 'text json' -d 'how to write the bounds'
 complete -c mtlmon -n '__fish_seen_subcommand_from analyze' -l key -x -d 'rows with equal values in these columns form a trace of their own'
 complete -c mtlmon -n '__fish_seen_subcommand_from analyze' -l policy -r -F -d 'a policy file, in place of FILE'
