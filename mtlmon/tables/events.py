@@ -18,33 +18,27 @@ from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickEr
 from mtlmon.policy import compile_predicates
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
-from mtlmon.support.atom_names import listed
 from mtlmon.support.processors import processor_count
-from mtlmon.syntax.report import visible
 from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.digests import correction_columns, digest_columns
-from mtlmon.tables.columns.keys import find_rows, number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck, SortedBlock, UsableRows, with_places
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.event_batch import EventBatch
-from mtlmon.tables.formats.binary import BinaryReader
 from mtlmon.tables.formats.blocks import BadRow, Block
-from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS, DelimitedReader
 from mtlmon.tables.formats.files import (
-    ByteStream,
     TableFile,
     TableObject,
-    file_size,
 )
-from mtlmon.tables.formats.json_lines import JsonLinesReader
-from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
-from mtlmon.tables.formats.xes import XesReader
+from mtlmon.tables.formats.line_patterns import LinePattern
+from mtlmon.tables.partition_keys import PartitionKeys
 from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
+from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
+from mtlmon.tables.source_blocks import SourceBlocks
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -52,7 +46,6 @@ if TYPE_CHECKING:
         Collection,
         Generator,
         Iterable,
-        Iterator,
         Mapping,
         Sequence,
     )
@@ -68,9 +61,6 @@ if TYPE_CHECKING:
     from mtlmon.tables.row_relations import RowRelations
 
 _Item = TypeVar("_Item")
-
-# The number of rows whose names are kept for messages about atoms that never occur.
-_NAMED_ROWS = 1000
 
 
 class TableEvents(BatchReader[EventBatch]):
@@ -156,35 +146,28 @@ class TableEvents(BatchReader[EventBatch]):
             typed,
         )
         self.partitions = tuple(partitions)
-        self.key_tables = self._new_key_tables()
+        self._memory = MemoryLimit() if memory is None else memory
+        self._keys = PartitionKeys(partitions, selection, self._memory)
+        self.key_tables = self._keys.tables
         self.keys = self.key_tables[0]
         if streams is not None:
-            streams.know_traces(self.partitions, self._traces_of)
+            streams.know_traces(self.partitions, self._keys.traces_of)
         self._is_sorted = sort_memory is not None
         self._order = order
         self._relations = relations
         self._origins: RowOrigins | None = None
         self._has_processors = processor_count() > 1
         self.times = times
-        self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.schema: pa.Schema | None = None
-        # A column or condition that is never true may be what one hopes for.
-        self._unseen = set(named_atoms)
-        self._json_lines = JsonLinesReader(selection)
-        self._pattern = pattern
-        self._lines: LineReader | None = None
-        self._separator = separator
-        self._names: list[str] | None = None
-        self._stream: ByteStream | None = None
-        self._bytes_done = 0
+        self._seen = SeenAtoms(atoms, named_atoms, selection, separator)
         # runs the thread that reads ahead
         self._executor: ThreadPoolExecutor | None = None
         # runs the thread that prepares the next batch
         self._preparing: ThreadPoolExecutor | None = None
         self._following: Future[EventBatch | None] | None = None
-        sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
-        self.size = None if None in sizes else sum(size or 0 for size in sizes)
+        self._blocks = SourceBlocks(sources, selection, dialect, pattern, self._fits)
+        self.size = self._blocks.size
 
     def __enter__(self) -> TableEvents:
         return self
@@ -321,7 +304,7 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def unmatched(self) -> int:
         """The number of lines that do not match the pattern, which are no rows."""
-        return 0 if self._lines is None else self._lines.unmatched
+        return self._blocks.unmatched
 
     @property
     def errors(self) -> tuple[TableError, ...]:
@@ -336,8 +319,7 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def bytes_read(self) -> int:
         """The number of bytes of the files that have been read, before decompression."""
-        stream = self._stream
-        return self._bytes_done + (0 if stream is None else stream.bytes_read)
+        return self._blocks.bytes_read
 
     @property
     def absent_columns(self) -> tuple[str, ...]:
@@ -346,7 +328,7 @@ class TableEvents(BatchReader[EventBatch]):
         If there are still such columns at the end, that is an error. A live log may never end, so
         the messages can be shown earlier.
         """
-        return tuple(self._json_lines.absent("so far no row has a column"))
+        return self._blocks.absent_columns
 
     @property
     def unseen_atoms(self) -> tuple[str, ...]:
@@ -354,72 +336,15 @@ class TableEvents(BatchReader[EventBatch]):
 
         Atoms that are defined by predicates, and columns that are never true, are not among them.
         """
-        unseen = self._unseen if self._selection.event is not None else self._absent_columns
+        unseen: Collection[str] = self._seen.unseen
+        if self._selection.event is None:
+            unseen = self._blocks.absent_names if self.rows else ()
         return tuple(name for name in self._atoms if name in unseen)
-
-    @property
-    def _absent_columns(self) -> Collection[str]:
-        """The columns that no row has had so far, although others have been read."""
-        is_json = all(isinstance(one, TableFile) and one.format == "jsonl" for one in self.sources)
-        return self._json_lines.absent_names if is_json and self.rows else ()
 
     @property
     def seen_names(self) -> list[str]:
         """The names in the first rows of a column of names, for hints about misspelt atoms."""
-        return self._names or []
-
-    def _blocks(self) -> Generator[Block | BadRow, None, None]:
-        """Yield the rows of all sources, one source after the other."""
-        delimited = DelimitedReader(self._selection, self.dialect, self._fits)
-        json_lines = self._json_lines
-        if self._pattern is not None:
-            self._lines = LineReader(self._pattern, self._selection, delimited)
-        binary = BinaryReader(self._selection)
-        xes = XesReader(self._selection, json_lines)
-        for place, file in enumerate(self.sources, 1):
-            if isinstance(file, TableObject):
-                yield from self._joined(binary.object_blocks(file))
-                continue
-            with ByteStream(file, self.wait) as stream:
-                self._stream = stream
-                if file.format in FORMATS_WITH_DELIMITERS:
-                    blocks = delimited.blocks(file, stream)
-                elif self._lines is not None:
-                    blocks = self._lines.blocks(file, stream)
-                elif file.format == "jsonl":
-                    blocks = json_lines.blocks(file, stream)
-                elif file.format == "xes":
-                    blocks = xes.blocks(file, stream)
-                else:
-                    blocks = binary.blocks(file, stream)
-                for block in self._joined(blocks):
-                    if place < len(self.sources) and isinstance(block, Block) and block.is_tail:
-                        yield block._replace(is_tail=False)
-                    else:
-                        yield block
-                stream.check_size()
-                self._stream = None
-                self._bytes_done += stream.size or 0
-        json_lines.check_columns()
-        if self._lines is not None:
-            self._lines.check_matches()
-
-    def _joined(self, blocks: Iterator[Block | BadRow]) -> Iterator[Block | BadRow]:
-        """The blocks, with the joined times if times have several columns."""
-        for block in blocks:
-            if isinstance(block, BadRow) or len(self._selection.time_columns) == 1:
-                yield block
-                continue
-            try:
-                batch = self._selection.with_joined_times(block.batch)
-            except TableError as error:
-                raise TableError(error.message, path=block.path, column=error.column) from None
-            # The joined times are absent where one of their columns is.
-            absent = dict(block.absent)
-            for name in self._selection.time_columns:
-                if name in absent:
-                    absent.setdefault(self._selection.time_name, absent[name])
-            yield block._replace(batch=batch, absent=absent)
+        return self._seen.names or []
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether the predicates can use columns of these types."""
@@ -433,7 +358,7 @@ class TableEvents(BatchReader[EventBatch]):
 
     def _usable(self) -> Generator[UsableRows, None, None]:
         """Yield the usable rows, and count the others or raise their errors."""
-        blocks = self._blocks()
+        blocks = self._blocks.blocks(self.wait)
         if self.size is not None:
             if self._predicates or self._streams is not None:
                 # Arrow imports pandas, if it is there, when it first converts a value of Python.
@@ -463,8 +388,7 @@ class TableEvents(BatchReader[EventBatch]):
         """Yield the usable rows, and note the atoms that they name."""
         with closing(self._usable()) as usable:
             for rows in usable:
-                if self._unseen:
-                    self._note_seen(rows)
+                self._seen.note(rows)
                 yield rows
 
     def _ordered(self) -> Generator[EventBatch | None, None, None]:
@@ -494,8 +418,8 @@ class TableEvents(BatchReader[EventBatch]):
         if skipped:
             if self.digest is not None:
                 # Of the keys, only the texts matter.
-                tables = self._new_key_tables()
-                self._add_to_digest(rows, tables, self._numbers(rows, tables))
+                tables = self._keys.new_tables()
+                self._add_to_digest(rows, tables, self._keys.numbers(rows, tables))
             self.to_skip -= skipped
             yield None
             if skipped == count:
@@ -503,7 +427,7 @@ class TableEvents(BatchReader[EventBatch]):
             rows.drop(skipped)
             if isinstance(self._order, Arrivals):
                 self._order.drop(skipped)
-        numbers = self._numbers(rows, self.key_tables)
+        numbers = self._keys.numbers(rows)
         if not skipped:
             self._add_to_digest(rows, self.key_tables, numbers)
         yield self._batch(rows, numbers)
@@ -555,7 +479,7 @@ class TableEvents(BatchReader[EventBatch]):
         pieces = [rows]
         while pieces:
             piece = pieces.pop()
-            numbers = self._numbers(piece, self.key_tables)
+            numbers = self._keys.numbers(piece)
             time_stamps = np.ascontiguousarray(piece.time_stamps)
             batch = streams.prepared(piece.batch, self._held(piece, streams))
             count = streams.piece(time_stamps, numbers)
@@ -574,7 +498,7 @@ class TableEvents(BatchReader[EventBatch]):
                 self._check.drop_refused(piece, refused)
                 pieces.append(piece)
             except TickError as refused:
-                if self._check.has_left_out(piece, refused, self._key_of(refused)):
+                if self._check.has_left_out(piece, refused, self._keys.key_of(refused)):
                     streams.leave_out(refused)
                 pieces.append(piece)
             else:
@@ -589,15 +513,6 @@ class TableEvents(BatchReader[EventBatch]):
         """Count what streams and relations hold."""
         of_relations = 0 if self._relations is None else self._relations.held_bytes
         self._memory.note("streams", streams.held_bytes + of_relations)
-
-    def _key_of(self, refused: TickError) -> str:
-        """The key of the trace that a tick belongs to, in words; empty if there is none."""
-        keys = self.key_tables[refused.partition]
-        if keys is None:
-            return ""
-        columns = self.partitions[refused.partition]
-        cells = zip(columns, keys.key(refused.number), strict=True)
-        return visible(", ".join(f"{name} {cell}" for name, cell in cells))
 
     def _computed(
         self,
@@ -636,7 +551,7 @@ class TableEvents(BatchReader[EventBatch]):
             try:
                 found = computed()
             except TickError as refused:
-                if not self._check.has_left_out(rows, refused, self._key_of(refused)):
+                if not self._check.has_left_out(rows, refused, self._keys.key_of(refused)):
                     assert rows.error is not None
                     raise rows.error from None
                 streams.leave_out(refused)
@@ -802,11 +717,10 @@ class TableEvents(BatchReader[EventBatch]):
             with closing(self._usable()) as usable:
                 for rows in usable:
                     words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
-                    if self._unseen:
-                        self._note_seen(rows)
+                    self._seen.note(rows)
                     if self._origins is not None:
                         words = np.column_stack([words, self._origins.words(rows)])
-                    sorter.add(rows.time_stamps, self._numbers(rows, self.key_tables), words)
+                    sorter.add(rows.time_stamps, self._keys.numbers(rows), words)
                     self._memory.note("sorting", sorter.held_bytes)
                     # No other code checks the limit before the last row is read.
                     self._memory.check()
@@ -831,8 +745,7 @@ class TableEvents(BatchReader[EventBatch]):
         with closing(RowStore(memory // 2)) as store, EventSorter(1, memory // 2, 0) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
-                    if self._unseen:
-                        self._note_seen(rows)
+                    self._seen.note(rows)
                     count = len(rows.time_stamps)
                     words = np.arange(store.count, store.count + count, dtype=np.uint64)
                     sorter.add(rows.time_stamps, [], words[:, np.newaxis])
@@ -857,59 +770,6 @@ class TableEvents(BatchReader[EventBatch]):
                     raise rows.error
             if self._relations is not None:
                 yield from self._of_pieces(self._relations.finish())
-
-    def _new_key_tables(self) -> tuple[KeyTable | None, ...]:
-        """Return an empty table for each partition that has keys."""
-        return tuple(KeyTable(len(columns)) if columns else None for columns in self.partitions)
-
-    def _numbers(
-        self, rows: UsableRows, tables: Sequence[KeyTable | None]
-    ) -> list[NDArray[np.uint32] | None]:
-        """Return the numbers of each row's keys by partition, and add new keys to the tables.
-
-        Raises:
-            TableError: a key cannot be written as text.
-        """
-        numbers: list[NDArray[np.uint32] | None] = []
-        for names, keys in zip(self.partitions, tables, strict=True):
-            if keys is None:
-                numbers.append(None)
-                continue
-            columns = [self._selection.cells(rows.batch, name) for name in names]
-            try:
-                numbers.append(number_rows(keys, columns))
-            except pa.ArrowException as error:
-                reason = " ".join(str(error).split())
-                raise TableError(
-                    f"cannot write the key of {listed(names)} as text: {reason}; convert it to "
-                    "text first",
-                    path=rows.block.path,
-                ) from None
-        held = sum(keys.held_bytes for keys in tables if keys is not None)
-        self._memory.note("keys", held)
-        return numbers
-
-    def _traces_of(self, partition: int, keys: Sequence[pa.Array]) -> NDArray[np.uint32]:
-        """Return the numbers of the traces with some keys; `NO_NUMBER` if there are none."""
-        table = self.key_tables[partition]
-        assert table is not None
-        return find_rows(table, keys)
-
-    def _note_seen(self, rows: UsableRows) -> None:
-        """Remove the atoms that some row names from the unseen ones; keep names for hints."""
-        if self._names is None and self._selection.event is not None:
-            cells = self._selection.cells(rows.batch, self._selection.event)
-            names: dict[str, None] = {}
-            for cell in cells.slice(0, _NAMED_ROWS).to_pylist():
-                parts = cell.split(self._separator) if isinstance(cell, str) else cell or ()
-                names.update(dict.fromkeys(str(part) for part in parts))
-            self._names = list(names)
-        names_of_rows = rows.letters.names
-        assert names_of_rows is not None
-        found = np.bitwise_or.reduce(names_of_rows, axis=0)
-        for number, name in enumerate(self._atoms):
-            if int(found[number // 64]) >> (number % 64) & 1:
-                self._unseen.discard(name)
 
 
 def _as_tail(rows: UsableRows) -> UsableRows:

@@ -1,0 +1,99 @@
+"""Numbers for the keys of rows, in each of the partitions of a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.errors import TableError
+from mtlmon.support.atom_names import listed
+from mtlmon.syntax.report import visible
+from mtlmon.tables.columns.keys import find_rows, number_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.errors import TickError
+    from mtlmon.tables.columns.usable import UsableRows
+    from mtlmon.tables.columns.wanted import Selection
+
+__all__ = ["PartitionKeys"]
+
+
+class PartitionKeys:
+    """Gives keys their numbers.
+
+    Args:
+        partitions: the key columns of each partition; a partition without them is one trace.
+        selection: has the key columns.
+        memory: notes what keys hold.
+
+    Attributes:
+        tables: for each partition, the numbers of its keys, or None without key columns.
+    """
+
+    def __init__(
+        self, partitions: Sequence[tuple[str, ...]], selection: Selection, memory: MemoryLimit
+    ) -> None:
+        self._partitions = tuple(partitions)
+        self._selection = selection
+        self._memory = memory
+        self.tables = self.new_tables()
+
+    def new_tables(self) -> tuple[KeyTable | None, ...]:
+        """Return an empty table for each partition that has keys."""
+        return tuple(KeyTable(len(columns)) if columns else None for columns in self._partitions)
+
+    def numbers(
+        self, rows: UsableRows, tables: Sequence[KeyTable | None] | None = None
+    ) -> list[NDArray[np.uint32] | None]:
+        """Return the numbers of each row's keys by partition, and add new keys to the tables.
+
+        Args:
+            rows: the rows.
+            tables: those to use instead of `tables`.
+
+        Raises:
+            TableError: a key cannot be written as text.
+        """
+        if tables is None:
+            tables = self.tables
+        numbers: list[NDArray[np.uint32] | None] = []
+        for names, keys in zip(self._partitions, tables, strict=True):
+            if keys is None:
+                numbers.append(None)
+                continue
+            columns = [self._selection.cells(rows.batch, name) for name in names]
+            try:
+                numbers.append(number_rows(keys, columns))
+            except pa.ArrowException as error:
+                reason = " ".join(str(error).split())
+                raise TableError(
+                    f"cannot write the key of {listed(names)} as text: {reason}; convert it to "
+                    "text first",
+                    path=rows.block.path,
+                ) from None
+        held = sum(keys.held_bytes for keys in tables if keys is not None)
+        self._memory.note("keys", held)
+        return numbers
+
+    def traces_of(self, partition: int, keys: Sequence[pa.Array]) -> NDArray[np.uint32]:
+        """Return the numbers of the traces with some keys; `NO_NUMBER` if there are none."""
+        table = self.tables[partition]
+        assert table is not None
+        return find_rows(table, keys)
+
+    def key_of(self, refused: TickError) -> str:
+        """The key of the trace that a tick belongs to, in words; empty if there is none."""
+        keys = self.tables[refused.partition]
+        if keys is None:
+            return ""
+        columns = self._partitions[refused.partition]
+        cells = zip(columns, keys.key(refused.number), strict=True)
+        return visible(", ".join(f"{name} {cell}" for name, cell in cells))

@@ -1,0 +1,134 @@
+"""The rows of tables as blocks of columns, one table after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import TableError
+from mtlmon.tables.formats.binary import BinaryReader
+from mtlmon.tables.formats.blocks import BadRow, Block
+from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS, DelimitedReader
+from mtlmon.tables.formats.files import ByteStream, TableFile, TableObject, file_size
+from mtlmon.tables.formats.json_lines import JsonLinesReader
+from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
+from mtlmon.tables.formats.xes import XesReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.formats.dialect import Dialect
+
+__all__ = ["SourceBlocks"]
+
+
+class SourceBlocks:
+    """Reads the rows of files and objects.
+
+    Args:
+        sources: the files and objects.
+        selection: which columns are wanted.
+        dialect: how the cells of delimited text are written.
+        pattern: what lines of text look like that are rows; None if there are no such files.
+        fits: whether conditions can use columns of some types.
+
+    Attributes:
+        size: the size of all files in bytes, or None if some source is not a regular file.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TableFile | TableObject],
+        selection: Selection,
+        dialect: Dialect,
+        pattern: LinePattern | None,
+        fits: Callable[[pa.Schema], bool],
+    ) -> None:
+        self._sources = tuple(sources)
+        self._selection = selection
+        self._json_lines = JsonLinesReader(selection)
+        self._delimited = DelimitedReader(selection, dialect, fits)
+        self._lines = None if pattern is None else LineReader(pattern, selection, self._delimited)
+        self._stream: ByteStream | None = None
+        self._bytes_done = 0
+        sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
+        self.size = None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def unmatched(self) -> int:
+        """The number of lines that do not match the pattern, which are no rows."""
+        return 0 if self._lines is None else self._lines.unmatched
+
+    @property
+    def bytes_read(self) -> int:
+        """The number of bytes of the files that have been read, before decompression."""
+        stream = self._stream
+        return self._bytes_done + (0 if stream is None else stream.bytes_read)
+
+    @property
+    def absent_columns(self) -> tuple[str, ...]:
+        """Messages about columns that no row of JSON lines has had so far."""
+        return tuple(self._json_lines.absent("so far no row has a column"))
+
+    @property
+    def absent_names(self) -> Collection[str]:
+        """The columns that no row has had so far, if all sources are JSON lines."""
+        is_json = all(isinstance(one, TableFile) and one.format == "jsonl" for one in self._sources)
+        return self._json_lines.absent_names if is_json else ()
+
+    def blocks(self, wait: Callable[[int], None] | None) -> Generator[Block | BadRow, None, None]:
+        """Yield the rows of all sources, one source after the other.
+
+        Args:
+            wait: blocks until there is something to read. It is called with a descriptor before
+                every read from standard input or a pipe.
+        """
+        json_lines = self._json_lines
+        binary = BinaryReader(self._selection)
+        xes = XesReader(self._selection, json_lines)
+        for place, file in enumerate(self._sources, 1):
+            if isinstance(file, TableObject):
+                yield from self._joined(binary.object_blocks(file))
+                continue
+            with ByteStream(file, wait) as stream:
+                self._stream = stream
+                if file.format in FORMATS_WITH_DELIMITERS:
+                    blocks = self._delimited.blocks(file, stream)
+                elif self._lines is not None:
+                    blocks = self._lines.blocks(file, stream)
+                elif file.format == "jsonl":
+                    blocks = json_lines.blocks(file, stream)
+                elif file.format == "xes":
+                    blocks = xes.blocks(file, stream)
+                else:
+                    blocks = binary.blocks(file, stream)
+                for block in self._joined(blocks):
+                    if place < len(self._sources) and isinstance(block, Block) and block.is_tail:
+                        yield block._replace(is_tail=False)
+                    else:
+                        yield block
+                stream.check_size()
+                self._stream = None
+                self._bytes_done += stream.size or 0
+        json_lines.check_columns()
+        if self._lines is not None:
+            self._lines.check_matches()
+
+    def _joined(self, blocks: Iterator[Block | BadRow]) -> Iterator[Block | BadRow]:
+        """The blocks, with the joined times if times have several columns."""
+        for block in blocks:
+            if isinstance(block, BadRow) or len(self._selection.time_columns) == 1:
+                yield block
+                continue
+            try:
+                batch = self._selection.with_joined_times(block.batch)
+            except TableError as error:
+                raise TableError(error.message, path=block.path, column=error.column) from None
+            # The joined times are absent where one of their columns is.
+            absent = dict(block.absent)
+            for name in self._selection.time_columns:
+                if name in absent:
+                    absent.setdefault(self._selection.time_name, absent[name])
+            yield block._replace(batch=batch, absent=absent)
