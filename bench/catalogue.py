@@ -25,6 +25,7 @@ from bench.spark import (
     spark,
     spark_memory,
     spark_relations,
+    spark_slices,
     spark_steps,
     spark_stream,
     spark_trace,
@@ -237,6 +238,11 @@ MEASURES = {
         spark_relations,
         "Spark: policies with variables in slices, against a pass-through function",
         replace(_THROUGHPUT, workloads=("star", "linear", "triangle"), events=4_000_000, repeats=5),
+    ),
+    "spark-slices": Measure(
+        spark_slices,
+        "Spark: what a batch writes to the states of slices, by the rows in a window",
+        replace(_THROUGHPUT, repeats=5),
     ),
     "spark-steps": Measure(
         spark_steps,

@@ -33,6 +33,8 @@ SCALES = (1, 2, 4)
 TRACE_RATE = 250
 STREAM_KEYS = (10_000, 100_000)
 BUCKETS = (16, 64, 256)
+WINDOW_ROWS = (10_000, 100_000, 1_000_000)
+BATCH_ROWS = 10_000
 ROWS_IN_ONE_KEY = (100_000, 1_000_000, 10_000_000)
 
 # Enough of them that all windows have passed several times.
@@ -186,7 +188,7 @@ def spark_stream(settings: Settings) -> Result:
     Beside it are a query that passes rows to Python and back, and one that keeps a state for each
     key, with the number of its rows. They have no buckets. Another one remembers the rows of three
     batches, and would correct verdicts if any came late. Processor time is that of all processes,
-    those of Java and of Python.
+    those of Java and of Python. A batch writes to the state store of RocksDB.
     """
     rows: list[Row] = []
     queries = ("monitor", "corrections")
@@ -207,7 +209,30 @@ def spark_stream(settings: Settings) -> Result:
             row["k rows/s"] = count / medians["seconds"] / 1e3
             for name in ("java", "python"):
                 row[f"{name} us/row"] = medians[name] / count * 1e6
+            row["MB a batch"] = medians["written"] / 1e6
             rows.append(row)
+    return {"rows": rows, "notes": []}
+
+
+def spark_slices(settings: Settings) -> Result:
+    """What a batch of a policy with variables writes to the states of slices, by its window."""
+    rows: list[Row] = []
+    for window in WINDOW_ROWS:
+        asked = {
+            "way": "slices",
+            "window": window,
+            "batch": BATCH_ROWS,
+            "slices": 4,
+            "repeats": settings.repeats,
+        }
+        found = _run(asked, 2, settings.limit, module="bench.spark_stream_runs")
+        medians = {name: statistics.median(one[name] for one in found) for name in found[0]}
+        row: Row = {"rows in the window": window, "rows in a batch": BATCH_ROWS}
+        row["MB a batch"] = medians["written"] / 1e6
+        row["s a batch"] = medians["seconds"]
+        for name in ("java", "python"):
+            row[f"{name} us/row"] = medians[name] / BATCH_ROWS * 1e6
+        rows.append(row)
     return {"rows": rows, "notes": []}
 
 

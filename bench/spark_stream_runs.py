@@ -1,7 +1,9 @@
 """One Spark, one streaming query: `python -m bench.spark_stream_runs JSON`, JSON as answer.
 
-Each batch is a directory of Parquet files with two rows of every key. A batch takes as long as all
-that comes of it: also what is decided, in a batch without rows, as the watermark has moved.
+Each batch is a directory of Parquet files with two rows of every key; or, for a policy with
+variables, with as many rows as asked, after a first one that fills its window. A batch takes as
+long as all that comes of it: also what is decided, in a batch without rows, as the watermark has
+moved.
 """
 
 from __future__ import annotations
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _SCHEMA = "device string, ts bigint, p boolean, q boolean"
+_PAIR_SCHEMA = "what string, ts bigint, x bigint"
+# How many rows of a policy with variables have the same time-stamp.
+_RATE = 100
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _ROWS_OF_A_KEY = 2
 # Time-stamps of a batch, and the distance from its first one to that of the next batch.
@@ -78,27 +84,57 @@ def _batches(directory: Path, asked: dict[str, Any]) -> list[dict[str, float]]:
     spark.sparkContext.setLogLevel("OFF")
     source = directory / "source"
     source.mkdir()
-    rows = spark.readStream.schema(_SCHEMA).parquet(str(source))
+    is_sliced = asked["way"] == "slices"
+    schema = _PAIR_SCHEMA if is_sliced else _SCHEMA
+    rows = spark.readStream.schema(schema).parquet(str(source))
     writer = _query(rows, asked).writeStream.format("noop")
     found = []
     query = None
     for number in range(asked["repeats"] + 1):
-        _put(spark, source, asked["keys"], number)
+        if is_sliced:
+            _put_pairs(spark, source, asked, number)
+        else:
+            _put(spark, source, asked["keys"], number)
         before = processor_seconds()
         start = time.perf_counter()
         if query is None:
             query = writer.start(checkpointLocation=str(directory / "checkpoint"))
+        told = _told(query)
         query.processAllAvailable()
         seconds = time.perf_counter() - start
         after = processor_seconds()
-        found.append({"seconds": seconds, **{name: after[name] - before[name] for name in after}})
+        of_processors = {name: after[name] - before[name] for name in after}
+        found.append({"seconds": seconds, **of_processors, "written": _written(query, told)})
     if query is not None:
         query.stop()
     spark.stop()
     return found[1:]
 
 
+def _told(query: StreamingQuery) -> int:
+    """The number of the last batch that the query has told of."""
+    last = query.lastProgress
+    return -1 if last is None else last.batchId
+
+
+def _written(query: StreamingQuery, told: int) -> int:
+    """How many bytes RocksDB has written since a batch."""
+    return sum(
+        int(operator.customMetrics.get("rocksdbTotalBytesWritten", 0))
+        for progress in query.recentProgress
+        if progress.batchId > told
+        for operator in progress.stateOperators
+    )
+
+
 def _query(rows: DataFrame, asked: dict[str, Any]) -> DataFrame:
+    if asked["way"] == "slices":
+        window = asked["window"] // _RATE
+        atoms = "\n".join(f'atom {one}(x) = what = "{one}"' for one in "pq")
+        text = f"unit s\n{atoms}\nfind found: p(x) AND ONCE[0,{window}] q(x)"
+        return mtlmon.spark.monitor_stream(
+            rows, text, time="ts", time_unit="s", delay=0, slices=asked["slices"]
+        )
     if asked["way"] == "pass":
         return rows.mapInArrow(_pass_through, rows.schema)
     if asked["way"] == "states":
@@ -125,6 +161,20 @@ def _put(spark: SparkSession, source: Path, keys: int, number: int) -> None:
         time_stamp.cast("bigint").alias("ts"),
         (F.pmod(F.xxhash64(one), F.lit(2)) == 0).alias("p"),
         (F.pmod(F.xxhash64(one + 1), F.lit(2)) == 0).alias("q"),
+    )
+    made.coalesce(2).write.mode("append").parquet(str(source))
+
+
+def _put_pairs(spark: SparkSession, source: Path, asked: dict[str, Any], number: int) -> None:
+    from pyspark.sql import functions as F
+
+    window, batch = asked["window"], asked["batch"]
+    first = 0 if number == 0 else window + (number - 1) * batch
+    one = F.col("id")
+    made = spark.range(first, first + (batch if number else window)).select(
+        F.when(one % 2 == 0, "p").otherwise("q").alias("what"),
+        F.floor(one / _RATE).cast("bigint").alias("ts"),
+        F.pmod(F.xxhash64(one), F.lit(10**9)).alias("x"),
     )
     made.coalesce(2).write.mode("append").parquet(str(source))
 
