@@ -181,9 +181,13 @@ def monitor_stream(
 
     if file is not None:
         if lateness is not None:
+            others = ""
+            if is_mixed:
+                others = "; those without variables can have a lateness in a query of their own"
             raise MtlmonError(
-                "verdicts of policies with variables are not corrected: leave lateness out, and "
-                "give a delay for which rows wait"
+                "verdicts of policies with variables are not corrected in Spark: leave lateness "
+                "out, and give a delay for which rows wait; mtlmon --lateness and "
+                f"mtlmon.RelationalHistory correct them on one machine{others}"
             )
         if not is_mixed:
             if buckets is not None:
