@@ -10,7 +10,7 @@ from mtlmon.checking.changes import ChangeLines
 from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.checking.late_first import FirstChanges
 from mtlmon.cli.corrected_reasons import Reasons, require_explainable
-from mtlmon.cli.endings import never_triggered
+from mtlmon.cli.endings import never_triggered, note_waiting
 from mtlmon.cli.failure import VIOLATION, Failure
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
@@ -70,7 +70,7 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
 
 def require_correctable_policies(file: PolicyFile, options: Options) -> None:
     """Raise Failure if verdicts of some policies cannot be corrected."""
-    from mtlmon.streams.late_support import has_ticks, late_obstacle, row_relation
+    from mtlmon.streams.late_support import has_ticks, late_obstacle, row_relation, waits
     from mtlmon.syntax.report import visible
 
     if file.assumptions:
@@ -86,6 +86,10 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             raise refusal(f"messages of triggers, as {name}, in tables")
         if (obstacle := late_obstacle(file, policy)) is not None:
             raise refusal(f"{obstacle}, as in policy {name}")
+        if waits(policy) and options.given_verdicts == "first":
+            raise refusal(f"--verdicts first where rows wait for later values, as in {name}")
+        if options.clock == "key" and waits(policy):
+            raise refusal(f"--clock key where rows wait for later values, as in {name}")
         if options.clock == "key" and has_ticks(file, policy):
             raise Failure(
                 f"--clock key does not work with ticks, as in policy {name}: a tick comes when the "
@@ -173,6 +177,12 @@ class CorrectingWork(LateWork):
             )
             if policy.is_at_least(self.options.fail_on)
         )
+
+    def report_end(self) -> None:
+        """Mention what the changes do not show."""
+        super().report_end()
+        if self.is_complete:
+            note_waiting(self.check.waiting_rows, self.source.row_name)
 
     def open_first(self) -> tuple[str, str] | None:
         if self.first is None or self.first.open_before is None:

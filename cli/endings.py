@@ -42,11 +42,11 @@ def note_skipped(source: Source) -> None:
             note(f"  {error}")
 
 
-def note_waiting(source: Source) -> None:
+def note_waiting(count: int, row_name: str) -> None:
     """Mention the rows that wait for later values at the end of the log."""
-    if source.waiting_rows:
-        rows = plural(source.waiting_rows, source.row_name)
-        verb = "waits" if source.waiting_rows == 1 else "wait"
+    if count:
+        rows = plural(count, row_name)
+        verb = "waits" if count == 1 else "wait"
         note(f"{rows} still {verb} for later values at the end of the log (see --end-time inf)")
 
 
@@ -58,7 +58,7 @@ def report_end(work: PolicyWork) -> None:
     if work.is_complete and (source.unseen_atoms or not check.event_count):
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
     if work.is_complete:
-        note_waiting(source)
+        note_waiting(source.waiting_rows, source.row_name)
     if options.fail_on_vacuous:
         for name in never_triggered(check):
             note(f"{name} was never triggered (--fail-on-vacuous)")

@@ -152,7 +152,7 @@ class Checking:
             note_skipped(source)
             if source.unseen_atoms or not check.event_count:
                 note(absent_atoms(source.unseen_atoms, self.events, lambda: source.seen_names))
-            note_waiting(source)
+            note_waiting(source.waiting_rows, source.row_name)
             self._add_pending(check, source)
         return None
 

@@ -186,7 +186,7 @@ def report_end(log: Source, options: Options) -> None:
     note_refused(log.refused, log.row_name, options)
     if isinstance(log, TextLog) and log.unseen_atoms:
         note(absent_atoms(log.unseen_atoms, log.rows, lambda: log.seen_names))
-    note_waiting(log)
+    note_waiting(log.waiting_rows, log.row_name)
 
 
 def make_output(

@@ -21,6 +21,7 @@ from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
@@ -143,6 +144,11 @@ class HistoryCheck:
         # the atoms that choose time-points; None where all rows are, or ticks of a period
         clocks = [clock_of(policy) for policy in self.policies]
         self._periods = [period_of(clock) for clock in clocks]
+        # the later values that rows wait for
+        self._waits = [
+            clock.period if clock is not None and isinstance(clock.period, Waiting) else None
+            for clock in clocks
+        ]
         self._chosen_by = [None if clock is None else clock.atom for clock in clocks]
         # Equivalences say nothing about how many time-points are false, so where that matters they
         # are counted by histories in which there are none: by policy, the number of its counter.
@@ -183,6 +189,7 @@ class HistoryCheck:
         self._partition_of.append(self.partitions.of_policies[owner])
         self._chosen_by.append(self._chosen_by[owner])
         self._periods.append(self._periods[owner])
+        self._waits.append(self._waits[owner])
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -195,7 +202,8 @@ class HistoryCheck:
         """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
         atoms: list[dict[When, dict[str, None]]] = [{0: {}} for _ in self.partitions.columns]
         for number, partition in enumerate(self._partition_of):
-            needed = atoms[partition].setdefault(self._periods[number] or 0, {})
+            when = self._periods[number] or self._waits[number] or 0
+            needed = atoms[partition].setdefault(when, {})
             needed.update(dict.fromkeys(self._atoms_of(number)))
         return [{when: list(some) for when, some in one.items()} for one in atoms]
 
@@ -227,7 +235,7 @@ class HistoryCheck:
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 atoms = followed.setdefault(self._partition_of[number], {})
-                if self._periods[number] is None:
+                if self._periods[number] is None and self._waits[number] is None:
                     atoms.update(dict.fromkeys(self._atoms_of(number)))
         self._late_partitions = {
             partition: LatePartition(
@@ -260,7 +268,7 @@ class HistoryCheck:
         computed = () if self.streams is None else self.streams.names
         # a history that admits rows does not tell which of them has which name
         follows = self.origins is not None or chosen_by is not None
-        follows = follows or self._periods[number] is not None
+        follows = follows or self._periods[number] is not None or self._waits[number] is not None
         follows = follows or not set(session.atoms).isdisjoint(computed)
         kind = FollowingHistory if follows else NumberedHistory
         return kind(
@@ -270,7 +278,7 @@ class HistoryCheck:
             wait=0 if follows else wait,
             clock=self._clock,
             # a row that is a time-point now may be none if another one comes late
-            equality=self._equality or chosen_by in computed,
+            equality=self._equality or chosen_by in computed or self._waits[number] is not None,
             bdd=self._bdd,
         )
 
@@ -372,6 +380,8 @@ class HistoryCheck:
         late = self._late_partitions[self._partition_of[number]]
         if (period := self._periods[number]) is not None:
             late.tell_ticks(history, period)
+        elif (waits := self._waits[number]) is not None:
+            late.tell_waiting(history, waits)
         else:
             late.tell(history, self._sessions[number].atoms, self._chosen_by[number])
         return history.changes()
@@ -458,7 +468,9 @@ class HistoryCheck:
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
-            self._take(number, history.finish(end))
+            # where rows wait, time decides nothing
+            has_ended = self._waits[number] is None or end == "inf"
+            self._take(number, history.finish(end if has_ended else None))
             yield
         self._tell_bounds(None)
         yield
@@ -618,6 +630,11 @@ class HistoryCheck:
         """A history that decides which rows there are; there is one."""
         late = next(iter(self._late_partitions.values()), None)
         return self._histories[0] if late is None else late.leader
+
+    @property
+    def waiting_rows(self) -> int:
+        """How many rows wait for later values."""
+        return max((late.waiting_count for late in self._late_partitions.values()), default=0)
 
     @property
     def earliest_pending(self) -> tuple[int, int] | None:

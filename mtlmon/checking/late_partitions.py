@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Passed, Placements
+    from mtlmon.policy.predicates.time_points import Waiting
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.streams.late_ticks import ChangedTicks
@@ -182,7 +183,10 @@ class LatePartition:
         self._revised: _Revised | None = None
         # how far time has passed at the end of the log
         self._end: int | None = None
-        self._ticks: dict[int, list[ChangedTicks]] = {}
+        self._ticks: dict[int | Waiting, list[ChangedTicks]] = {}
+        # whether no rows come any more at all, and below what no row waits for one that can come
+        self._lets_go = False
+        self._known_below = 0
 
     # ---- batches ---------------------------------------------------------------------------
 
@@ -226,6 +230,7 @@ class LatePartition:
         now = self.leader.now() or 0
         # no tick follows the last time-stamp if the log ends for good
         self._end = end_time + 1 if isinstance(end_time, int) else now + 1
+        self._lets_go = end_time == "inf"
         self.leader.finish(end_time)
         self._arrange([(self.leader.placements(), None)], is_end=True)
 
@@ -371,11 +376,13 @@ class LatePartition:
         """Compute the ticks that time has passed, and take what has become of ticks."""
         self._ticks = {}
         assert self._computer is not None
-        if not self._computer.program.has_ticks:
+        if not self._computer.program.has_ticks and not self._computer.waiting:
             return
         limit = self.known_below if self._end is None else self._end
         for group in self._groups.values():
             group.pass_time(limit)
+            if self._lets_go:
+                group.let_go()
             for period, changed in group.tick_changes.taken().items():
                 self._ticks.setdefault(period, []).append(changed)
 
@@ -493,12 +500,71 @@ class LatePartition:
                 history.pass_time(*last)
         history.keep_time(self.leader)
 
+    def tell_waiting(self, history: FollowingHistory, kind: Waiting) -> None:
+        """Let the history of a policy on rows that wait hear what has become of them.
+
+        All rows have their names in the history at once, but are no time-points while they wait.
+
+        Args:
+            history: the history.
+            kind: for what they wait.
+        """
+        assert self._streams is not None
+        names = self._streams.tick_names_of(self._partition).get(kind, ())
+        places = [names.index(name) for name in history.atoms]
+        for rows, flags, _ in self._steps:
+            history.follow(
+                _columns(rows.time_stamps, np.zeros((len(flags), len(names)), np.bool_), places),
+                rows.traces,
+                flags | np.uint8(IS_HIDDEN),
+                self._has_keys,
+            )
+        changed = self._ticks.get(kind, [])
+        gone = self._gone
+        revised = joined_ticks([one.revised for one in changed], len(names))
+        flags = np.concatenate(
+            [np.where(one.is_gone, IS_HIDDEN, 0) for one in changed]
+            + [np.full(len(gone.traces), IS_GONE)]
+        )
+        held = np.concatenate([revised.held, np.zeros((len(gone.traces), len(names)), np.bool_)])
+        history.revise(
+            _columns(np.concatenate([revised.time_stamps, gone.time_stamps]), held, places),
+            np.concatenate([revised.traces, gone.traces]),
+            np.concatenate([revised.offsets, gone.offsets]),
+            flags.astype(np.uint8),
+        )
+        nothing = np.empty(0, np.uint32)
+        history.follow(
+            _columns(np.empty(0, np.int64), held[:0], places),
+            nothing,
+            nothing.astype(np.uint8),
+            self._has_keys,
+        )
+        history.keep_time(self.leader, self._rows_known_below())
+
+    def _rows_known_below(self) -> int:
+        """The time below which no row waits for one that can still come."""
+        bound = self.leader.admits_from()
+        if bound is not None:
+            known = [group.known_below(bound) for group in self._groups.values()]
+            self._known_below = max(self._known_below, min([bound, *known]))
+        return self._known_below
+
+    @property
+    def waiting_count(self) -> int:
+        """How many rows wait for later values."""
+        return sum(group.waiting_count for group in self._groups.values())
+
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """Return the state between two batches as bytes, for `restore`; there has been one."""
         contents, waiting = self._pool.parts()
-        head: dict[str, Any] = {"known": self._contents.parts(), "groups": []}
+        head: dict[str, Any] = {
+            "known": self._contents.parts(),
+            "known_below": self._known_below,
+            "groups": [],
+        }
         states: list[bytes] = []
         rows: list[Rows] = [waiting]
         if self._held is not None:
@@ -534,6 +600,7 @@ class LatePartition:
         head = json.loads(text)
         self.leader.restore(leader)
         self._contents.restore(head["known"])
+        self._known_below = head["known_below"]
         rows = rows_of_bytes(data, len(self.atoms))
         waiting = np.frombuffer(contents, np.uint64)
         first = len(waiting)
@@ -555,7 +622,7 @@ class LatePartition:
         self._computer.first_state, *states = states
         for number, facts in head["groups"]:
             last = first + sum(count for _, count, _ in facts["chunks"])
-            size = 2 + len(facts["chunks"])
+            size = 3 + len(facts["chunks"])
             self._group(number).restore(facts, states[:size], rows.between(first, last))
             states = states[size:]
             first = last

@@ -8,7 +8,7 @@ under these names. They hear which letters have changed, and which events are ti
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns, Memory
 
@@ -132,12 +132,25 @@ def revise(
         histories.note_revised(trace, time_stamp, point.offset)
 
 
-def keep_time(Histories histories not None, Histories leader not None):
-    """Let it be as late as it is for others, and let the same events still be admitted."""
+def keep_time(Histories histories not None, Histories leader not None, bound=None):
+    """Let it be as late as it is for others, and let the same events still be admitted.
+
+    Args:
+        histories: the histories.
+        leader: the others.
+        bound: letters stay below this time only, which all traces share; None if they stay where no
+            event is admitted any more.
+    """
     cdef uint32_t k
+    cdef uint64_t known
     histories.has_now = leader.has_now
     histories.now_of_all = leader.now_of_all
     histories.closed_below = leader.closed_below
+    if bound is not None:
+        known = bound
+        histories.closed_below = min(histories.closed_below, known)
+        if known <= UINT64_MAX - histories.lateness:
+            histories.now_of_all = min(histories.now_of_all, known + histories.lateness)
     if not leader.is_by_key:
         return
     histories.make_traces(leader.trace_count)

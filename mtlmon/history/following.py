@@ -306,9 +306,15 @@ class FollowingHistory(NumberedHistory):
             np.ascontiguousarray(flags, np.uint8),
         )
 
-    def keep_time(self, leader: LeadingHistory) -> None:
-        """Let it be as late as it is for the history that admits events."""
-        keep_time(self._histories, leader._histories)
+    def keep_time(self, leader: LeadingHistory, bound: int | None = None) -> None:
+        """Let it be as late as it is for the history that admits events.
+
+        Args:
+            leader: that history.
+            bound: the time below which letters stay; None if it is the one below which no event
+                comes or goes.
+        """
+        keep_time(self._histories, leader._histories, bound)
 
     def pass_time(self, time_stamp: int, number: int | None) -> None:
         """Let time pass without an event, in all traces or in one."""

@@ -224,10 +224,12 @@ class StreamAtoms:
         """Return the names of the atoms that are computed at the rows of a partition."""
         return self._wanted[partition].get(ROWS, ())
 
-    def tick_names_of(self, partition: int) -> dict[int, tuple[str, ...]]:
-        """Return the names of the atoms that are computed at the ticks of each period."""
+    def tick_names_of(self, partition: int) -> dict[int | Waiting, tuple[str, ...]]:
+        """Return the names of the atoms at the ticks of each period, and at rows that wait."""
         wanted = self._wanted[partition].items()
-        return {when: names for when, names in wanted if isinstance(when, int) and when != ROWS}
+        return {
+            when: names for when, names in wanted if when != ROWS and not isinstance(when, Changes)
+        }
 
     def look_ups(self, partition: int) -> tuple[Expression, ...]:
         """Return the look-ups in relations that the atoms at the rows of a partition have."""
@@ -245,7 +247,9 @@ class StreamAtoms:
         time_stamps: NDArray[np.int64],
         numbers: NDArray[np.uint32],
         until: int | None = None,
-    ) -> tuple[list[NDArray[np.bool_]], dict[int, tuple[Ticks, list[NDArray[np.bool_]]]]]:
+        *,
+        is_end: bool = False,
+    ) -> tuple[list[NDArray[np.bool_]], dict[int | Waiting, tuple[Ticks, list[NDArray[np.bool_]]]]]:
         """Compute where the atoms of one partition hold at the next rows, and remember these.
 
         Args:
@@ -254,6 +258,7 @@ class StreamAtoms:
             time_stamps: their time-stamps.
             numbers: the numbers of their traces.
             until: as for `StreamProgram.evaluate`.
+            is_end: likewise.
 
         Returns:
             The atoms in the order of `names_of`; and for each period of `tick_names_of`, the ticks
@@ -265,7 +270,7 @@ class StreamAtoms:
         """
         program = self._programs[partition]
         assert program is not None
-        found = program.evaluate(batch, time_stamps, numbers, until)
+        found = program.evaluate(batch, time_stamps, numbers, until, is_end=is_end)
 
         def held(name: str) -> NDArray[np.bool_]:
             return np.asarray(pc.fill_null(found[name], False))

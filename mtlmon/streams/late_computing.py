@@ -35,7 +35,9 @@ class Computer:
     There must be programs, which have computed nothing yet.
 
     Attributes:
-        tick_atoms: for each period of ticks that policies are on, how many atoms they have there.
+        tick_atoms: for each period of ticks that policies are on, how many atoms they have there;
+            the same for rows that wait for later values.
+        waiting: the kinds of rows that wait.
         first_state: the state before the first row.
         loaded: the rows whose state at the end the program has; None if it has another one.
         row_count: how many rows were computed, each as often as that.
@@ -48,6 +50,7 @@ class Computer:
         self.tick_atoms = {
             period: len(names) for period, names in streams.tick_names_of(partition).items()
         }
+        self.waiting = [kind for kind in self.tick_atoms if not isinstance(kind, int)]
         self.first_state = self.program.snapshot()
         self.loaded: ChunkedRows | None = None
         self.row_count = 0
@@ -71,7 +74,12 @@ class Computer:
         return any(-(-first // period) * period < last for period in periods)
 
     def compute(
-        self, rows: Rows | None, numbers: NDArray[np.uint32], until: int | None = None
+        self,
+        rows: Rows | None,
+        numbers: NDArray[np.uint32],
+        until: int | None = None,
+        *,
+        is_end: bool = False,
     ) -> tuple[NDArray[np.bool_], TickSets]:
         """Compute the atoms of the next rows and ticks; return `held` with them, and the ticks.
 
@@ -82,6 +90,7 @@ class Computer:
             numbers: the numbers of their traces in the state.
             until: compute all ticks below this time, which is not below the rows; None for those
                 below the last row.
+            is_end: whether no more rows come, so that none waits any longer; there are no rows.
 
         Raises:
             EventError: integers overflow in a row, or at a tick.
@@ -100,7 +109,7 @@ class Computer:
         first = 0
         while True:
             last, limit = self._next(stamps, numbers, first, until)
-            ticks = self._evaluate(inputs, held, stamps, numbers, first, last, limit)
+            ticks = self._evaluate(inputs, held, stamps, numbers, first, last, limit, is_end)
             parts.append(ticks)
             first = last
             if first == len(stamps) and not self._has_more(until):
@@ -148,6 +157,7 @@ class Computer:
         first: int,
         last: int,
         until: int | None,
+        is_end: bool,
     ) -> TickSets:
         """Compute rows from number `first` to below `last`; return the ticks."""
         try:
@@ -157,6 +167,7 @@ class Computer:
                 stamps[first:last],
                 numbers[first:last],
                 until,
+                is_end=is_end,
             )
         except TickError as error:
             raise EventError(
@@ -176,7 +187,8 @@ class Computer:
             rows = np.empty((len(own), len(arrays)), np.bool_)
             for place, array in enumerate(arrays):
                 rows[:, place] = array
-            ticks[period] = TickRows(own.time_stamps, own.numbers, rows)
+            offsets = np.zeros(len(own), np.uint64)
+            ticks[period] = TickRows(own.time_stamps, own.numbers, offsets, rows)
         return ticks
 
 

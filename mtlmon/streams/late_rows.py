@@ -14,8 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.streams.late_ticks import (
+    NO_QUEUE,
+    Queue,
     TickChanges,
     TickSets,
+    queues_as_bytes,
+    queues_of_bytes,
     tick_bytes,
     tick_count,
     ticks_as_bytes,
@@ -28,7 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.time_points import Waiting
     from mtlmon.streams.late_computing import Computer
+
+    Queues = dict["int | Waiting", Queue]
 
     _Item = TypeVar("_Item", int, list[int])
 
@@ -36,6 +43,8 @@ __all__ = ["NO_NAMES", "ChunkedRows", "RowParts", "Rows", "Touching", "fitted", 
 
 # A chunk has at least so many rows, so that what is not of a row counts for little.
 _LEAST_SPACING = 256
+# The same where rows wait for later values.
+_WAITING_SPACING = 16
 # About how many bytes a row takes at least: a state takes no more than its rows.
 _ROW_BYTES = 32
 # What a chunk takes beside its rows and its state.
@@ -198,14 +207,16 @@ class _Chunk(RowParts):
         state: the state.
 
     Attributes:
-        ticks: the ticks that were computed with these rows.
+        queues: the rows that wait before the first row.
+        ticks: the ticks that were computed with these rows, and the rows that they have let go.
         done: all ticks below this time have been computed then.
     """
 
-    def __init__(self, start: int, state: bytes) -> None:
+    def __init__(self, start: int, state: bytes, queues: Queues) -> None:
         super().__init__()
         self.start = start
         self.state = state
+        self.queues = queues
         self.ticks: list[TickSets] = []
         self.done = 0
 
@@ -246,6 +257,9 @@ class ChunkedRows:
         self._spacing = spacing
         self._first_trace = first_trace
         self.tick_changes = TickChanges(computer.tick_atoms)
+        # the rows that wait: in the state that the computer has here, and at the end
+        self._queues: Queues = dict.fromkeys(computer.waiting, NO_QUEUE)
+        self._last_queues = self._queues
         self._chunks: list[_Chunk] = []
         # the state at the end, unless the computer has it
         self._live = computer.first_state
@@ -284,7 +298,7 @@ class ChunkedRows:
         self._load_end()
         if not self._chunks or self._chunks[-1].size >= self._room(self._chunks[-1]):
             start = int(new.time_stamps[first])
-            self._chunks.append(_Chunk(start, self._computer.program.snapshot()))
+            self._chunks.append(self._new_chunk(start))
         chunk = self._chunks[-1]
         last = min(len(new.time_stamps), first + self._room(chunk) - chunk.size)
         rows = new.between(first, last)
@@ -293,7 +307,12 @@ class ChunkedRows:
         self._add_ticks(chunk, ticks)
         return last
 
+    def _new_chunk(self, start: int) -> _Chunk:
+        """A chunk that begins with the state that the computer has."""
+        return _Chunk(start, self._computer.program.snapshot(), self._queues)
+
     def _add_ticks(self, chunk: _Chunk, ticks: TickSets) -> None:
+        self._last_queues = self._queues
         if tick_count([ticks]):
             chunk.ticks.append(ticks)
         chunk.done = self._computer.program.ticks_done
@@ -308,33 +327,70 @@ class ChunkedRows:
             return
         self._load_end()
         if chunk.size >= self._room(chunk):
-            chunk = _Chunk(max(chunk.done, chunk.end), self._computer.program.snapshot())
+            chunk = self._new_chunk(max(chunk.done, chunk.end))
             self._chunks.append(chunk)
         self._add_ticks(chunk, self._compute(None, limit)[1])
 
     def _room(self, chunk: _Chunk) -> int:
         """How many rows a chunk should have: a state takes no more memory than they do."""
-        return self._spacing or max(_LEAST_SPACING, len(chunk.state) // _ROW_BYTES)
+        # what is final is found by chunks where rows wait
+        least = _WAITING_SPACING if self._computer.waiting else _LEAST_SPACING
+        return self._spacing or max(least, len(chunk.state) // _ROW_BYTES)
+
+    def let_go(self) -> None:
+        """Let all rows go that wait for later values: no more rows come."""
+        if not self._chunks or not self._computer.waiting:
+            return
+        self._load_end()
+        self._add_ticks(self._chunks[-1], self._compute(None, is_end=True)[1])
+
+    @property
+    def waiting_count(self) -> int:
+        """How many rows wait for later values."""
+        return max((len(one.traces) for one in self._last_queues.values()), default=0)
+
+    def known_below(self, bound: int) -> int:
+        """The time below which no row waits for one that can still come: from a time on.
+
+        It is found by chunks, so it can be less than it might be.
+        """
+        known, queues = bound, self._last_queues
+        if self._chunks:
+            # the last one that such a row can come into or before
+            place = bisect_right([chunk.start for chunk in self._chunks], bound)
+            chunk = self._chunks[max(0, place - 1)]
+            known, queues = min(known, chunk.start), chunk.queues
+        for queue in queues.values():
+            if len(queue.time_stamps):
+                known = min(known, int(queue.time_stamps.min()))
+        return known
 
     def _compute(
-        self, rows: Rows | None, until: int | None = None
+        self, rows: Rows | None, until: int | None = None, *, is_end: bool = False
     ) -> tuple[NDArray[np.bool_], TickSets]:
         traces = np.empty(0, np.uint32) if rows is None else rows.traces
         if self._divisor is None:
             numbers = np.zeros(len(traces), np.uint32)
         else:
             numbers = traces // np.uint32(self._divisor)
-        held, ticks = self._computer.compute(rows, numbers, until)
+        held, ticks = self._computer.compute(rows, numbers, until, is_end=is_end)
         factor, first = np.uint32(self._divisor or 0), np.uint32(self._first_trace)
-        return held, {
+        ticks = {
             period: own._replace(traces=own.traces * factor + first)
             for period, own in ticks.items()
         }
+        queues = {}
+        for kind, before in self._queues.items():
+            queue = before if rows is None else before.joined(Queue(*rows.names))
+            ticks[kind], queues[kind] = queue.named(ticks[kind])
+        self._queues = queues
+        return held, ticks
 
     # ---- states ----------------------------------------------------------------------------
 
     def _load_end(self) -> None:
         """Let the computer have the state at the end."""
+        self._queues = self._last_queues
         if self._computer.loaded is self:
             return
         self._computer.park()
@@ -389,6 +445,7 @@ class ChunkedRows:
                     return held, changed
                 place = min(waiting)
                 self._computer.program.restore(self._chunks[place].state)
+                self._queues = self._chunks[place].queues
             new = np.array(arrivals.pop(place, []), np.intp)
             removed = departures.pop(place, [])
             times = [late.time_stamps[new], gone.time_stamps[removed]]
@@ -405,12 +462,16 @@ class ChunkedRows:
             if place == len(self._chunks):
                 # the replay has come to the end
                 self._computer.loaded = self
+                self._last_queues = self._queues
                 return held, changed
             following = self._chunks[place]
             state = self._computer.program.snapshot()
-            if state == following.state or self._is_out_of_reach(following, highest):
+            is_same = state == following.state and all(
+                queue.is_same(following.queues[kind]) for kind, queue in self._queues.items()
+            )
+            if is_same or self._is_out_of_reach(following, highest):
                 highest = -1
-            following.state = state
+            following.state, following.queues = state, self._queues
 
     def _is_out_of_reach(self, chunk: _Chunk, time_stamp: int) -> bool:
         """Whether no row of a chunk depends on rows of a time-stamp or below."""
@@ -503,6 +564,7 @@ class ChunkedRows:
         chunk = self._chunks[place]
         done = chunk.done
         if not chunk.count:
+            chunk.ticks = []
             if done:
                 chunk.ticks = [self._compute(None, done)[1]]
                 chunk.done = max(done, self._computer.program.ticks_done)
@@ -517,7 +579,7 @@ class ChunkedRows:
         for first, last in zip(firsts, [*firsts[1:], count], strict=True):
             part = rows.between(first, last)
             if first:
-                other = _Chunk(int(part.time_stamps[0]), self._computer.program.snapshot())
+                other = self._new_chunk(int(part.time_stamps[0]))
                 place += 1
                 self._chunks.insert(place, other)
                 chunk = other
@@ -587,24 +649,29 @@ class ChunkedRows:
         """
         chunks = self._chunks
         ticks = ticks_as_bytes([chunk.ticks for chunk in chunks], self._computer.tick_atoms)
+        queues = queues_as_bytes([self._last_queues, *(chunk.queues for chunk in chunks)])
         return (
             {
                 "chunks": [(chunk.start, chunk.count, chunk.done) for chunk in chunks],
                 "hidden": self.tick_changes.parts(),
             },
-            [ticks, self._live, *(chunk.state for chunk in chunks)],
+            [ticks, queues, self._live, *(chunk.state for chunk in chunks)],
             [chunk.rows for chunk in chunks if chunk.count],
         )
 
     def restore(self, facts: Mapping[str, Any], states: Sequence[bytes], rows: Rows) -> None:
         """Go on from what `parts` has returned, with the rows of all chunks."""
-        ticks, self._live, *states = states
+        ticks, queues, self._live, *states = states
         self.tick_changes.restore(facts["hidden"])
         chunks = facts["chunks"]
         ticks_of = ticks_of_bytes(ticks, len(chunks), self._computer.tick_atoms)
+        self._last_queues, *queues_of = queues_of_bytes(
+            queues, 1 + len(chunks), self._computer.waiting
+        )
         first = 0
-        for (start, count, done), own, state in zip(chunks, ticks_of, states, strict=True):
-            chunk = _Chunk(start, state)
+        for place, (start, count, done) in enumerate(chunks):
+            own = ticks_of[place]
+            chunk = _Chunk(start, states[place], queues_of[place])
             chunk.ticks, chunk.done = [own], done
             if count:
                 chunk.rows = rows.between(first, first + count)

@@ -10,25 +10,31 @@ from mtlmon.policy.predicates.time_points import Changes
 if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
 
-__all__ = ["has_ticks", "late_obstacle", "row_relation"]
+__all__ = ["has_ticks", "late_obstacle", "row_relation", "waits"]
 
 
 def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
     """Return what keeps the verdicts of a policy from being corrected; None if nothing does.
 
-    Streams are computed again from a state before a late row, which works for whatever depends on
-    rows at its own time and before.
+    Streams are computed again from a state before a late row. It has the rows that wait for later
+    values then, so this works for these, too.
     """
     clock = policy.clock
     if clock is not None and isinstance(clock.period, Changes):
         return "changes of relations"
-    atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
-    needs = needs_of(file, atoms)
-    if needs.later_values or (clock is not None and clock.waits):
-        return "values of later rows, next(...)"
-    if (relation := row_relation(file, policy)) is not None and has_ticks(file, policy):
+    if (relation := row_relation(file, policy)) is None:
+        return None
+    if has_ticks(file, policy):
         return f"ticks beside relations made of rows ({relation})"
+    if waits(policy):
+        return f"values of later rows, next(...), beside relations made of rows ({relation})"
     return None
+
+
+def waits(policy: Policy) -> bool:
+    """Whether rows of a policy wait for later values."""
+    clock = policy.clock
+    return clock is not None and clock.waits
 
 
 def has_ticks(file: PolicyFile, policy: Policy) -> bool:

@@ -1,4 +1,4 @@
-"""Atoms at ticks, where rows come late or are taken back.
+"""Atoms at ticks, and at rows that wait for later values, where rows come late or are taken back.
 
 Ticks follow the rows that are there: a first row that comes late adds the ticks before, and a trace
 whose rows are taken back has none any more. Chunks of rows have the ticks that were computed with
@@ -18,19 +18,25 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.time_points import Waiting
+
 __all__ = [
+    "NO_QUEUE",
     "ChangedTicks",
+    "Queue",
     "TickChanges",
     "TickRows",
     "TickSets",
     "joined_ticks",
+    "queues_as_bytes",
+    "queues_of_bytes",
     "tick_bytes",
     "tick_count",
     "ticks_as_bytes",
     "ticks_of_bytes",
 ]
 
-_TICK_BYTES = 12
+_TICK_BYTES = 20
 """What a tick takes beside its atoms."""
 
 
@@ -40,20 +46,27 @@ class TickRows(NamedTuple):
     Attributes:
         time_stamps: their times.
         traces: the numbers of their traces.
+        offsets: their offsets, which are 0 for ticks.
         held: which atoms hold: a column for each.
     """
 
     time_stamps: NDArray[np.int64]
     traces: NDArray[np.uint32]
+    offsets: NDArray[np.uint64]
     held: NDArray[np.bool_]
 
     def taken(self, places: NDArray[np.intp] | NDArray[np.bool_]) -> TickRows:
         """Return some of the ticks."""
-        return TickRows(self.time_stamps[places], self.traces[places], self.held[places])
+        return TickRows(
+            self.time_stamps[places],
+            self.traces[places],
+            self.offsets[places],
+            self.held[places],
+        )
 
 
-TickSets = dict[int, TickRows]
-"""The ticks of each period."""
+TickSets = dict["int | Waiting", TickRows]
+"""The ticks of each period, and the rows that wait no longer."""
 
 
 class ChangedTicks(NamedTuple):
@@ -72,7 +85,12 @@ class ChangedTicks(NamedTuple):
 
 def joined_ticks(parts: Sequence[TickRows], atoms: int) -> TickRows:
     """Return the ticks of all parts, which have so many atoms."""
-    none = TickRows(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty((0, atoms), np.bool_))
+    none = TickRows(
+        np.empty(0, np.int64),
+        np.empty(0, np.uint32),
+        np.empty(0, np.uint64),
+        np.empty((0, atoms), np.bool_),
+    )
     columns = zip(*[none, *parts], strict=True)
     return TickRows(*(np.concatenate(column) for column in columns))
 
@@ -84,20 +102,26 @@ class TickChanges:
         atoms: for each period, how many atoms its ticks have.
     """
 
-    def __init__(self, atoms: Mapping[int, int]) -> None:
+    def __init__(self, atoms: Mapping[int | Waiting, int]) -> None:
         self._atoms = dict(atoms)
         # the times and traces of ticks that were there once, and are not now
-        self._hidden: dict[int, set[tuple[int, int]]] = {period: set() for period in atoms}
-        self._new: dict[int, list[TickRows]] = {}
-        self._revised: dict[int, list[tuple[TickRows, bool]]] = {}
+        self._hidden: dict[int | Waiting, set[tuple[int, int]]] = {
+            period: set() for period in atoms if isinstance(period, int)
+        }
+        self._new: dict[int | Waiting, list[TickRows]] = {}
+        self._revised: dict[int | Waiting, list[tuple[TickRows, bool]]] = {}
 
     def add(self, ticks: TickSets) -> None:
         """Add ticks that are there now, and were not before."""
         for period, own in ticks.items():
             self._appear(period, own)
 
-    def _appear(self, period: int, own: TickRows) -> None:
-        hidden = self._hidden[period]
+    def _appear(self, period: int | Waiting, own: TickRows) -> None:
+        hidden = self._hidden.get(period)
+        if hidden is None:
+            # a row is there while it waits
+            self._revised.setdefault(period, []).append((own, False))
+            return
         if hidden and len(own.time_stamps):
             names = list(zip(own.time_stamps.tolist(), own.traces.tolist(), strict=True))
             is_back = np.array([name in hidden for name in names], np.bool_)
@@ -114,10 +138,12 @@ class TickChanges:
             count = len(old.time_stamps)
             traces = np.concatenate([old.traces, new.traces])
             times = np.concatenate([old.time_stamps, new.time_stamps])
+            offsets = np.concatenate([old.offsets, new.offsets])
             # of two equal ticks, the old one comes first
-            order = np.lexsort((times, traces))
+            order = np.lexsort((offsets, times, traces))
             first, second = order[:-1], order[1:]
             is_pair = (traces[first] == traces[second]) & (times[first] == times[second])
+            is_pair &= offsets[first] == offsets[second]
             both, others = first[is_pair], second[is_pair] - count
             is_changed = np.any(old.held[both] != new.held[others], axis=1)
             revised = self._revised.setdefault(period, [])
@@ -125,10 +151,11 @@ class TickChanges:
             gone = old.taken(np.delete(np.arange(count), both))
             revised.append((gone._replace(held=np.zeros_like(gone.held)), True))
             self._appear(period, new.taken(np.delete(np.arange(len(new.traces)), others)))
-            names = zip(gone.time_stamps.tolist(), gone.traces.tolist(), strict=True)
-            self._hidden[period].update(names)
+            if period in self._hidden:
+                names = zip(gone.time_stamps.tolist(), gone.traces.tolist(), strict=True)
+                self._hidden[period].update(names)
 
-    def taken(self) -> dict[int, ChangedTicks]:
+    def taken(self) -> dict[int | Waiting, ChangedTicks]:
         """Remove what has changed, and return it."""
         found = {}
         for period in {**self._new, **self._revised}:
@@ -161,7 +188,9 @@ class TickChanges:
             self._hidden[period] = {(time, trace) for time, trace in names}
 
 
-def ticks_as_bytes(chunks: Sequence[Sequence[TickSets]], atoms: Mapping[int, int]) -> bytes:
+def ticks_as_bytes(
+    chunks: Sequence[Sequence[TickSets]], atoms: Mapping[int | Waiting, int]
+) -> bytes:
     """Return the ticks of chunks as bytes, for `ticks_of_bytes`."""
     parts = []
     for period, count in atoms.items():
@@ -171,7 +200,7 @@ def ticks_as_bytes(chunks: Sequence[Sequence[TickSets]], atoms: Mapping[int, int
     return joined_parts(parts)
 
 
-def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[int, int]) -> list[TickSets]:
+def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[int | Waiting, int]) -> list[TickSets]:
     """Return the ticks of so many chunks.
 
     Raises:
@@ -180,13 +209,14 @@ def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[int, int]) -> list[Ti
     """
     parts = split_parts(data) if atoms else []
     chunks: list[TickSets] = [{} for _ in range(count)]
-    if len(parts) != 4 * len(atoms):
+    if len(parts) != 5 * len(atoms):
         raise damaged()
     for place, (period, own) in enumerate(atoms.items()):
-        sizes, times, traces, held = parts[4 * place : 4 * place + 4]
+        sizes, times, traces, offsets, held = parts[5 * place : 5 * place + 5]
         every = TickRows(
             np.frombuffer(times, np.int64),
             np.frombuffer(traces, np.uint32),
+            np.frombuffer(offsets, np.uint64),
             np.frombuffer(held, np.bool_).reshape(len(times) // 8, own),
         )
         ends = np.cumsum(np.frombuffer(sizes, np.int64)).tolist()
@@ -207,3 +237,83 @@ def tick_bytes(sets: Sequence[TickSets]) -> int:
     return sum(
         len(own.time_stamps) * _TICK_BYTES + own.held.size for one in sets for own in one.values()
     )
+
+
+class Queue(NamedTuple):
+    """Rows that wait for later values, in the order of time: those of a trace go in this order.
+
+    Attributes:
+        time_stamps: their time-stamps.
+        traces: the numbers of their traces.
+        offsets: their offsets.
+    """
+
+    time_stamps: NDArray[np.int64]
+    traces: NDArray[np.uint32]
+    offsets: NDArray[np.uint64]
+
+    def joined(self, other: Queue) -> Queue:
+        """Return these rows, and others behind them."""
+        return Queue(
+            np.concatenate([self.time_stamps, other.time_stamps]),
+            np.concatenate([self.traces, other.traces]),
+            np.concatenate([self.offsets, other.offsets]),
+        )
+
+    def named(self, gone: TickRows) -> tuple[TickRows, Queue]:
+        """Return rows that wait no longer, with their offsets, and the queue without them."""
+        order = np.argsort(self.traces, kind="stable")
+        own = np.argsort(gone.traces, kind="stable")
+        # the rows of a trace that go are its first ones
+        starts = np.searchsorted(self.traces[order], gone.traces[own])
+        ranks = np.arange(len(own)) - np.searchsorted(gone.traces[own], gone.traces[own])
+        places = np.empty(len(own), np.intp)
+        places[own] = order[starts + ranks]
+        is_left = np.ones(len(self.traces), np.bool_)
+        is_left[places] = False
+        rest = Queue(self.time_stamps[is_left], self.traces[is_left], self.offsets[is_left])
+        return gone._replace(offsets=self.offsets[places]), rest
+
+    def is_same(self, other: Queue) -> bool:
+        """Whether the same rows wait."""
+        return (
+            np.array_equal(self.time_stamps, other.time_stamps)
+            and np.array_equal(self.traces, other.traces)
+            and np.array_equal(self.offsets, other.offsets)
+        )
+
+
+NO_QUEUE = Queue(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64))
+
+
+def queues_as_bytes(queues: Sequence[Mapping[int | Waiting, Queue]]) -> bytes:
+    """Return queues as bytes, for `queues_of_bytes`."""
+    columns = (column for one in queues for queue in one.values() for column in queue)
+    return joined_parts([column.tobytes() for column in columns])
+
+
+def queues_of_bytes(
+    data: bytes, count: int, kinds: Sequence[int | Waiting]
+) -> list[dict[int | Waiting, Queue]]:
+    """Return so many queues of each of some kinds.
+
+    Raises:
+        SnapshotError: the bytes are damaged.
+        ValueError: likewise.
+    """
+    parts = split_parts(data) if kinds else []
+    if len(parts) != 3 * count * len(kinds):
+        raise damaged()
+    found: list[dict[int | Waiting, Queue]] = []
+    for number in range(count):
+        own = {}
+        for place, kind in enumerate(kinds):
+            first = 3 * (number * len(kinds) + place)
+            times, traces, offsets = parts[first : first + 3]
+            own[kind] = Queue(
+                np.frombuffer(times, np.int64),
+                np.frombuffer(traces, np.uint32),
+                np.frombuffer(offsets, np.uint64),
+            )
+        found.append(own)
+    return found

@@ -1,0 +1,78 @@
+"""Policies on rows that wait for later values, where verdicts are corrected."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.process import Live, mtlmon
+from tests.cli.test_lateness import Command
+from tests.cli.test_lateness_kills import compare_with_kills, latest, make_log
+
+POLICY = "key user\npolicy calm: v.next() - v < 5\n"
+
+
+def test_a_late_row_is_the_next_one(tmp_path: Path) -> None:
+    file = tmp_path / "p.mtl"
+    file.write_text(POLICY)
+    with Live("--lateness", "60", "--format", "csv", "--rows", str(file)) as live:
+        live.send("ts,user,v\n")
+        for row, line in (
+            ("100,x,1", None),
+            ("110,x,9", "calm\tx\t100:0 false\tstdin:1"),
+            ("104,x,4", "calm\tx\t104:0 false\tstdin:3"),
+            (None, "calm\tx\t!100:0 true\tstdin:1"),
+            ("107,x,8", "calm\tx\t107:0 true\tstdin:4"),
+            (None, "calm\tx\t!104:0 true\tstdin:3"),
+        ):
+            if row is not None:
+                live.send(f"{row}\n")
+            while line is not None and (found := str(live.read_line())).startswith("!@"):
+                pass
+            assert line is None or found == line
+        done = live.end()
+    assert done.errors == (
+        "mtlmon: 1 row still waits for later values at the end of the log (see --end-time inf)\n"
+    )
+
+
+def test_options_beside_later_values(tmp_path: Path, command: Command) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text(POLICY)
+    log.write_text("ts,user,v\n100,x,1\n110,x,9\n104,x,2\n107,x,7\n")
+    done = command("--lateness", 60, "--end-time", "inf", "--explain", file, log)
+    assert done.status == 1
+    assert "104:0 violates" in done.errors
+    verdicts = ["100:0 true", "104:0 false", "107:0 true", "110:0 false"]
+    assert [line for line in done.output.splitlines() if "@" not in line] == [
+        f"calm\tx\t{verdict}" for verdict in verdicts
+    ]
+    for options, message in (
+        (["--clock", "key"], "--clock key where rows wait for later values, as in calm"),
+        (["--verdicts", "first"], "--verdicts first where rows wait for later values, as in calm"),
+    ):
+        done = command("--lateness", 60, *options, file, log)
+        assert done.status == 2
+        assert message in done.errors
+
+
+def test_a_run_that_is_killed_has_the_same_rows(tmp_path: Path) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    output, late = tmp_path / "out", tmp_path / "late.csv"
+    file.write_text(
+        "key user\nstream big = v on v > 4\n"
+        "policy one per host: big.next(2) > v IMPLIES EVENTUALLY[0,9] b\n"
+        "policy two: a IMPLIES v.next(or: 0) < 9\n"
+        "policy three per none: count[0,9](a) < 9\n"
+    )
+    make_log(log, random.Random(2), 1200)
+    arguments = ["--lateness", "40", "--late", str(late), "--wait", "2", "-o", str(output)]
+    found, _ = compare_with_kills(
+        [*arguments, str(file)], log, output, late, lambda path: latest(path, "text")
+    )
+    in_order = mtlmon("--wait", "40", "--late", str(tmp_path / "x"), str(file), str(log))
+    assert found == sorted(in_order.output.splitlines())
