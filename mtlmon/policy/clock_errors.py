@@ -110,7 +110,7 @@ def refused_changes(file: PolicyFile, changes: Changes) -> FormulaError:
         changes.place,
         f"a policy on {changes} is not possible here",
         source=file.source,
-        hint="policies on changes of relations are for the command and check_tables",
+        hint="policies on changes are for the command, check_tables and mtlmon.spark.monitor",
         kind=PolicyError,
     )
 

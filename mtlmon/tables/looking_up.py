@@ -199,6 +199,7 @@ def known_relations(
     wanted: Mapping[str, Sequence[str]],
     environment: Environment,
     log: LogAtRest | None = None,
+    changing: Collection[str] = (),
 ) -> dict[str, KnownRelation]:
     """Evaluate relations in which conditions on events look values up.
 
@@ -207,19 +208,20 @@ def known_relations(
         wanted: as for `looked_up_relations`.
         environment: likewise.
         log: the log; None if relations cannot read its rows.
+        changing: as for `looked_up_relations`.
 
     Raises:
         MtlmonError: as for `looked_up_relations`, or a relation reads the rows of the log.
     """
     options = {"resolution": environment.unit, "time_unit": environment.time_unit}
     if log is not None:
-        found = looked_up_relations(file, wanted, environment, options, lambda: log.names)
+        found = looked_up_relations(file, wanted, environment, options, lambda: log.names, changing)
         of_rows = {
             name: KnownRelation(log.records(one, environment))
             for name, one in found.of_rows.items()
         }
         return {**found.of_tables, **of_rows}
-    for name in wanted:
+    for name in (*wanted, *changing):
         owner, own_name = file.owner_of(name)
         if reads_rows(owner.intervals, own_name):
             reason = "which cannot be looked up here"
@@ -235,7 +237,8 @@ def known_relations(
                 hint=hint,
                 kind=PolicyError,
             )
-    return looked_up_relations(file, wanted, environment, options, lambda: None).of_tables
+    found = looked_up_relations(file, wanted, environment, options, lambda: None, changing)
+    return found.of_tables
 
 
 def columns_of_log(

@@ -60,8 +60,7 @@ def text_streams(
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
-        wanted = {**dict.fromkeys(changing, ()), **needs.relations}
-        relations = known_relations(file, wanted, environment)
+        relations = known_relations(file, needs.relations, environment, changing=changing)
     return TextStreams(
         file,
         names,

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark import monitor, monitor_files, monitor_stream
+from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.monitoring import OrderedRows
+from mtlmon.spark.common.policies import compile_policies
+from mtlmon.streams import atoms as stream_atoms
+from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.spark.streams import state_store, streaming
 
@@ -30,6 +40,17 @@ stream most = max[0,1m](limits[road].max)
 policy rising: most > 70 OR ONCE exists limits[road]
 policy ticks on every 20s: limits["a1"].max = 80
 """
+CHANGES = """relation lanes = table "lanes.csv" valid [from, to)
+relation recent = rows where speed > 70 valid 20 group road, car select count() as n
+policy often per car, road on changes of recent: recent[road.hold(), car.hold()].n > 1
+policy whole per none on changes of limits: count[0,20s]() > 5
+policy own on changes of lanes: exists lanes[car = car.hold()] IMPLIES NEXT[0,10s] true
+policy road per road, car on changes of lanes: count[0,1m](speed > 60) > 2
+trigger busy on changes of lanes: count[0,30s]() > 3 message "on {lanes[car = car.hold()].road}"
+"""
+LANES = "car,road,from,to\n" + "".join(
+    f"c{number % 4},a{1 + number % 3},{7 * number},{7 * number + 11}\n" for number in range(20)
+)
 LIMITS = "road,from,to,max\na1,0,100,80\na1,100,,100\na2,50,,60\n"
 ROWS = [(ts, f"c{ts % 3}", f"a{1 + ts % 4 // 2}", 50 + ts * 7 % 60) for ts in range(0, 160, 3)]
 
@@ -37,6 +58,7 @@ ROWS = [(ts, f"c{ts % 3}", f"a{1 + ts % 4 // 2}", 50 + ts * 7 % 60) for ts in ra
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
     (tmp_path / "limits.csv").write_text(LIMITS)
+    (tmp_path / "lanes.csv").write_text(LANES)
     (tmp_path / "cars.mtl").write_text(POLICIES)
     return tmp_path / "cars.mtl"
 
@@ -96,6 +118,99 @@ def test_batch_and_command(spark: SparkSession, policies: Path, tmp_path: Path) 
     assert len({row["verdict"] for row in found}) == 2
 
 
+def test_changes_are_those_of_the_command(
+    spark: SparkSession, policies: Path, tmp_path: Path
+) -> None:
+    policies.write_text(POLICIES + CHANGES)
+    cells = "".join(f"{ts},{car},{road},{speed}\n" for ts, car, road, speed in ROWS)
+    (tmp_path / "log.csv").write_text("ts,car,road,speed\n" + cells)
+    frame = spark.createDataFrame(ROWS, "ts long, car string, road string, speed long")
+    options = ["--output-format", "jsonl", "--end-time", "last", "--resolve"]
+    lines = mtlmon(*options, str(policies), str(tmp_path / "log.csv")).output.splitlines()
+    names = ("policy", "car", "road", "time", "offset", "verdict", "message")
+    wanted = [tuple(json.loads(line).get(name) for name in names) for line in lines]
+    # an unresolved verdict is not written
+    found = [
+        tuple(row[name] for name in names)
+        for row in monitor(
+            frame, policies, resolution="s", time_unit="s", end_time="last"
+        ).collect()
+        if row["verdict"] is not None
+    ]
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    for name in ("whole", "own", "road", "busy", "often"):
+        assert {one[5] for one in found if one[0] == name} == {True, False}, name
+    policies.write_text(f"{POLICIES}policy p on changes of limits: true\n")
+    with pytest.raises(MtlmonError, match="each car, which is no column of relation limits"):
+        monitor(frame, policies, resolution="s", time_unit="s")
+
+
+KEYED = """unit s
+key k
+relation open = table "open.csv" valid [from, to)
+policy a on changes of open: exists open[k = k.hold()]
+policy b on changes of open: count[0,3s]() > 1 IMPLIES NEXT[0,4s] true
+policy c on every 3s: exists open[k = k.hold()]
+policy d: exists open[k]
+trigger e on changes of open: count[0,5s](v > 2) > 0 message "{k} {v}"
+"""
+CELLS = st.lists(
+    st.tuples(st.integers(0, 14), st.sampled_from("wxyz"), st.integers(0, 4)), max_size=16
+).map(lambda rows: sorted(rows, key=lambda row: row[0]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    CELLS,
+    st.lists(st.integers(0, 16), max_size=3),
+    st.sampled_from([1, 3, 1 << 17]),
+    st.sampled_from(["last", 17, None]),
+)
+def test_changes_for_one_key_after_the_other(
+    tmp_path_factory: pytest.TempPathFactory,
+    log: list[tuple[int, str, int]],
+    cuts: list[int],
+    most_ticks: int,
+    end_time: Any,
+) -> None:
+    """Rows that are sorted by key, in any batches, against the rows in the order of time."""
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "open.csv").write_text("k,from,to\nx,0,2\nx,5,9\ny,3,\nz,4,6\nz,6,7\nv,1,8\nw,2,16\n")
+    (folder / "keyed.mtl").write_text(KEYED)
+    schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64()})
+    rows = [dict(zip(schema.names, row, strict=True)) for row in log]
+    names = ("policy", "k", "time", "offset", "verdict", "message")
+    file = folder / "keyed.mtl"
+    options: Any = {"resolution": "s", "time_unit": "s"}
+    wanted = [
+        tuple(row[name] for name in names)
+        for batch in check_tables(
+            pa.Table.from_pylist(rows, schema), file, resolve=True, end_time=end_time, **options
+        )
+        for row in batch.to_pylist()
+    ]
+    policies = compile_policies(
+        file, "local", "s", "s", has_keys=True, looks_up=True, has_changes=True
+    )
+    policies.watch(("k",))
+    source = event_source(policies, time=None, keys=("k",), **options)
+    rows.sort(key=lambda row: row["k"])
+    edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    batches = (
+        pa.RecordBatch.from_pylist(rows[start:end], schema).select(source.selection.names)
+        for start, end in pairwise(edges)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream_atoms, "MOST_TICKS", most_ticks)
+        monitors = OrderedRows(source, True, end_time, "allow", log[-1][0] if log else 0)
+        found = [
+            tuple(row[name] for name in names)
+            for batch in monitors(batches)
+            for row in batch.to_pylist()
+        ]
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+
+
 def test_streaming(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -126,6 +241,9 @@ def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) ->
     stream = spark.readStream.schema(frame.schema).json(str(source))
     with state_store(spark), pytest.raises(MtlmonError, match="relation r reads the rows of the"):
         monitor_stream(stream, rows, delay=0)
+    policies.write_text(POLICIES + CHANGES)
+    with pytest.raises(MtlmonError, match="a policy on changes of recent is not possible here"):
+        monitor_stream(stream, policies)
     variables = tmp_path / "variables.mtl"
     head = POLICIES.partition("key car")[0]
     variables.write_text(

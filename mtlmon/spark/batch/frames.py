@@ -146,7 +146,7 @@ def monitor(
         MtlmonError: an argument is invalid.
     """
     _check_ties(ties)
-    file = relational_file(policy, resolution, time_unit)
+    file = relational_file(policy, resolution, time_unit, has_changes=True)
     is_mixed = has_both_kinds(file)
     kept_by_name = kept_names(keep)
 
@@ -197,8 +197,10 @@ def monitor(
         leaves_out=is_mixed,
         looks_up=True,
         log=lambda file: RowsAtRest(df, time or file.time or DEFAULT_TIME, on_error),
+        has_changes=True,
     )
     default = key_names(policies.key if key is None else key)
+    policies.watch(default)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
     source, prepared = given.sources(policies, keys, file)

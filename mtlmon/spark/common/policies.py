@@ -65,7 +65,7 @@ class CompiledPolicy(NamedTuple):
     def period(self) -> When:
         """The period of its ticks; `ROWS` if its time-points are rows that do not wait."""
         period = None if self.clock is None else self.clock.period
-        assert period is None or isinstance(period, int | Waiting)
+        assert period is None or isinstance(period, int | Waiting | Changes)
         return ROWS if period is None else period
 
     @property
@@ -126,6 +126,25 @@ class Policies(NamedTuple):
     def event_column(self, given: str | None) -> str | None:
         """Return the column of names of events: the one that is given, or else that of the file."""
         return given if given is not None or self.file is None else self.file.event
+
+    def watch(self, key: Sequence[str]) -> None:
+        """Let relations tell when they change, as the time-points of policies.
+
+        Args:
+            key: the key columns of policies that have no key of their own.
+
+        Raises:
+            PolicyError: a relation does not have the key columns of its policy.
+        """
+        changes = [
+            (one.clock.period, tuple(key) if one.key is None else one.key)
+            for one in self.policies
+            if one.clock is not None and isinstance(one.clock.period, Changes)
+        ]
+        if changes and self.file is not None:
+            from mtlmon.tables.looking_up import LookedUpRelations, watch
+
+            watch(self.file, LookedUpRelations(dict(self.looked_up or {}), {}), changes)
 
     @property
     def has_ticks(self) -> bool:
@@ -219,6 +238,7 @@ def compile_policies(
     leaves_out: bool = False,
     looks_up: bool = False,
     log: Callable[[PolicyFile], LogAtRest] | None = None,
+    has_changes: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -235,6 +255,7 @@ def compile_policies(
         looks_up: whether policies can look values up in relations of tables.
         log: returns the rows that policies of a file are monitored on, if they are at rest: then
             relations can read them as well.
+        has_changes: whether policies can be on changes of relations, too.
 
     Raises:
         FormulaError: the policy is invalid; the error says where and why.
@@ -255,7 +276,7 @@ def compile_policies(
     elif isinstance(policy, Formula):
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
-        file = read_file(policy, unit, time_unit)
+        file = read_file(policy, unit, time_unit, has_changes=has_changes)
         if not looks_up:
             refuse_look_ups(file)
         if not has_lines:
@@ -294,11 +315,13 @@ def compile_policies(
         name: file.atoms[name] for name in atoms if name in file.atoms and name not in remembering
     }
     policies = policies._replace(remembering=remembering)
-    if needs.relations:
+    changing = [one.relation for one in changes_in(file)]
+    if needs.relations or changing:
         from mtlmon.tables.looking_up import known_relations
 
         environment = file.environment._replace(unit=unit or time_unit, time_unit=time_unit)
-        looked_up = known_relations(file, needs.relations, environment, log and log(file))
+        at_rest = log and log(file)
+        looked_up = known_relations(file, needs.relations, environment, at_rest, changing)
         policies = policies._replace(looked_up=looked_up)
     atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
     return policies._replace(
@@ -319,10 +342,12 @@ def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledP
     return CompiledPolicy(name, compile_formula(formula, unit=unit))
 
 
-def read_file(policy: object, unit: str | None, time_unit: str | None) -> PolicyFile:
+def read_file(
+    policy: object, unit: str | None, time_unit: str | None, *, has_changes: bool = False
+) -> PolicyFile:
     """Read the policies with the unit of time-stamps, which by default is the unit of times."""
     file = _policy_file(policy, unit or LATER)
-    for changes in changes_in(file):
+    for changes in () if has_changes else changes_in(file):
         raise refused_changes(file, changes)
     if file.unit != LATER:
         return file
@@ -345,7 +370,11 @@ def _needs_unit(policy: Policy) -> bool:
 
 
 def relational_file(
-    policy: PolicyLike, resolution: str | None = None, time_unit: str | None = None
+    policy: PolicyLike,
+    resolution: str | None = None,
+    time_unit: str | None = None,
+    *,
+    has_changes: bool = False,
 ) -> PolicyFile | None:
     """Return the policy file if a policy in it has variables, else None.
 
@@ -358,7 +387,7 @@ def relational_file(
             return None
         policy = written_with_conditions(policy) or str(policy)
     Times(time_unit, None, resolution)
-    file = read_file(policy, resolution, time_unit)
+    file = read_file(policy, resolution, time_unit, has_changes=has_changes)
     if not any(one.is_first_order for one in file.policies):
         return None
     refuse_look_ups(file)
@@ -384,14 +413,13 @@ def _clock_of(policy: Policy, unit: str | None) -> Clock | None:
         FormulaError: the period is not a whole number of units.
     """
     clock = policy.clock
-    if clock is None or clock.period is None or isinstance(clock.period, int | Waiting):
+    if clock is None or clock.period is None or isinstance(clock.period, int | Waiting | Changes):
         return clock
     if unit is None:
         raise UnitError(
             f"policy {policy.name} is on {clock}, and the unit of time-stamps is not known: say it "
             "with resolution='s', or with a line 'unit s' in the policy"
         )
-    assert not isinstance(clock.period, Changes)
     return Clock(period=period_in_units(clock.period, unit))
 
 

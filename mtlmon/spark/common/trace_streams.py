@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import TableError
 from mtlmon.spark.common.events import KEPT_ERRORS
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.successive import SuccessiveStreams
 from mtlmon.syntax.report import visible
+from mtlmon.tables.columns.keys import NO_NUMBER, find_rows, number_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,17 +127,35 @@ class TraceStreams:
         self._atoms = stream_atoms(source)
         on_tick = RefusedTicks(source, [] if errors is None else errors, self._key_of)
         self._streams = SuccessiveStreams(self._atoms, limit, on_tick, is_complete=is_complete)
+        self._atoms.know_traces([self._keys], self._traces_of)
+        # the numbers of the traces of the present batch by their keys; None until they are wanted
+        self._traces: KeyTable | None = None
         # the last events, without their rows
         self._nothing: Events | None = None
-        # for each trace of the present batch a row of it, and the key of the trace before the batch
+        # for each trace of the present batch a row of it, and one of the trace before the batch
         self._rows_of_traces: pa.RecordBatch | None = None
-        self._last_key: list[object] = []
+        self._last_row: pa.RecordBatch | None = None
 
     def _key_of(self, trace: int) -> list[object]:
         """The values of the key columns of a trace."""
-        if not trace or self._rows_of_traces is None:
-            return self._last_key
-        return [self._rows_of_traces.column(name)[trace - 1].as_py() for name in self._keys]
+        rows, place = self._rows_of_traces, trace - 1
+        if not trace or rows is None:
+            rows, place = self._last_row, 0
+        return [] if rows is None else [rows.column(name)[place].as_py() for name in self._keys]
+
+    def _traces_of(self, partition: int, keys: Sequence[pa.Array]) -> NDArray[np.uint32]:
+        """Return the numbers of traces with some keys, among those that are computed at present."""
+        # the trace before the batch, if there is one, has the number 0
+        first = 1 if self._last_row is None else 0
+        if self._traces is None:
+            self._traces = KeyTable(len(self._keys))
+            rows = [one for one in (self._last_row, self._rows_of_traces) if one is not None]
+            columns = [pa.concat_arrays([one.column(name) for one in rows]) for name in self._keys]
+            number_rows(self._traces, columns)
+        numbers = find_rows(self._traces, keys).astype(np.int64)
+        found = numbers + first - self._streams.first_trace
+        found[(numbers == NO_NUMBER) | (found < 0)] = NO_NUMBER
+        return found.astype(np.uint32)
 
     def add(self, events: Events, starts: NDArray[np.integer]) -> Iterator[TracePiece]:
         """Yield the next events in pieces, some of which have only ticks.
@@ -150,6 +170,7 @@ class TraceStreams:
         """
         count = len(events.time_stamps)
         self._rows_of_traces = events.rows.take(pa.array(starts)) if self._keys else None
+        self._traces = None
         held = {
             name: events.letters.held(events.atoms.index(name), count) for name in self._log_atoms
         }
@@ -157,7 +178,8 @@ class TraceStreams:
         for piece in self._streams.evaluate(events.rows, events.time_stamps, starts, held):
             yield TracePiece(with_computed(events, piece), piece.traces, piece.refused)
         if count:
-            self._last_key = [events.rows.column(name)[count - 1].as_py() for name in self._keys]
+            self._last_row = events.rows.take(pa.array([count - 1])) if self._keys else None
+            self._traces = None
 
     def end(self, limit: int | None = None) -> Iterator[TracePiece]:
         """Yield the remaining ticks of the last trace, and its rows that wait no longer.
