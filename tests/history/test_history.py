@@ -374,21 +374,30 @@ def test_what_is_held_follows_the_lateness_and_not_the_size_of_batches() -> None
     assert held[10**6] > 2 * held[5]
 
 
-def test_configurations_that_never_come_back_are_forgotten() -> None:
+# With one key, the session holds the state of the trace when the table forgets.
+@pytest.mark.parametrize(
+    ("formula", "key_count", "events"),
+    [
+        ("EVENTUALLY[0,300] p", 3, 30_000),
+        ("EVENTUALLY[0,300] ((EVENTUALLY[7,90] p) EQUIV NEXT[0,9] p)", 1, 5000),
+    ],
+)
+def test_configurations_that_never_come_back_are_forgotten(
+    formula: str, key_count: int, events: int
+) -> None:
     """The states at the ends of traces outlive those that the table forgets, also after replays."""
     source = random.Random(2)
-    formula = "EVENTUALLY[0,300] p"
     history = History(formula, "naive", lateness=600)
     clock = 0
     stamps = []
-    for _ in range(30_000):
+    for _ in range(events):
         clock += source.choice([0, 1, 3, 5, 7, 11, 13, 20])
         stamps.append(clock - 500 * (source.random() < 0.02 and clock > 500))
     holds = np.array([[source.random() < 0.01] for _ in stamps])
-    keys = np.array([source.randrange(3) for _ in stamps])
+    keys = np.array([source.randrange(key_count) for _ in stamps])
     found = {}
-    for start in range(0, len(stamps), 5):
-        part = slice(start, start + 5)
+    for start in range(0, len(stamps), 5 * key_count):
+        part = slice(start, start + 5 * key_count)
         for record in history.push(stamps[part], holds[part], keys=keys[part]).records.tolist():
             found[record[7], record[0], record[1]] = record[4]
     for record in history.finish("inf").records.tolist():
