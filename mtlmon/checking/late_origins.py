@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.sources import Origins
     from mtlmon.drive.native import VerdictRows
-    from mtlmon.streams.late_rows import Names
+    from mtlmon.streams.named_rows import Names
 
 __all__ = ["LateOrigins", "origin_type"]
 

@@ -20,22 +20,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.late_origins import origin_type
+from mtlmon.checking.late_telling import (
+    Revised,
+    Step,
+    revised_rows,
+    tell_rows,
+    tell_ticks,
+    tell_waiting,
+)
 from mtlmon.checking.row_pool import RowPool
 from mtlmon.history.contents import Contents
 from mtlmon.history.following import (
     IS_GONE,
-    IS_HIDDEN,
     FollowingHistory,
     LeadingHistory,
     taken_back,
 )
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_computing import Computer
-from mtlmon.streams.late_rows import NO_NAMES, ChunkedRows, Names, Rows, joined
+from mtlmon.streams.late_rows import ChunkedRows
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
-from mtlmon.streams.late_ticks import joined_ticks
+from mtlmon.streams.named_rows import NO_NAMES, Names, Rows, joined
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -84,34 +90,6 @@ class _Held(NamedTuple):
     def taken(self, places: NDArray[np.intp]) -> _Held:
         """Return some of them."""
         return _Held(self.rows.taken(places), self.flags[places], self.steps[places])
-
-
-class _Step(NamedTuple):
-    """Rows that have their names, and then perhaps time that passes.
-
-    Attributes:
-        rows: the rows, by trace and time.
-        flags: their flags.
-        advance: how far time passes then, and in which trace or in all; or None.
-    """
-
-    rows: Rows
-    flags: NDArray[np.uint8]
-    advance: Passed | None
-
-
-class _Revised(NamedTuple):
-    """Rows whose atoms have changed, and rows that were taken back.
-
-    Attributes:
-        names: their names.
-        held: which atoms hold.
-        flags: whether they were taken back.
-    """
-
-    names: Names
-    held: NDArray[np.bool_]
-    flags: NDArray[np.uint8]
 
 
 class LatePartition:
@@ -179,8 +157,8 @@ class LatePartition:
         self._ready: _Held | None = None
         self._passed: list[Passed | None] = []
         self._gone = NO_NAMES
-        self._steps: list[_Step] = []
-        self._revised: _Revised | None = None
+        self._steps: list[Step] = []
+        self._revised: Revised | None = None
         # how far time has passed at the end of the log
         self._end: int | None = None
         self._ticks: dict[int | Waiting, list[ChangedTicks]] = {}
@@ -336,10 +314,10 @@ class LatePartition:
         revised: list[Rows] = []
         if self._computer is not None:
             rows, revised = self._update(rows, flags, self._gone, changed)
-        self._revised = _revised(revised, self._gone, rows.held.shape[1])
+        self._revised = revised_rows(revised, self._gone, rows.held.shape[1])
         places = np.searchsorted(steps, np.arange(len(self._passed) + 1)).tolist()
         self._steps = [
-            _Step(rows.between(first, last), flags[first:last], passed)
+            Step(rows.between(first, last), flags[first:last], passed)
             for first, last, passed in zip(places, places[1:], self._passed, strict=False)
         ]
 
@@ -442,24 +420,8 @@ class LatePartition:
         """
         places = [self.atoms.index(name) for name in names]
         choice = None if clock is None else self.atoms.index(clock)
-        revised = self._revised
-        assert revised is not None
-        if len(revised.flags):
-            history.revise(
-                _columns(revised.names.time_stamps, revised.held, places),
-                revised.names.traces,
-                revised.names.offsets,
-                _chosen(revised.flags, revised.held, choice),
-            )
-        for rows, flags, passed in self._steps:
-            history.follow(
-                _columns(rows.time_stamps, rows.held, places),
-                rows.traces,
-                _chosen(flags, rows.held, choice),
-                self._has_keys,
-            )
-            if passed is not None:
-                history.pass_time(*passed)
+        assert self._revised is not None
+        tell_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
         history.keep_time(self.leader)
 
     def tell_ticks(self, history: FollowingHistory, period: int) -> None:
@@ -469,78 +431,31 @@ class LatePartition:
             history: the history.
             period: the period of its ticks.
         """
-        assert self._streams is not None
-        names = self._streams.tick_names_of(self._partition).get(period, ())
-        places = [names.index(name) for name in history.atoms]
         changed = self._ticks.get(period, [])
-        new = joined_ticks([one.new for one in changed], len(names))
-        revised = joined_ticks([one.revised for one in changed], len(names))
-        if len(revised.traces):
-            is_gone = np.concatenate([one.is_gone for one in changed])
-            history.revise(
-                _columns(revised.time_stamps, revised.held, places),
-                revised.traces,
-                np.zeros(len(revised.traces), np.uint64),
-                np.where(is_gone, IS_HIDDEN, 0).astype(np.uint8),
-            )
-        new = new.taken(np.lexsort((new.time_stamps, new.traces)))
+        places, count = self._places_at(history, period)
         passed = [one for one in self._passed if one is not None]
-        for last in [*passed, None]:
-            is_now = np.ones(len(new.traces), np.bool_)
-            if last is not None:
-                is_now = new.time_stamps < last[0]
-            own, new = new.taken(is_now), new.taken(~is_now)
-            history.follow(
-                _columns(own.time_stamps, own.held, places),
-                np.ascontiguousarray(own.traces),
-                np.zeros(len(own.traces), np.uint8),
-                self._has_keys,
-            )
-            if last is not None:
-                history.pass_time(*last)
+        tell_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
         history.keep_time(self.leader)
 
     def tell_waiting(self, history: FollowingHistory, kind: Waiting) -> None:
         """Let the history of a policy on rows that wait hear what has become of them.
 
-        All rows have their names in the history at once, but are no time-points while they wait.
-
         Args:
             history: the history.
             kind: for what they wait.
         """
-        assert self._streams is not None
-        names = self._streams.tick_names_of(self._partition).get(kind, ())
-        places = [names.index(name) for name in history.atoms]
-        for rows, flags, _ in self._steps:
-            history.follow(
-                _columns(rows.time_stamps, np.zeros((len(flags), len(names)), np.bool_), places),
-                rows.traces,
-                flags | np.uint8(IS_HIDDEN),
-                self._has_keys,
-            )
         changed = self._ticks.get(kind, [])
-        gone = self._gone
-        revised = joined_ticks([one.revised for one in changed], len(names))
-        flags = np.concatenate(
-            [np.where(one.is_gone, IS_HIDDEN, 0) for one in changed]
-            + [np.full(len(gone.traces), IS_GONE)]
-        )
-        held = np.concatenate([revised.held, np.zeros((len(gone.traces), len(names)), np.bool_)])
-        history.revise(
-            _columns(np.concatenate([revised.time_stamps, gone.time_stamps]), held, places),
-            np.concatenate([revised.traces, gone.traces]),
-            np.concatenate([revised.offsets, gone.offsets]),
-            flags.astype(np.uint8),
-        )
-        nothing = np.empty(0, np.uint32)
-        history.follow(
-            _columns(np.empty(0, np.int64), held[:0], places),
-            nothing,
-            nothing.astype(np.uint8),
-            self._has_keys,
+        places, count = self._places_at(history, kind)
+        tell_waiting(
+            history, self._steps, changed, self._gone, places, count, has_keys=self._has_keys
         )
         history.keep_time(self.leader, self._rows_known_below())
+
+    def _places_at(self, history: FollowingHistory, when: int | Waiting) -> tuple[list[int], int]:
+        """The columns of the atoms of a history at ticks or rows that wait, and how many are."""
+        assert self._streams is not None
+        names = self._streams.tick_names_of(self._partition).get(when, ())
+        return [names.index(name) for name in history.atoms], len(names)
 
     def _rows_known_below(self) -> int:
         """The time below which no row waits for one that can still come."""
@@ -642,32 +557,3 @@ def _texts_of(rows: Rows) -> Iterator[str]:
     columns = [column.to_pylist() for column in rows.inputs.columns]
     for place, cells in enumerate(zip(*columns, strict=True)):
         yield f"{cells!r} {rows.held[place].tobytes().hex()}"
-
-
-def _revised(changed: list[Rows], gone: Names, atoms: int) -> _Revised:
-    """What has changed, and what was taken back."""
-    names = [*(rows.names for rows in changed), gone]
-    held = [*(rows.held for rows in changed), np.zeros((len(gone.offsets), atoms), np.bool_)]
-    flags = np.zeros(sum(map(len, held)), np.uint8)
-    flags[len(flags) - len(gone.offsets) :] = IS_GONE
-    columns = (np.concatenate(columns) for columns in zip(*names, strict=True))
-    return _Revised(Names(*columns), np.concatenate(held), flags)
-
-
-def _columns(
-    time_stamps: NDArray[np.int64], held: NDArray[np.bool_], places: Sequence[int]
-) -> EventColumns:
-    columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
-    if len(time_stamps):
-        for atom, place in enumerate(places):
-            columns.add_bytes(atom, np.ascontiguousarray(held[:, place]).view(np.uint8))
-    return columns
-
-
-def _chosen(
-    flags: NDArray[np.uint8], held: NDArray[np.bool_], choice: int | None
-) -> NDArray[np.uint8]:
-    """The flags of rows, of which some are no time-points of a policy."""
-    if choice is None:
-        return flags
-    return flags | np.where(held[:, choice], 0, IS_HIDDEN).astype(np.uint8)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.checking.late_origins import origin_type
-from mtlmon.streams.late_rows import joined
+from mtlmon.streams.named_rows import joined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mtlmon.streams.late_rows import Rows
+    from mtlmon.streams.named_rows import Rows
 
 __all__ = ["RowPool"]
 

@@ -20,8 +20,8 @@ from mtlmon.relations.multiplicity import multiplied
 from mtlmon.relations.of_rows import LogRelation, as_table
 from mtlmon.relations.records import Records, typed
 from mtlmon.relations.rowwise import united
-from mtlmon.streams.late_rows import RowParts, Rows, joined
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
+from mtlmon.streams.named_rows import RowParts, Rows, joined
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mtlmon.relations.incremental import QueryState
     from mtlmon.relations.of_rows import ReadRows
-    from mtlmon.streams.late_rows import Names
+    from mtlmon.streams.named_rows import Names
 
 __all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
 

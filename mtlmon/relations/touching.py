@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment, Relation
     from mtlmon.relations.revised import Changed
-    from mtlmon.streams.late_rows import Rows
+    from mtlmon.streams.named_rows import Rows
 
 __all__ = ["TouchedRows"]
 

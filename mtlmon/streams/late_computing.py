@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import EventError, RowError, TickError
-from mtlmon.streams.late_rows import fitted
 from mtlmon.streams.late_ticks import TickRows, TickSets, joined_ticks
+from mtlmon.streams.named_rows import fitted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.streams.atoms import StreamAtoms
-    from mtlmon.streams.late_rows import ChunkedRows, Rows
+    from mtlmon.streams.late_rows import ChunkedRows
+    from mtlmon.streams.named_rows import Rows
     from mtlmon.streams.program import StreamProgram
 
 __all__ = ["Computer"]

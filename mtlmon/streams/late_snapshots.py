@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.streams.late_rows import Rows
+from mtlmon.streams.named_rows import Rows
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
