@@ -36,6 +36,17 @@ LATER = [
     "policy by_user per u on every 4: count[0,9]() > 1 IMPLIES EVENTUALLY[0,4] count[0,3]() > 0",
     "policy of_all per none on every 5: any[0,6](q)",
 ]
+# They are on changes of relations of the rows, and the rows wait for others of their time.
+CHANGES = [
+    "relation many = rows where p valid 5 group select count() as c\n"
+    "policy changing on changes of many: coalesce(many[].c, 0) < 3",
+    "relation open = rows valid until q select p as p\n"
+    "policy opened on changes of open: EVENTUALLY[0,6] NOT exists open[p = true]",
+]
+OF_KEYS = [
+    "relation own = rows valid 4 group k select count() as c\n"
+    "policy owned on changes of own: NEXT[0,9] own[k = k.hold()].c < 3"
+]
 SCHEMA = pa.schema(
     {"ts": pa.int64(), "k": pa.string(), "u": pa.string(), "p": pa.bool_(), "q": pa.bool_()}
 )
@@ -223,13 +234,21 @@ def test_the_stop_is_that_of_a_check_step_by_step(
     some_cuts(),
     st.lists(st.integers(1, 9), max_size=4),
     st.booleans(),
+    st.lists(st.sampled_from(CHANGES), max_size=2, unique=True),
 )
 def test_the_stop_does_not_depend_on_how_silences_are_cut(
-    key: str, texts: list[str], rows: list[Row], cuts: Cuts, steps: list[int], saves: bool
+    key: str,
+    texts: list[str],
+    rows: list[Row],
+    cuts: Cuts,
+    steps: list[int],
+    saves: bool,
+    changes: list[str],
 ) -> None:
     now = end = rows[-1]["ts"] + 20
     if not key:
         texts = [one for one in texts if " per " not in one] or TEXTS
+    texts = [*texts, *(OF_KEYS[: len(changes)] if key else changes)]
     now = rows[-1]["ts"]
     times = []
     for step in steps:
