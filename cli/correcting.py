@@ -119,6 +119,7 @@ class CorrectingWork(LateWork):
 
     check: HistoryCheck
     output: ChangeOutput | None
+    revised: RevisedReport | None
 
     def __init__(
         self,

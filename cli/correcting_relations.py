@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_valuations import ChangedAnswers
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
+    from mtlmon.cli.revised_relation_report import RevisedRelationReport
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.relational.native import RelationalEngine
@@ -77,7 +78,6 @@ def require_correctable_relations(file: PolicyFile, options: Options) -> None:
     refused = {
         "--slices": options.slices is not None,
         "--rows for policies with variables": options.rows,
-        "--report": options.report is not None,
         "--clock key for policies with variables, which are over the whole log": (
             options.clock == "key"
         ),
@@ -205,6 +205,7 @@ class CorrectedRelations(LateWork):
 
     check: ValuationCheck
     output: AnswerOutput | TableOfAnswers | None
+    revised: RevisedRelationReport | None
 
     def __init__(
         self,
@@ -223,6 +224,8 @@ class CorrectedRelations(LateWork):
     def take(self) -> None:
         """Take the changes out of the check."""
         changes = self.check.taken()
+        if self.revised is not None:
+            self.revised.take(changes)
         if self.output is not None and changes:
             self.output.put(changes)
 
@@ -445,7 +448,7 @@ def correct_tables(
     )
     with closing(source):
         source.shows_rows = source.streams is not None
-        return run_corrections(check, source, None, late, options, reasons)
+        return run_corrections(file, check, source, None, late, options, reasons)
 
 
 def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reasons) -> int:
@@ -490,10 +493,11 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
         late = LateLines(bounds_of(options, source).lateness, found)
         source.note_block = late.push
     with closing(source):
-        return run_corrections(check, source, events, late, options, reasons)
+        return run_corrections(file, check, source, events, late, options, reasons)
 
 
 def run_corrections(
+    file: PolicyFile,
     check: ValuationCheck,
     source: Source,
     events: RowEvents | None,
@@ -511,7 +515,14 @@ def run_corrections(
             else:
                 require_no_terminal(options)
                 output = TableOfAnswers(check, source, options)
-        return CorrectedRelations(check, source, events, output, late, logs, options)
+        work = CorrectedRelations(check, source, events, output, late, logs, options)
+        if options.report is not None:
+            from mtlmon.cli.findings import check_findings
+            from mtlmon.cli.revised_relation_report import RevisedRelationReport
+
+            check_findings(options, logs, can_reread=False)
+            work.revised = RevisedRelationReport(check, source, list(logs), options, file)
+        return work
 
     def summary(seconds: float, events_before: int) -> str:
         return corrected_answers_summary(check, source, seconds, events_before)

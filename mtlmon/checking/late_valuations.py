@@ -348,6 +348,11 @@ class ValuationCheck:
         ]
 
     @property
+    def event_count(self) -> int:
+        """How many events have been taken in, less those that were taken back."""
+        return 0 if self._history is None else self._history.leader.counters["events"]
+
+    @property
     def unmatched(self) -> int:
         """How many retractions have found no row."""
         return 0 if self._history is None else self._history.leader.counters["unmatched"]

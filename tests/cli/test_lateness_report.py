@@ -103,3 +103,60 @@ def test_the_place_of_a_report_is_checked(tmp_path: Path, command: Command) -> N
     done = command("--lateness", "5", "--report", log, "-e", "p", log)
     assert done.status == 2
     assert log.read_text() == "@1 p\n"
+
+
+VARIABLES = """\
+unit s
+policy answered at most 60%: FORALL u. ask(u) IMPLIES EVENTUALLY[0,5] reply(u)
+policy follows: FORALL u. reply(u) IMPLIES ONCE[0,9] ask(u)
+find pairs: ask(u) AND ONCE[0,3] reply(u)
+"""
+
+
+def results_with_values(page: Path) -> list[tuple[object, ...]]:
+    """For each policy, its counts, and the violations that are listed, with their values."""
+    text = re.sub(r"Policy \w+: [^.]* end of the run\.", "", text_of(page))
+    found: list[tuple[object, ...]] = []
+    for name in ("answered", "follows"):
+        part = re.split(rf"\b{name}\b", text, maxsplit=2)[2]
+        counts = re.findall(r"(?:false|true|undecided) ([\d,]+)", part)[:3]
+        listed = re.findall(r"(\d+:\d+) (u = \w+)", part)
+        found.append((counts, sorted(set(listed))))
+    return found
+
+
+def test_a_report_on_policies_with_variables(tmp_path: Path, command: Command) -> None:
+    rules, log, page = tmp_path / "rules.mtl", tmp_path / "log", tmp_path / "page.html"
+    rules.write_text(VARIABLES)
+    source = random.Random(1)
+    arrivals = [
+        (time, f"@{time} {source.choice(['ask', 'reply'])}({source.choice('ab')})\n")
+        for time in range(100, 170)
+    ]
+    # a violation at once
+    arrivals[0] = 100, "@100 reply(a)\n"
+    late = arrivals[:1]
+    late += sorted(arrivals[1:], key=lambda row: row[0] + source.choice([0, 0, 0, 15]))
+    log.write_text("".join(line for _, line in arrivals))
+    wanted_page = tmp_path / "wanted.html"
+    assert command("--verdicts", "none", "--report", wanted_page, rules, log).status == 1
+    with Live("--lateness", "15s", "--report", str(page), str(rules)) as live:
+        live.send(late[0][1])
+        # it has begun
+        assert live.read_line() is not None
+        for _, line in late[1:]:
+            live.send(line)
+            live.read_line(0.01)
+        ended = live.end()
+    assert ended.status == 1, ended.errors
+    assert results_with_values(page) == results_with_values(wanted_page)
+    text = text_of(page)
+    assert re.search(r"Policy \w+: \d+ violations? taken back", text)
+    matched = r"Find pairs matched at \d+ time-points"
+    assert re.findall(matched, text) == re.findall(matched, text_of(wanted_page)) != []
+    assert "Nothing is explained, as the verdicts were corrected" in text
+    # a file is one batch: nothing changes
+    log.write_text("".join(line for _, line in late))
+    assert command("--lateness", "15s", "--report", page, rules, log).status == 1
+    assert results_with_values(page) == results_with_values(wanted_page)
+    assert "taken back" not in text_of(page)
