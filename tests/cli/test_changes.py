@@ -163,7 +163,7 @@ def test_outputs_and_explanations(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lateness", "5s"], "does not work yet with policies on ticks"),
+        (["--lateness", "5s"], "does not work yet with changes of relations, as in policy capacity"),
         (["--key", "kind"], "each kind, which is no column of relation sessions"),
     ],
 )
