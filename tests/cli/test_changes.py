@@ -163,7 +163,7 @@ def test_outputs_and_explanations(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lateness", "5s"], "does not work yet with changes of relations, as in policy capacity"),
+        (["--lateness", "5s"], "does not work yet with changes of relations, as in policy cap"),
         (["--key", "kind"], "each kind, which is no column of relation sessions"),
     ],
 )
