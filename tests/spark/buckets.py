@@ -28,10 +28,23 @@ class Worker(NamedTuple):
         return cls(SharedMonitors(policies), Holding())
 
 
-class KeptJournal:
-    """A journal that is kept as Spark's state store keeps it."""
+class Counted(Head):
+    """The head of a journal that has room for five entries, whatever their sizes."""
 
-    def __init__(self) -> None:
+    def has_room(self, entry: bytes) -> bool:
+        return self.entries < 5
+
+
+class KeptJournal:
+    """A journal that is kept as Spark's state store keeps it.
+
+    Args:
+        is_counted: whether there are as many entries as `Counted` has room for: small journals
+            have only one otherwise.
+    """
+
+    def __init__(self, *, is_counted: bool = False) -> None:
+        self.kind = Counted if is_counted else Head
         self.head: Head | None = None
         self.entries: list[bytes] = []
         self.appended = 0
@@ -54,7 +67,7 @@ class KeptJournal:
             self.head = self.head.followed(outcome.appended, outcome.wakeup)
             self.appended += 1
         assert self.head is not None
-        self.head = self.head._replace(wakeup=outcome.wakeup)
+        self.head = self.kind(*self.head._replace(wakeup=outcome.wakeup))
         journal.hold(outcome.live, self.head)
 
     def keys(self, records: BucketRecords) -> set[int]:

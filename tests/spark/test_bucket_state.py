@@ -101,14 +101,17 @@ class Keeper:
     Args:
         policies: the policies.
         workers: which worker visits it, again and again; -1 for one that has only begun.
+        is_counted: whether its journal is one that counts its entries.
     """
 
     is_corrected = False
 
-    def __init__(self, policies: Policies, workers: Sequence[int] = (-1,)) -> None:
+    def __init__(
+        self, policies: Policies, workers: Sequence[int] = (-1,), *, is_counted: bool = False
+    ) -> None:
         self.policies = policies
         self.records = records_of(policies)
-        self.journal = KeptJournal()
+        self.journal = KeptJournal(is_counted=is_counted)
         self.workers: dict[int, Worker] = {}
         self.turns = itertools.cycle(workers)
         self.verdicts: list[dict[int, list[Verdict]]] = [{} for _ in policies.policies]
@@ -201,7 +204,7 @@ def values(verdicts: Sequence[Verdict]) -> set[tuple[int, int, bool | None]]:
 def test_verdicts_are_those_of_monitors_that_never_rest(
     batches: list[Batch], tested: list[Formula], mode: Mode, workers: list[int]
 ) -> None:
-    keeper = Keeper(policies_of(tested, mode), workers)
+    keeper = Keeper(policies_of(tested, mode), workers, is_counted=True)
     on_time: dict[int, list[Event]] = {}
     late: list[tuple[int, int]] = []
     for batch in batches:
@@ -223,7 +226,7 @@ def test_verdicts_are_those_of_monitors_that_never_rest(
 def test_no_time_point_has_two_verdicts(
     batches: list[Batch], formula: Formula, workers: list[int]
 ) -> None:
-    keeper = Keeper(policies_of([formula]), workers)
+    keeper = Keeper(policies_of([formula]), workers, is_counted=True)
     for batch in batches:
         keeper.go_on(batch)
     for verdicts in keeper.verdicts[0].values():

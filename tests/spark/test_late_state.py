@@ -76,8 +76,15 @@ class LateKeeper(Keeper):
 
     is_corrected = True
 
-    def __init__(self, policies: Policies, lateness: int, workers: Sequence[int] = (-1,)) -> None:
-        super().__init__(policies, workers)
+    def __init__(
+        self,
+        policies: Policies,
+        lateness: int,
+        workers: Sequence[int] = (-1,),
+        *,
+        is_counted: bool = False,
+    ) -> None:
+        super().__init__(policies, workers, is_counted=is_counted)
         self.lateness = lateness
         self.past = Batches()
         self.number = 0
@@ -153,7 +160,7 @@ def test_latest_verdicts_are_those_of_monitors_that_see_all_in_order(
 ) -> None:
     lateness, batches = case
     policies = policies_of(tested, mode)
-    keeper = LateKeeper(policies, lateness, workers)
+    keeper = LateKeeper(policies, lateness, workers, is_counted=True)
     admitted: dict[int, list[Event]] = {}
     refused: list[tuple[int, int]] = []
     final: dict[tuple[int, int, int, int], bool | None] = {}
