@@ -230,18 +230,6 @@ def test_refused_options(
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (
-            "atom later = count[0,5](p).next(or: 0) > 1\npolicy one: later\n",
-            "values of later rows, next(...), as in policy one",
-        ),
-        (
-            "stream s = count[0,5](p) every 5\natom many = s.hold(or: 0) > 1\npolicy one: many\n",
-            "streams on ticks (s), as in policy one",
-        ),
-        (
-            "policy one on every 5: count[0,5](p) > 0\n",
-            "policies on ticks, as in policy one",
-        ),
         ("unit s\nassume rate <= 3/s\npolicy one: p\n", "assumptions about the log"),
     ],
 )
