@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     has_taken = _start.take_signals()
     if _start.IS_COMMAND:
-        _start.need_no_algebra()
+        _start.leave_out_what_is_not_needed()
     try:
         from mtlmon.cli.command import main as run
 

@@ -152,3 +152,22 @@ def test_the_command_starts_no_threads_for_linear_algebra(tmp_path: Path) -> Non
         process = Path("/proc", str(live.process.pid))
         assert "multiarray" in (process / "maps").read_text()
         assert len(list((process / "task").iterdir())) == 1
+
+
+def test_the_command_does_without_pandas(tmp_path: Path) -> None:
+    """Arrow imports it at its first conversion, which takes a third of a second."""
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    table, policy = tmp_path / "log.csv", tmp_path / "fast.mtl"
+    table.write_text("ts,speed\n1,20\n2,70\n")
+    policy.write_text("policy fast: speed < 50\n")
+    code = (
+        "import sys; sys.argv[0] = 'mtlmon'; import mtlmon._start as start\n"
+        "start.leave = lambda status: sys.exit(10 * status + ('pandas' in sys.modules))\n"
+        "from mtlmon.cli import main; main()"
+    )
+    arguments = [str(policy), str(table), "--output-format", "csv"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert '"fast",2,0,false' in done.stdout
+    assert done.returncode == 10
