@@ -10,6 +10,7 @@ from mtlmon.policy.definitions import Clock
 
 if TYPE_CHECKING:
     from mtlmon.policy import Policy
+    from mtlmon.policy.predicates.time_points import Changes
 
     EndTime = int | Literal["last", "inf"] | None
 
@@ -19,6 +20,7 @@ __all__ = [
     "period_of",
     "refuse_waiting",
     "tick_period",
+    "ticks_of",
 ]
 
 
@@ -41,6 +43,14 @@ def period_of(clock: Clock | None) -> int | None:
     """Return the period of a policy's ticks, in units of time; None if it has none."""
     period = None if clock is None else clock.period
     return period if isinstance(period, int) else None
+
+
+def ticks_of(clock: Clock | None) -> int | Changes | None:
+    """Return the period of a policy's ticks, or the changes that they are; None if it has none."""
+    from mtlmon.policy.predicates.time_points import Changes
+
+    period = None if clock is None else clock.period
+    return period if isinstance(period, int | Changes) else None
 
 
 def tick_period(clock: Clock | None) -> int | None:

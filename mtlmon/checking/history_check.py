@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
 from mtlmon.checking.check_snapshots import opened, sealed
-from mtlmon.checking.clocks import clock_of, end_time_of_all, period_of
+from mtlmon.checking.clocks import clock_of, end_time_of_all, ticks_of
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_origins import LateOrigins
@@ -143,7 +143,7 @@ class HistoryCheck:
         self._partition_of = list(owners)
         # the atoms that choose time-points; None where all rows are, or ticks of a period
         clocks = [clock_of(policy) for policy in self.policies]
-        self._periods = [period_of(clock) for clock in clocks]
+        self._periods = [ticks_of(clock) for clock in clocks]
         # the later values that rows wait for
         self._waits = [
             clock.period if clock is not None and isinstance(clock.period, Waiting) else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.history.native import event_bytes, trace_bytes
 from mtlmon.policy.needs import needs_of, remembers
-from mtlmon.policy.predicates.time_points import when_in_units
+from mtlmon.policy.predicates.time_points import Changes, when_in_units
 from mtlmon.streams.bounds import TEXT_BYTES, Kept
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["history_kept", "ids_kept", "late_rows_kept"]
 _NO_RATE = "nothing limits the rows that late ones can change: add assume rate per key <= N/s"
 _NO_KEYS = "nothing limits the keys: add assume keys <= N"
 _NO_DELAY = "nothing limits how long verdicts wait: give each future operator an upper bound"
+_NO_CHANGES = "nothing says how many changes late rows can concern"
 # The words of a pending time-point in a state.
 _WORDS = 3
 # What the chunks of rows take, as `ChunkedRows` has them: the rows of a chunk at least, what a row
@@ -62,6 +63,8 @@ def history_kept(
     delay = decision_delay(formula)
     if delay is None:
         return Kept(name, "all rows", None, None, _NO_DELAY)
+    if policy.clock is not None and isinstance(policy.clock.period, Changes):
+        return Kept(name, f"{policy.clock.period}", None, None, _NO_CHANGES)
     length = lateness + delay
     period = _period_of(file, policy)
     what = "rows" if period is None else "ticks"

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Passed, Placements
-    from mtlmon.policy.predicates.time_points import Waiting
+    from mtlmon.policy.predicates.time_points import Changes, Waiting, When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.streams.late_ticks import ChangedTicks
@@ -161,7 +161,7 @@ class LatePartition:
         self._revised: Revised | None = None
         # how far time has passed at the end of the log
         self._end: int | None = None
-        self._ticks: dict[int | Waiting, list[ChangedTicks]] = {}
+        self._ticks: dict[When, list[ChangedTicks]] = {}
         # whether no rows come any more at all, and below what no row waits for one that can come
         self._lets_go = False
         self._known_below = 0
@@ -424,12 +424,12 @@ class LatePartition:
         tell_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
         history.keep_time(self.leader)
 
-    def tell_ticks(self, history: FollowingHistory, period: int) -> None:
+    def tell_ticks(self, history: FollowingHistory, period: int | Changes) -> None:
         """Let the history of a policy on ticks hear what has become of them, with the last batch.
 
         Args:
             history: the history.
-            period: the period of its ticks.
+            period: the period of its ticks, or the changes that they are.
         """
         changed = self._ticks.get(period, [])
         places, count = self._places_at(history, period)
@@ -451,7 +451,7 @@ class LatePartition:
         )
         history.keep_time(self.leader, self._rows_known_below())
 
-    def _places_at(self, history: FollowingHistory, when: int | Waiting) -> tuple[list[int], int]:
+    def _places_at(self, history: FollowingHistory, when: When) -> tuple[list[int], int]:
         """The columns of the atoms of a history at ticks or rows that wait, and how many are."""
         assert self._streams is not None
         names = self._streams.tick_names_of(self._partition).get(when, ())

@@ -169,6 +169,7 @@ class StreamAtoms:
         # for changes of relations: the key columns of each partition, and what finds its traces
         self._keys: list[tuple[str, ...]] = [()] * len(self._wanted)
         self._find_traces: Callable[[int, Sequence[pa.Array]], NDArray[np.uint32]] | None = None
+        self._numbers_of: Callable[[NDArray[np.uint32]], NDArray[np.uint32]] | None = None
 
     def know_traces(
         self,
@@ -224,12 +225,10 @@ class StreamAtoms:
         """Return the names of the atoms that are computed at the rows of a partition."""
         return self._wanted[partition].get(ROWS, ())
 
-    def tick_names_of(self, partition: int) -> dict[int | Waiting, tuple[str, ...]]:
-        """Return the names of the atoms at the ticks of each period, and at rows that wait."""
+    def tick_names_of(self, partition: int) -> dict[When, tuple[str, ...]]:
+        """Return the names of the atoms at ticks of each kind, and at rows that wait."""
         wanted = self._wanted[partition].items()
-        return {
-            when: names for when, names in wanted if when != ROWS and not isinstance(when, Changes)
-        }
+        return {when: names for when, names in wanted if when != ROWS}
 
     def look_ups(self, partition: int) -> tuple[Expression, ...]:
         """Return the look-ups in relations that the atoms at the rows of a partition have."""
@@ -249,7 +248,8 @@ class StreamAtoms:
         until: int | None = None,
         *,
         is_end: bool = False,
-    ) -> tuple[list[NDArray[np.bool_]], dict[int | Waiting, tuple[Ticks, list[NDArray[np.bool_]]]]]:
+        numbers_of: Callable[[NDArray[np.uint32]], NDArray[np.uint32]] | None = None,
+    ) -> tuple[list[NDArray[np.bool_]], dict[When, tuple[Ticks, list[NDArray[np.bool_]]]]]:
         """Compute where the atoms of one partition hold at the next rows, and remember these.
 
         Args:
@@ -259,9 +259,11 @@ class StreamAtoms:
             numbers: the numbers of their traces.
             until: as for `StreamProgram.evaluate`.
             is_end: likewise.
+            numbers_of: returns the numbers that traces have here, of those that `know_traces` is
+                about; None if they are the same.
 
         Returns:
-            The atoms in the order of `names_of`; and for each period of `tick_names_of`, the ticks
+            The atoms in the order of `names_of`; and for each kind of `tick_names_of`, the ticks
             with the atoms there.
 
         Raises:
@@ -270,6 +272,7 @@ class StreamAtoms:
         """
         program = self._programs[partition]
         assert program is not None
+        self._numbers_of = numbers_of
         found = program.evaluate(batch, time_stamps, numbers, until, is_end=is_end)
 
         def held(name: str) -> NDArray[np.bool_]:
@@ -611,9 +614,16 @@ class StreamAtoms:
         relation = self._environment.relations.get(changes.relation)
         if relation is None:
             raise refused_changes(self._file, changes)
-        keys, find = self._keys[partition], self._find_traces
-        times = relation.changes(keys)
-        return TraceChanges(times, partial(find, partition) if keys and find is not None else None)
+        keys = self._keys[partition]
+        has_keys = bool(keys) and self._find_traces is not None
+        find = partial(self._traces_of, partition) if has_keys else None
+        return TraceChanges(relation.changes(keys), find)
+
+    def _traces_of(self, partition: int, keys: Sequence[pa.Array]) -> NDArray[np.uint32]:
+        """Return the numbers of the traces with some keys, as the rows have them now."""
+        assert self._find_traces is not None
+        traces = self._find_traces(partition, keys)
+        return traces if self._numbers_of is None else self._numbers_of(traces)
 
     def _program(
         self,

@@ -8,10 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import EventError, RowError, TickError
+from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.streams.late_ticks import TickRows, TickSets, joined_ticks
 from mtlmon.streams.named_rows import fitted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from mtlmon.streams.atoms import StreamAtoms
@@ -36,7 +39,7 @@ class Computer:
     There must be programs, which have computed nothing yet.
 
     Attributes:
-        tick_atoms: for each period of ticks that policies are on, how many atoms they have there;
+        tick_atoms: for each kind of ticks that policies are on, how many atoms they have there;
             the same for rows that wait for later values.
         waiting: the kinds of rows that wait.
         first_state: the state before the first row.
@@ -49,9 +52,9 @@ class Computer:
         self._partition = partition
         self._plain = plain
         self.tick_atoms = {
-            period: len(names) for period, names in streams.tick_names_of(partition).items()
+            kind: len(names) for kind, names in streams.tick_names_of(partition).items()
         }
-        self.waiting = [kind for kind in self.tick_atoms if not isinstance(kind, int)]
+        self.waiting = [kind for kind in self.tick_atoms if isinstance(kind, Waiting)]
         self.first_state = self.program.snapshot()
         self.loaded: ChunkedRows | None = None
         self.row_count = 0
@@ -71,8 +74,10 @@ class Computer:
 
     def has_ticks_between(self, first: int, last: int) -> bool:
         """Whether there may be ticks from one time on and below another."""
-        periods = self.program.periods
-        return any(-(-first // period) * period < last for period in periods)
+        program = self.program
+        if any(-(-first // period) * period < last for period in program.periods):
+            return True
+        return program.next_change(first, last) is not None
 
     def compute(
         self,
@@ -81,6 +86,7 @@ class Computer:
         until: int | None = None,
         *,
         is_end: bool = False,
+        numbers_of: Callable[[NDArray[np.uint32]], NDArray[np.uint32]] | None = None,
     ) -> tuple[NDArray[np.bool_], TickSets]:
         """Compute the atoms of the next rows and ticks; return `held` with them, and the ticks.
 
@@ -92,6 +98,8 @@ class Computer:
             until: compute all ticks below this time, which is not below the rows; None for those
                 below the last row.
             is_end: whether no more rows come, so that none waits any longer; there are no rows.
+            numbers_of: returns the numbers that traces have in the state, more than there are for
+                those that it does not have; None if they are the same.
 
         Raises:
             EventError: integers overflow in a row, or at a tick.
@@ -110,7 +118,9 @@ class Computer:
         first = 0
         while True:
             last, limit = self._next(stamps, numbers, first, until)
-            ticks = self._evaluate(inputs, held, stamps, numbers, first, last, limit, is_end)
+            ticks = self._evaluate(
+                inputs, held, stamps, numbers, first, last, limit, is_end, numbers_of
+            )
             parts.append(ticks)
             first = last
             if first == len(stamps) and not self._has_more(until):
@@ -159,6 +169,7 @@ class Computer:
         last: int,
         until: int | None,
         is_end: bool,
+        numbers_of: Callable[[NDArray[np.uint32]], NDArray[np.uint32]] | None,
     ) -> TickSets:
         """Compute rows from number `first` to below `last`; return the ticks."""
         try:
@@ -169,6 +180,7 @@ class Computer:
                 numbers[first:last],
                 until,
                 is_end=is_end,
+                numbers_of=numbers_of,
             )
         except TickError as error:
             raise EventError(

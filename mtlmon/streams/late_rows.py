@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.policy.predicates.time_points import Waiting
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.late_computing import Computer
     from mtlmon.streams.named_rows import Names, Rows
 
-    Queues = dict["int | Waiting", Queue]
+    Queues = dict["When", Queue]
 
     _Item = TypeVar("_Item", int, list[int])
 
@@ -48,6 +48,8 @@ _LEAST_SPACING = 256
 _WAITING_SPACING = 16
 # About how many bytes a row takes at least: a state takes no more than its rows.
 _ROW_BYTES = 32
+# More than any number of a trace.
+_NO_TRACE = np.uint32(2**32 - 1)
 # What a chunk takes beside its rows and its state.
 _CHUNK_BYTES = 1024
 
@@ -241,7 +243,9 @@ class ChunkedRows:
             numbers = np.zeros(len(traces), np.uint32)
         else:
             numbers = traces // np.uint32(self._divisor)
-        held, ticks = self._computer.compute(rows, numbers, until, is_end=is_end)
+        held, ticks = self._computer.compute(
+            rows, numbers, until, is_end=is_end, numbers_of=self._numbers_of
+        )
         factor, first = np.uint32(self._divisor or 0), np.uint32(self._first_trace)
         ticks = {
             period: own._replace(traces=own.traces * factor + first)
@@ -253,6 +257,14 @@ class ChunkedRows:
             ticks[kind], queues[kind] = queue.named(ticks[kind])
         self._queues = queues
         return held, ticks
+
+    def _numbers_of(self, traces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The numbers of traces in the state; that of none for those of others."""
+        first = np.uint32(self._first_trace)
+        if self._divisor is None:
+            return np.where(traces == first, np.uint32(0), _NO_TRACE)
+        divisor = np.uint32(self._divisor)
+        return np.where(traces % divisor == first, traces // divisor, _NO_TRACE)
 
     # ---- states ----------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
     values then, so this works for these, too.
     """
     clock = policy.clock
-    if clock is not None and isinstance(clock.period, Changes):
-        return "changes of relations"
+    changing = None if clock is None else clock.period
+    if isinstance(changing, Changes) and _reads_rows(file, changing.relation):
+        return f"changes of relations made of rows ({changing.relation})"
     if (relation := row_relation(file, policy)) is None:
         return None
     if has_ticks(file, policy):
@@ -49,12 +50,14 @@ def has_ticks(file: PolicyFile, policy: Policy) -> bool:
 
 def row_relation(file: PolicyFile, policy: Policy) -> str | None:
     """Return a relation made of rows in which a policy looks values up; None if there is none."""
-    from mtlmon.policy.validity.declared import reads_rows
-
     clock = policy.clock
     atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
-    for relation in needs_of(file, atoms).relations:
-        owner, name = file.owner_of(relation)
-        if reads_rows(owner.intervals, name):
-            return relation
-    return None
+    relations = needs_of(file, atoms).relations
+    return next((relation for relation in relations if _reads_rows(file, relation)), None)
+
+
+def _reads_rows(file: PolicyFile, relation: str) -> bool:
+    from mtlmon.policy.validity.declared import reads_rows
+
+    owner, name = file.owner_of(relation)
+    return reads_rows(owner.intervals, name)

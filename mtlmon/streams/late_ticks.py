@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.policy.predicates.time_points import Waiting
+    from mtlmon.policy.predicates.time_points import When
 
 __all__ = [
     "NO_QUEUE",
@@ -65,12 +66,12 @@ class TickRows(NamedTuple):
         )
 
 
-TickSets = dict["int | Waiting", TickRows]
-"""The ticks of each period, and the rows that wait no longer."""
+TickSets = dict["When", TickRows]
+"""The ticks of each kind, and the rows that wait no longer."""
 
 
 class ChangedTicks(NamedTuple):
-    """What has become of the ticks of a period.
+    """What has become of the ticks of a period, or at the changes of a relation.
 
     Attributes:
         new: those that have never been there.
@@ -99,24 +100,24 @@ class TickChanges:
     """Collects what becomes of the ticks of some traces.
 
     Args:
-        atoms: for each period, how many atoms its ticks have.
+        atoms: for each kind of ticks, how many atoms these have.
     """
 
-    def __init__(self, atoms: Mapping[int | Waiting, int]) -> None:
+    def __init__(self, atoms: Mapping[When, int]) -> None:
         self._atoms = dict(atoms)
         # the times and traces of ticks that were there once, and are not now
-        self._hidden: dict[int | Waiting, set[tuple[int, int]]] = {
-            period: set() for period in atoms if isinstance(period, int)
+        self._hidden: dict[When, set[tuple[int, int]]] = {
+            period: set() for period in atoms if not isinstance(period, Waiting)
         }
-        self._new: dict[int | Waiting, list[TickRows]] = {}
-        self._revised: dict[int | Waiting, list[tuple[TickRows, bool]]] = {}
+        self._new: dict[When, list[TickRows]] = {}
+        self._revised: dict[When, list[tuple[TickRows, bool]]] = {}
 
     def add(self, ticks: TickSets) -> None:
         """Add ticks that are there now, and were not before."""
         for period, own in ticks.items():
             self._appear(period, own)
 
-    def _appear(self, period: int | Waiting, own: TickRows) -> None:
+    def _appear(self, period: When, own: TickRows) -> None:
         hidden = self._hidden.get(period)
         if hidden is None:
             # a row is there while it waits
@@ -155,7 +156,7 @@ class TickChanges:
                 names = zip(gone.time_stamps.tolist(), gone.traces.tolist(), strict=True)
                 self._hidden[period].update(names)
 
-    def taken(self) -> dict[int | Waiting, ChangedTicks]:
+    def taken(self) -> dict[When, ChangedTicks]:
         """Remove what has changed, and return it."""
         found = {}
         for period in {**self._new, **self._revised}:
@@ -180,17 +181,15 @@ class TickChanges:
 
     def parts(self) -> list[list[Any]]:
         """Return what `restore` needs, once changes have been taken."""
-        return [[period, sorted(names)] for period, names in self._hidden.items()]
+        return [sorted(names) for names in self._hidden.values()]
 
     def restore(self, parts: Sequence[Sequence[Any]]) -> None:
         """Go on from what `parts` has returned."""
-        for period, names in parts:
+        for period, names in zip(self._hidden, parts, strict=True):
             self._hidden[period] = {(time, trace) for time, trace in names}
 
 
-def ticks_as_bytes(
-    chunks: Sequence[Sequence[TickSets]], atoms: Mapping[int | Waiting, int]
-) -> bytes:
+def ticks_as_bytes(chunks: Sequence[Sequence[TickSets]], atoms: Mapping[When, int]) -> bytes:
     """Return the ticks of chunks as bytes, for `ticks_of_bytes`."""
     parts = []
     for period, count in atoms.items():
@@ -200,7 +199,7 @@ def ticks_as_bytes(
     return joined_parts(parts)
 
 
-def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[int | Waiting, int]) -> list[TickSets]:
+def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[When, int]) -> list[TickSets]:
     """Return the ticks of so many chunks.
 
     Raises:
@@ -286,15 +285,13 @@ class Queue(NamedTuple):
 NO_QUEUE = Queue(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64))
 
 
-def queues_as_bytes(queues: Sequence[Mapping[int | Waiting, Queue]]) -> bytes:
+def queues_as_bytes(queues: Sequence[Mapping[When, Queue]]) -> bytes:
     """Return queues as bytes, for `queues_of_bytes`."""
     columns = (column for one in queues for queue in one.values() for column in queue)
     return joined_parts([column.tobytes() for column in columns])
 
 
-def queues_of_bytes(
-    data: bytes, count: int, kinds: Sequence[int | Waiting]
-) -> list[dict[int | Waiting, Queue]]:
+def queues_of_bytes(data: bytes, count: int, kinds: Sequence[When]) -> list[dict[When, Queue]]:
     """Return so many queues of each of some kinds.
 
     Raises:
@@ -304,7 +301,7 @@ def queues_of_bytes(
     parts = split_parts(data) if kinds else []
     if len(parts) != 3 * count * len(kinds):
         raise damaged()
-    found: list[dict[int | Waiting, Queue]] = []
+    found: list[dict[When, Queue]] = []
     for number in range(count):
         own = {}
         for place, kind in enumerate(kinds):

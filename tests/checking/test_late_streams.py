@@ -168,10 +168,12 @@ def rows_of(batch: str) -> pa.Table:
 
 @pytest.mark.parametrize("spacing", [0, 1])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_a_named_case(case: dict[str, Any], spacing: int) -> None:
+def test_a_named_case(case: dict[str, Any], spacing: int, tmp_path: Path) -> None:
     assert case["rationale"].strip()
+    for name, text in case.get("tables", {}).items():
+        (tmp_path / name).write_text(text)
     found = corrected(
-        parse_policies(case["policies"]),
+        parse_policies(case["policies"], path=str(tmp_path / "policies.mtl")),
         [rows_of(batch) for batch in case["batches"]],
         Bounds(case["lateness"], case.get("wait", 0)),
         ends=False,

@@ -163,7 +163,7 @@ def test_outputs_and_explanations(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lateness", "5s"], "does not work yet with changes of relations, as in policy cap"),
+        (["--lateness", "5s"], "changes of relations made of rows (at_once), as in policy cap"),
         (["--key", "kind"], "each kind, which is no column of relation sessions"),
     ],
 )
@@ -178,6 +178,12 @@ def test_text_logs_have_changes_of_tables_alone(folder: Path) -> None:
     (folder / "text.mtl").write_text(f"{text}policy p on changes of limits: any[0,5](a)\n")
     ended = mtlmon("--end-time", "150", str(folder / "text.mtl"), log="@1 a\n@37 a\n")
     assert ended.output == "p\t40:0 true\np\t120:0 false\n"
+    with Live("--lateness", "100", str(folder / "text.mtl")) as live:
+        for line, said in (("1 a", None), ("130", "40:0 false"), ("37 a", "!40:0 true")):
+            live.send(f"@{line}\n")
+            while said is not None and live.read_line() != f"p\t{said}":
+                pass
+        assert live.end().status == 1
     (folder / "text.mtl").write_text(f"{text}policy p on changes of r: any[0,5](a)\n")
     ended = mtlmon(str(folder / "text.mtl"), log="@1 a\n")
     assert ended.status == 2

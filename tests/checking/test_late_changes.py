@@ -1,0 +1,130 @@
+"""Changes of relations of tables where rows come late: verdicts are those of the order of time."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mtlmon.checking import late_partitions
+from mtlmon.checking.history_check import Bounds
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.streams import late_computing
+from tests.checking.late_streams import KEYS, corrected, ordered, random_run, table
+from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
+from tests.checking.test_late_ticks import ENDS, STREAMS
+
+RELATIONS = """\
+relation posts = table "{path}" valid [from, to)
+relation wide  = posts where most > 3
+"""
+# all of these depend on which rows have come
+AT_CHANGES = (
+    "count[0,3](ask) > 0",
+    "count[0,4]() = 2",
+    "sum[0,5](amount, or: 0) > 9",
+    "amount.hold(or: 0) > 4",
+    "total.hold(or: 0) > 20",
+    "asked.hold(or: 0) > 1",
+    "often.at(-3, or: 0) > 0",
+    "exists posts[user = user.hold(), host = host.hold()]",
+    "of_host[host.hold()] > 1",
+)
+FORMULAS = (
+    "{a}",
+    "NOT {a}",
+    "{b} AND PREVIOUS {a}",
+    "{a} IMPLIES EVENTUALLY[0,3] {b}",
+    "NEXT[0,5] {a}",
+    "{a} IMPLIES EVENTUALLY {b}",
+)
+CLOCKS = (" on changes of posts", " on changes of posts", " on changes of wide", " on every 4", "")
+
+
+def program(source: random.Random, folder: Path, rows: list[Row]) -> PolicyFile:
+    """Policies on changes of a random table, and on ticks and rows, with the names of `KEYS`."""
+    path = folder / "posts.csv"
+    times = [row.ts for row in rows]
+    lines = ["from,to,user,host,most"]
+    for _ in range(source.choice([3, 60, 90])):
+        begin = source.randrange(min(times) - 9, max(times) + 9)
+        end = source.choice(["", begin + 1 + source.randrange(20)])
+        row = source.choice(rows)
+        user = source.choice([row.user, "nobody"])
+        lines.append(f"{begin},{end},{user},{row.host},{source.randrange(7)}")
+    path.write_text("\n".join([*lines, ""]))
+    policies = ""
+    for place, (name, key) in enumerate(KEYS.items()):
+        clock = source.choice(CLOCKS) if place else CLOCKS[0]
+        first, second = (f"({source.choice(AT_CHANGES)})" for _ in "ab")
+        formula = source.choice(FORMULAS).format(a=first, b=second)
+        policies += f"policy {name}{key}{clock}: {formula}\n"
+    return parse_policies(STREAMS + RELATIONS.format(path=path) + policies)
+
+
+@pytest.mark.parametrize("first", range(0, 16, 4))
+def test_the_latest_verdicts_are_those_of_the_order_of_time(
+    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if first % 8:
+        # most traces share their chunks with others
+        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
+    if first >= 8:
+        # ticks are computed few at once
+        monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)
+    revised = 0
+    for seed in range(first, first + 4):
+        source = random.Random(seed)
+        rows = list(late_rows(seed, source.choice([8, 30, 40])))
+        file = program(source, tmp_path, rows)
+        end = ENDS[seed % len(ENDS)]
+        run = random_run(file, rows, source, end, is_live=seed % 3 > 0)
+        every = [line for more in run.found.lines for line in more]
+        revised += sum("!" in line and "!@" not in line for line in every)
+        known = table(admitted(rows, run.bounds.lateness, ()))
+        in_order = ordered(file, known, run.mode, end)
+        assert collapsed(every) == in_order.lines
+        if run.mode == "naive":
+            assert run.found.check.counts == in_order.check.counts
+    assert revised > 0
+
+
+def test_changes_of_keys_whose_rows_are_taken_back(tmp_path: Path) -> None:
+    gone = back = 0
+    for seed in range(5):
+        source = random.Random(seed)
+        rows = list(late_rows(seed, 24))
+        file = program(source, tmp_path, rows)
+        left: dict[str, Row] = {}
+        batches: list[pa.Table] = []
+        for row in rows:
+            name = source.choice("ijklmnop")
+            is_retraction = source.random() < 0.3 and name in left
+            if is_retraction:
+                del left[name]
+            else:
+                left[name] = row
+            one = table([row])
+            for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):
+                one = one.append_column(column, pa.array([value]))
+            batches.append(one)
+        found = corrected(
+            file,
+            batches,
+            Bounds(1000, source.choice([0, 3])),
+            end=500,
+            spacing=source.choice([0, 1, 5]),
+            operation="op",
+            id="id",
+            restores=seed % 3 == 0,
+        )
+        every = [line for more in found.lines for line in more]
+        gone += sum("!x" in line for line in every)
+        names = {line.split(" ")[0] for line in every if "!x" in line}
+        back += sum(line.split(" ")[0].replace("!", "!x") in names for line in every)
+        ordered_rows = sorted(left.values(), key=lambda row: row.ts)
+        assert collapsed(every) == ordered(file, table(ordered_rows), "local", 500).lines
+    assert gone > 5
+    assert back > 0
