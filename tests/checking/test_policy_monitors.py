@@ -166,7 +166,7 @@ def test_room_for_streams_that_are_forgotten(kept: int, room: int) -> None:
     assert sum(policies.stream_counts) == kept
     assert monitors.pending_streams == list(range(kept))
     # 24 bytes for each pending time-point
-    assert monitors.counters["bytes"] == 48 * room + 24 * kept
+    assert monitors.counters["bytes"] == 56 * room + 24 * kept
     feed(policies, *((5, stream, "p") for stream in range(30)))
     assert sorted(taken(policies)) == sorted(
         [

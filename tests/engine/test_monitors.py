@@ -36,7 +36,7 @@ FORMULAS = [
 
 
 # The bytes of a stream and of a pending time-point; how many streams there is room for at first.
-STREAM, REGISTER, ROOM = 48, 24, 4
+STREAM, REGISTER, ROOM = 56, 24, 4
 
 
 def compare(
