@@ -166,7 +166,7 @@ cdef class Joiner:
     cdef int put_in_order(self) except -1 nogil:
         """Merge the answers of slices, those of each of which mostly are in order.
 
-        PERF: where each event has an answer, a tenth of the time of two slices went to `qsort`.
+        PERF: where each event has an answer, a twentieth of the time of two slices went to `qsort`.
         """
         cdef size_t start = 0
         cdef size_t slice, k
