@@ -19,7 +19,14 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
 from mtlmon.tables.events import TableEvents
-from tests.checking.test_history_check import Clock, Mode, Row, batches_of
+from tests.checking.test_history_check import (
+    Clock,
+    Mode,
+    Row,
+    admitted,
+    batches_of,
+    collapsed,
+)
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -234,3 +241,70 @@ def table(rows: Sequence[Row]) -> pa.Table:
     types = [pa.int64(), pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.int64()]
     arrays = [pa.array(one, kind) for one, kind in zip(columns, types, strict=True)]
     return pa.Table.from_arrays(arrays, list(Row._fields))
+
+
+def compare_with_order(
+    file: PolicyFile, rows: Sequence[Row], source: random.Random, end: EndTime, *, is_live: bool
+) -> None:
+    """Compare a random run with the rows in order of time, and now and then before its end."""
+    run = random_run(file, rows, source, end, is_live=is_live)
+    mode, lateness, found = run.mode, run.bounds.lateness, run.found
+    so_far: list[str] = []
+    count = 0
+    for batch, more in zip(run.batches, found.lines[:-1], strict=True):
+        so_far += more
+        count += len(batch)
+        if run.bounds.wait == 0 and source.random() < 0.1:
+            known = table(admitted(rows[:count], lateness, ()))
+            assert collapsed(so_far) == ordered(file, known, mode, None, ends=False).lines
+    every = [*so_far, *found.lines[-1]]
+    in_order = ordered(file, table(admitted(rows, lateness, ())), mode, end)
+    assert collapsed(every) == in_order.lines
+    if mode == "naive":
+        assert found.check.counts == in_order.check.counts
+
+
+def with_operation(row: Row, left: dict[str, Row], source: random.Random) -> pa.Table:
+    """Give a row an id and an operation; `left` has the rows that are not taken back, by id."""
+    name = source.choice("ijklmnop")
+    is_retraction = source.random() < 0.3 and name in left
+    if is_retraction:
+        del left[name]
+    else:
+        left[name] = row
+    found = table([row])
+    for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):
+        found = found.append_column(column, pa.array([value]))
+    return found
+
+
+def compare_with_rows_left(
+    file: PolicyFile,
+    batches: Sequence[pa.Table],
+    left: dict[str, Row],
+    source: random.Random,
+    end: EndTime,
+    *,
+    restores: bool,
+) -> list[str]:
+    """Compare batches of rows with operations with the rows that are left; return the lines."""
+    found = corrected(
+        file,
+        batches,
+        Bounds(1000, source.choice([0, 3])),
+        end=end,
+        spacing=source.choice([0, 1, 5]),
+        operation="op",
+        id="id",
+        restores=restores,
+    )
+    every = [line for more in found.lines for line in more]
+    in_order = sorted(left.values(), key=lambda row: row.ts)
+    assert collapsed(every) == ordered(file, table(in_order), "local", end).lines
+    return every
+
+
+def withdrawn_and_back(lines: Sequence[str]) -> tuple[int, int]:
+    """Count the lines of time-points that are withdrawn, and of those that are there again."""
+    names = [line.split(" ")[0] for line in lines if "!x" in line]
+    return len(names), sum(line.split(" ")[0].replace("!", "!x") in names for line in lines)

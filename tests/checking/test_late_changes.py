@@ -9,10 +9,17 @@ import pyarrow as pa
 import pytest
 
 from mtlmon.checking import late_partitions
-from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.streams import late_computing
-from tests.checking.late_streams import KEYS, corrected, ordered, random_run, table
+from tests.checking.late_streams import (
+    KEYS,
+    compare_with_rows_left,
+    ordered,
+    random_run,
+    table,
+    with_operation,
+    withdrawn_and_back,
+)
 from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
 from tests.checking.test_late_ticks import ENDS, STREAMS
 
@@ -100,31 +107,10 @@ def test_changes_of_keys_whose_rows_are_taken_back(tmp_path: Path) -> None:
         left: dict[str, Row] = {}
         batches: list[pa.Table] = []
         for row in rows:
-            name = source.choice("ijklmnop")
-            is_retraction = source.random() < 0.3 and name in left
-            if is_retraction:
-                del left[name]
-            else:
-                left[name] = row
-            one = table([row])
-            for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):
-                one = one.append_column(column, pa.array([value]))
-            batches.append(one)
-        found = corrected(
-            file,
-            batches,
-            Bounds(1000, source.choice([0, 3])),
-            end=500,
-            spacing=source.choice([0, 1, 5]),
-            operation="op",
-            id="id",
-            restores=seed % 3 == 0,
-        )
-        every = [line for more in found.lines for line in more]
-        gone += sum("!x" in line for line in every)
-        names = {line.split(" ")[0] for line in every if "!x" in line}
-        back += sum(line.split(" ")[0].replace("!", "!x") in names for line in every)
-        ordered_rows = sorted(left.values(), key=lambda row: row.ts)
-        assert collapsed(every) == ordered(file, table(ordered_rows), "local", 500).lines
+            batches.append(with_operation(row, left, source))
+        every = compare_with_rows_left(file, batches, left, source, 500, restores=seed % 3 == 0)
+        withdrawn, returned = withdrawn_and_back(every)
+        gone += withdrawn
+        back += returned
     assert gone > 5
     assert back > 0

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 
-import pyarrow as pa
 import pytest
 
 from mtlmon.checking import late_partitions
-from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
-from tests.checking.late_streams import KEYS, corrected, ordered, random_run, table
-from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
+from tests.checking.late_streams import (
+    KEYS,
+    compare_with_order,
+    compare_with_rows_left,
+    with_operation,
+    withdrawn_and_back,
+)
+from tests.checking.test_history_check import Row, late_rows
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -63,21 +67,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         file = program(source)
         rows = late_rows(seed, source.choice([4, 20, 50]))
         end = ENDS[seed % len(ENDS)]
-        run = random_run(file, rows, source, end, is_live=seed % 3 > 0)
-        mode, lateness, found = run.mode, run.bounds.lateness, run.found
-        so_far: list[str] = []
-        count = 0
-        for batch, more in zip(run.batches, found.lines[:-1], strict=True):
-            so_far += more
-            count += len(batch)
-            if run.bounds.wait == 0 and source.random() < 0.1:
-                known = table(admitted(rows[:count], lateness, ()))
-                assert collapsed(so_far) == ordered(file, known, mode, None, ends=False).lines
-        every = [*so_far, *found.lines[-1]]
-        in_order = ordered(file, table(admitted(rows, lateness, ())), mode, end)
-        assert collapsed(every) == in_order.lines
-        if mode == "naive":
-            assert found.check.counts == in_order.check.counts
+        compare_with_order(file, rows, source, end, is_live=seed % 3 > 0)
 
 
 def test_later_values_of_corrected_rows() -> None:
@@ -94,29 +84,8 @@ def test_later_values_of_corrected_rows() -> None:
             now = 100 + 3 * number
             stamp = min(stamps, key=lambda one: abs(one - now + source.choice([0, 0, 9])))
             stamps.remove(stamp)
-            name = source.choice("ijklmnop")
-            is_retraction = source.random() < 0.3 and name in left
-            if is_retraction:
-                del left[name]
-            else:
-                left[name] = row._replace(ts=stamp)
-            one = table([row._replace(ts=stamp)])
-            for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):
-                one = one.append_column(column, pa.array([value]))
-            batches.append(one)
+            batches.append(with_operation(row._replace(ts=stamp), left, source))
         end: EndTime = 500 if seed % 2 else "inf"
-        found = corrected(
-            file,
-            batches,
-            Bounds(1000, source.choice([0, 3])),
-            end=end,
-            spacing=source.choice([0, 1, 5]),
-            operation="op",
-            id="id",
-            restores=seed % 3 == 0,
-        )
-        every = [line for more in found.lines for line in more]
-        gone += sum("!x" in line for line in every)
-        ordered_rows = sorted(left.values(), key=lambda row: row.ts)
-        assert collapsed(every) == ordered(file, table(ordered_rows), "local", end).lines
+        every = compare_with_rows_left(file, batches, left, source, end, restores=seed % 3 == 0)
+        gone += withdrawn_and_back(every)[0]
     assert gone > 20

@@ -9,11 +9,16 @@ import pyarrow as pa
 import pytest
 
 from mtlmon.checking import late_partitions
-from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.streams import late_computing
-from tests.checking.late_streams import KEYS, corrected, ordered, random_run, table
-from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
+from tests.checking.late_streams import (
+    KEYS,
+    compare_with_order,
+    compare_with_rows_left,
+    with_operation,
+    withdrawn_and_back,
+)
+from tests.checking.test_history_check import Row, late_rows
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -91,21 +96,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         file = program(source)
         rows = late_rows(seed, source.choice([4, 20, 50]))
         end = ENDS[seed % len(ENDS)]
-        run = random_run(file, rows, source, end, is_live=seed % 3 > 0)
-        mode, lateness, found = run.mode, run.bounds.lateness, run.found
-        so_far: list[str] = []
-        count = 0
-        for batch, more in zip(run.batches, found.lines[:-1], strict=True):
-            so_far += more
-            count += len(batch)
-            if run.bounds.wait == 0 and source.random() < 0.1:
-                known = table(admitted(rows[:count], lateness, ()))
-                assert collapsed(so_far) == ordered(file, known, mode, None, ends=False).lines
-        every = [*so_far, *found.lines[-1]]
-        in_order = ordered(file, table(admitted(rows, lateness, ())), mode, end)
-        assert collapsed(every) == in_order.lines
-        if mode == "naive":
-            assert found.check.counts == in_order.check.counts
+        compare_with_order(file, rows, source, end, is_live=seed % 3 > 0)
 
 
 def test_ticks_of_corrected_rows() -> None:
@@ -118,33 +109,13 @@ def test_ticks_of_corrected_rows() -> None:
         left: dict[str, Row] = {}
         batches: list[pa.Table] = []
         for row in rows:
-            name = source.choice("ijklmnop")
-            is_retraction = source.random() < 0.3 and name in left
-            if is_retraction:
-                del left[name]
-            else:
-                left[name] = row
-            one = table([row])
-            for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):
-                one = one.append_column(column, pa.array([value]))
+            one = with_operation(row, left, source)
             if source.random() < 0.3 and batches:
                 one = pa.concat_tables([batches.pop(), one])
             batches.append(one)
-        found = corrected(
-            file,
-            batches,
-            Bounds(1000, source.choice([0, 3])),
-            end=500,
-            spacing=source.choice([0, 1, 5]),
-            operation="op",
-            id="id",
-            restores=seed % 3 == 0,
-        )
-        every = [line for more in found.lines for line in more]
-        gone += sum("!x" in line for line in every)
-        names = {line.split(" ")[0] for line in every if "!x" in line}
-        back += sum(line.split(" ")[0].replace("!", "!x") in names for line in every)
-        ordered_rows = sorted(left.values(), key=lambda row: row.ts)
-        assert collapsed(every) == ordered(file, table(ordered_rows), "local", 500).lines
+        every = compare_with_rows_left(file, batches, left, source, 500, restores=seed % 3 == 0)
+        withdrawn, returned = withdrawn_and_back(every)
+        gone += withdrawn
+        back += returned
     assert gone > 5
     assert back > 0

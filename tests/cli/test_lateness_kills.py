@@ -165,6 +165,20 @@ def compare_with_kills(
     return verdicts, resumed
 
 
+def check_killed_run(folder: Path, policies: str, seed: int) -> None:
+    """Compare a run that is killed with one of the rows in order of time."""
+    file, log = folder / "p.mtl", folder / "log.csv"
+    output, late = folder / "out", folder / "late.csv"
+    file.write_text(policies)
+    make_log(log, random.Random(seed), 1200)
+    arguments = ["--lateness", "40", "--late", str(late), "--wait", "2", "-o", str(output)]
+    found, _ = compare_with_kills(
+        [*arguments, str(file)], log, output, late, lambda path: latest(path, "text")
+    )
+    in_order = mtlmon("--wait", "40", "--late", str(folder / "x"), str(file), str(log))
+    assert found == sorted(in_order.output.splitlines())
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_latest_verdicts_survive_kills(name: str, tmp_path: Path) -> None:
     text_of_policies, log_name, options, form = RUNS[name]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import Live, mtlmon
+from tests.cli.process import Live
 from tests.cli.test_lateness import Command
-from tests.cli.test_lateness_kills import compare_with_kills, latest, make_log
+from tests.cli.test_lateness_kills import check_killed_run
 
 POLICY = "key user\npolicy calm: v.next() - v < 5\n"
 
@@ -61,18 +60,10 @@ def test_options_beside_later_values(tmp_path: Path, command: Command) -> None:
 
 
 def test_a_run_that_is_killed_has_the_same_rows(tmp_path: Path) -> None:
-    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
-    output, late = tmp_path / "out", tmp_path / "late.csv"
-    file.write_text(
+    policies = (
         "key user\nstream big = v on v > 4\n"
         "policy one per host: big.next(2) > v IMPLIES EVENTUALLY[0,9] b\n"
         "policy two: a IMPLIES v.next(or: 0) < 9\n"
         "policy three per none: count[0,9](a) < 9\n"
     )
-    make_log(log, random.Random(2), 1200)
-    arguments = ["--lateness", "40", "--late", str(late), "--wait", "2", "-o", str(output)]
-    found, _ = compare_with_kills(
-        [*arguments, str(file)], log, output, late, lambda path: latest(path, "text")
-    )
-    in_order = mtlmon("--wait", "40", "--late", str(tmp_path / "x"), str(file), str(log))
-    assert found == sorted(in_order.output.splitlines())
+    check_killed_run(tmp_path, policies, 2)

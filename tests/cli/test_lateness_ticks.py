@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import Live, mtlmon
+from tests.cli.process import Live
 from tests.cli.test_lateness import Command, collapsed
-from tests.cli.test_lateness_kills import compare_with_kills, latest, make_log
+from tests.cli.test_lateness_kills import check_killed_run
 
 ALIVE = "key user\npolicy alive on every 10: count[0,20](a) > 0\n"
 TEXTS = """\
@@ -108,21 +108,13 @@ def test_time_passes_while_a_pipe_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_comes_to_the_same_ticks(tmp_path: Path) -> None:
-    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
-    output, late = tmp_path / "out", tmp_path / "late.csv"
-    file.write_text(
+    policies = (
         "key user\nstream asked = count[0,30](a) every 5\n"
         "policy one per host on every 5: asked > 3 IMPLIES EVENTUALLY[0,9] count[0,9](b) > 0\n"
         "policy two per none: asked.hold(or: 0) < 9\n"
         "policy three on rows where a: v.last(or: 0) > 5\n"
     )
-    make_log(log, random.Random(1), 1200)
-    arguments = ["--lateness", "40", "--late", str(late), "--wait", "2", "-o", str(output)]
-    found, _ = compare_with_kills(
-        [*arguments, str(file)], log, output, late, lambda path: latest(path, "text")
-    )
-    in_order = mtlmon("--wait", "40", "--late", str(tmp_path / "x"), str(file), str(log))
-    assert found == sorted(in_order.output.splitlines())
+    check_killed_run(tmp_path, policies, 1)
 
 
 @pytest.mark.parametrize(
