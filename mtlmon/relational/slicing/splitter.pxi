@@ -59,7 +59,7 @@ cdef class Splitter:
             raise ValueError("a block of another splitter")
         if points.next:
             raise ValueError("time-points have been read")
-        if self.untold is not None and self.untold is not target:
+        if self.untold is not None:
             raise ValueError("the timeline has not been told of time-points")
         if points.atom_count != self.router.atom_count:
             raise ValueError("time-points of other atoms")
@@ -204,10 +204,8 @@ cdef class SplitBlock:
         return 0
 
 
-def exchange(PointBlock one not None, PointBlock other not None):
+cdef void exchange(PointBlock one, PointBlock other) noexcept:
     """Exchange the time-points of two blocks of the same atoms."""
-    if one.atom_count != other.atom_count:
-        raise ValueError("blocks of different atoms")
     one.points, other.points = other.points, one.points
     one.rows, other.rows = other.rows, one.rows
     one.values, other.values = other.values, one.values
