@@ -6,10 +6,12 @@ from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ValuationCheck
 from mtlmon.cli.corrected_reasons import Reasons
-from mtlmon.cli.failure import VIOLATION, note
+from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
 from mtlmon.cli.late_work import LateLines, LateWork, bounds_of, refusal, run_late_work
@@ -18,6 +20,7 @@ from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.relation_vacuity import counts_left_sides, never_matched, require_counted
 from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import corrected_answers_summary, plural
+from mtlmon.cli.row_lines import row_endings
 from mtlmon.cli.snapshot_parts import damaged
 from mtlmon.cli.text_checkpoints import LogDigest
 from mtlmon.engine.native import MemoryLimit
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from mtlmon.checking.answer_rows import AnswerRows
     from mtlmon.checking.history_check import Bounds
     from mtlmon.checking.late_valuations import ChangedAnswers
     from mtlmon.cli.arguments import Options
@@ -77,7 +81,6 @@ def require_correctable_relations(file: PolicyFile, options: Options) -> None:
         raise refusal("files that have policies with variables and others")
     refused = {
         "--slices": options.slices is not None,
-        "--rows for policies with variables": options.rows,
         "--clock key for policies with variables, which are over the whole log": (
             options.clock == "key"
         ),
@@ -85,6 +88,13 @@ def require_correctable_relations(file: PolicyFile, options: Options) -> None:
     for name, is_given in refused.items():
         if is_given:
             raise refusal(name)
+    if options.rows and options.time_points == "stamp" and (options.op or options.id):
+        given = "--op" if options.op else "--id"
+        raise Failure(
+            f"--rows does not work with --time-points stamp and {given}: a time-point has the "
+            "first of its rows, and another one once that is taken back; leave out --time-points, "
+            "and each row is a time-point"
+        )
 
 
 def require_rows_alone(
@@ -141,8 +151,14 @@ class AnswerOutput(ChangedOutput):
 
             times = iso_times(self.options, self.times)
             self.lines = ChangedAnswerLines(self.check.history.plan, times)
+        origins = self.check.origins
         for batch in batches:
-            self.writer.write(b"".join(self.lines.lines(batch.changes)))
+            tails = None
+            if origins is not None:
+                origins.find(batch.changes)
+                numbers = np.arange(len(batch.changes), dtype=np.uint64)
+                tails = row_endings(origins.of(numbers), origins.files)
+            self.writer.write(b"".join(self.lines.lines(batch.changes, tails)))
             if batch.final_below is not None and self.options.verdicts != "first":
                 self.writer.write(self.lines.bound(batch.final_below))
 
@@ -170,7 +186,8 @@ class TableOfAnswers(ChangedOutput):
             from mtlmon.tables.stream_values import JsonRowsOutput
 
             made = self.check.history.plan
-            rows = valuation_table(made, self.times, self.options.verdicts)
+            origins = self.check.origins
+            rows = valuation_table(made, self.times, self.options.verdicts, origins)
             table = ChangedValuations(made, rows, self.final)
             if self.options.output_format == "jsonl":
                 self.made = JsonRowsOutput(table)
@@ -184,6 +201,8 @@ class TableOfAnswers(ChangedOutput):
     def put(self, batches: Sequence[ChangedAnswers]) -> None:
         """Write what batches have changed."""
         for batch in batches:
+            if self.check.origins is not None:
+                self.check.origins.find(batch.changes)
             self.output.put(batch)
         self.writer.write(self.output.writer.take())
 
@@ -337,6 +356,7 @@ class CorrectedRelations(LateWork):
             *super().settings(),
             ("with other --time-points", self.options.time_points),
             ("with another --verdicts", self.options.verdicts),
+            (f"with{'out' if self.options.rows else ''} --rows", self.options.rows),
         ]
 
 
@@ -385,8 +405,10 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     return reasons.tell() if status == VIOLATION and reasons.are_told else status
 
 
-def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
-    """Return the history of a log."""
+def history_for(
+    made: Plan, bounds: Bounds, options: Options, origins: AnswerRows | None
+) -> PointHistory:
+    """Return the history of a log; `origins` hears of the names of its events."""
     has_operations = options.op is not None or options.id is not None
     return PointHistory(
         made,
@@ -398,6 +420,7 @@ def history_for(made: Plan, bounds: Bounds, options: Options) -> PointHistory:
         wants_holding=options.verdicts in ("all", "boolean"),
         keeps_found=options.verdicts == "first",
         prepare=lambda engine: prepared(options, engine),
+        listener=origins,
     )
 
 
@@ -431,7 +454,8 @@ def correct_tables(
     )
 
     def make(bounds: Bounds) -> PointHistory:
-        return history_for(plan_for(source.schema, source.looked_up), bounds, options)
+        made = plan_for(source.schema, source.looked_up)
+        return history_for(made, bounds, options, check.origins)
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan
@@ -445,6 +469,7 @@ def correct_tables(
         memory=memory,
         unmatched="error" if options.on_error == "stop" else "count",
         wants_first=options.verdicts == "first",
+        tracks_rows=options.rows,
     )
     with closing(source):
         source.shows_rows = source.streams is not None
@@ -461,11 +486,12 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
     check = ValuationCheck(
         file,
         lambda: bounds_of(options, source),
-        lambda bounds: history_for(made, bounds, options),
+        lambda bounds: history_for(made, bounds, options, check.origins),
         None,
         memory=memory,
         unmatched="error" if options.on_error == "stop" else "count",
         wants_first=options.verdicts == "first",
+        tracks_rows=options.rows,
     )
     block = PointBlock(array("I", made.atoms))
     events = RowEvents(
@@ -523,6 +549,9 @@ def run_corrections(
             check_findings(options, logs, can_reread=False)
             work.revised = RevisedRelationReport(check, source, list(logs), options, file)
         return work
+
+    if options.rows:
+        source.track_rows()
 
     def summary(seconds: float, events_before: int) -> str:
         return corrected_answers_summary(check, source, seconds, events_before)

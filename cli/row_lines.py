@@ -9,12 +9,28 @@ import numpy as np
 from mtlmon.drive.native import policy_label
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.cli.files import Writer
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerLines
 
-__all__ = ["RowLines"]
+__all__ = ["RowLines", "row_endings"]
+
+
+def row_endings(found: FoundRows, files: Sequence[str | None]) -> list[bytes]:
+    """Return the ends of lines about rows: a tab, the file and the row.
+
+    Args:
+        found: the rows.
+        files: the names of the files.
+    """
+    # a label is an escaped name and a tab
+    names = [b"\t" + policy_label(name or "")[:-1] for name in files]
+    places = zip(found.files.tolist(), found.rows.tolist(), strict=True)
+    return [b"%b:%d" % (names[file], row) for file, row in places]
 
 
 class RowLines:
@@ -37,10 +53,7 @@ class RowLines:
     def put(self, answers: AnswerBlock) -> None:
         """Write answers, and forget them."""
         found = self.rows.of(np.frombuffer(answers.points(), np.uint64))
-        # a label is an escaped name and a tab
-        names = [b"\t" + policy_label(name or "")[:-1] for name in self.rows.files]
-        places = zip(found.files.tolist(), found.rows.tolist(), strict=True)
-        self.lines.put(answers, [b"%b:%d" % (names[file], row) for file, row in places])
+        self.lines.put(answers, row_endings(found, self.rows.files))
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

@@ -191,7 +191,7 @@ class LatePartition:
         else:
             contents = self._contents.numbers_of(_texts_of(rows), rows.traces, rows.time_stamps)
         own = None if self._origins is None else self._origins.of(batch.origins)
-        self._pool.add(contents, rows, own)
+        self._pool.add(self.leader.numbers_of_next(count), rows, own)
         refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
         self._arrange(found)
         if operations is not None or ids is not None:
@@ -261,7 +261,7 @@ class LatePartition:
         if not self.leader.waiting:
             self._pool.clear()
         elif self._pool.count > 2 * self.leader.waiting + _SPARE_ROWS:
-            self._pool.keep(self.leader.waiting_contents())
+            self._pool.keep(self.leader.waiting_numbers())
         ready = _Held(rows, placed["flags"].astype(np.uint8), steps)
         if self._held is not None:
             ready = _Held(
@@ -474,7 +474,7 @@ class LatePartition:
 
     def snapshot(self) -> bytes:
         """Return the state between two batches as bytes, for `restore`; there has been one."""
-        contents, waiting = self._pool.parts()
+        numbers, waiting = self._pool.parts()
         head: dict[str, Any] = {
             "known": self._contents.parts(),
             "known_below": self._known_below,
@@ -498,7 +498,7 @@ class LatePartition:
             json.dumps(head).encode(),
             b"" if schema is None else schema.serialize().to_pybytes(),
             self.leader.snapshot(),
-            contents.tobytes(),
+            numbers.tobytes(),
             b"" if self._origins is None else self._pool.origins.tobytes(),
             # the rows that wait come first
             rows_as_bytes(joined(rows)),
@@ -511,13 +511,13 @@ class LatePartition:
         Raises:
             SnapshotError, ValueError, KeyError, TypeError, ArrowException: the bytes are damaged.
         """
-        text, schema, leader, contents, origins, data, *states = split_parts(snapshot)
+        text, schema, leader, numbers, origins, data, *states = split_parts(snapshot)
         head = json.loads(text)
         self.leader.restore(leader)
         self._contents.restore(head["known"])
         self._known_below = head["known_below"]
         rows = rows_of_bytes(data, len(self.atoms))
-        waiting = np.frombuffer(contents, np.uint64)
+        waiting = np.frombuffer(numbers, np.uint64)
         first = len(waiting)
         known = None if self._origins is None else np.frombuffer(origins, origin_type())
         if known is not None and len(known) != first:

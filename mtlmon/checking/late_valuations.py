@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from mtlmon.checking.answer_rows import AnswerRows
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_first import FirstAnswer
 from mtlmon.checking.partitions import partitions_of
@@ -68,6 +69,8 @@ class ValuationCheck:
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
         wants_first: whether the answers of the first violation are wanted only, once it is final:
             by time-point, then by policy. Matches of a `find` count if it is alone.
+        tracks_rows: whether to find the rows that answers are about; the source must track them,
+            and `make` let `origins` listen.
 
     Attributes:
         policies: the policies.
@@ -80,6 +83,7 @@ class ValuationCheck:
         revision: the number of batches with events.
         memory: as given.
         rows: what `rows_of` has made.
+        origins: finds the rows of answers; None if they are not wanted.
     """
 
     is_within_row = False
@@ -95,7 +99,9 @@ class ValuationCheck:
         memory: MemoryLimit,
         unmatched: str,
         wants_first: bool = False,
+        tracks_rows: bool = False,
     ) -> None:
+        self.origins = AnswerRows() if tracks_rows else None
         self.policies = tuple(file.policies)
         self.partitions = partitions_of([()])
         self.memory = memory
@@ -156,6 +162,10 @@ class ValuationCheck:
         if not len(batch.time_stamps):
             return
         history = self.history
+        if self.origins is not None:
+            # the changes of the last batch have been taken out
+            self.origins.forget(history.final_below())
+            self.origins.note(batch.origins)
         if self.rows is not None:
             self.rows.load(batch)
             while self.rows.read():
@@ -202,7 +212,8 @@ class ValuationCheck:
         if first:
             # it is final because of the bound
             self.verdicts.append(ChangedAnswers(first, self.revision, None))
-        self.memory.note("sorting", history.byte_count)
+        of_rows = 0 if self.origins is None else self.origins.held_bytes
+        self.memory.note("sorting", history.byte_count + of_rows)
         self.memory.check()
 
     def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
@@ -273,7 +284,8 @@ class ValuationCheck:
         parts = [json.dumps(head).encode()]
         if self._history is not None:
             rows = b"" if self.rows is None else self.rows.snapshot()
-            parts += [self._history.snapshot(), rows]
+            origins = b"" if self.origins is None else self.origins.snapshot()
+            parts += [self._history.snapshot(), rows, origins]
         return joined_parts(parts)
 
     def restore(self, snapshot: bytes) -> None:
@@ -305,10 +317,12 @@ class ValuationCheck:
 
     def _go_on(self, history: PointHistory, snapshot: bytes) -> None:
         try:
-            _, saved, rows = split_parts(snapshot)
+            _, saved, rows, origins = split_parts(snapshot)
         except ValueError:
             raise damaged() from None
         history.restore(saved)
+        if self.origins is not None:
+            self.origins.restore(origins)
         if self.rows is not None:
             self.rows.restore(rows)
 

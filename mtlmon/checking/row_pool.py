@@ -18,30 +18,30 @@ __all__ = ["RowPool"]
 
 
 class RowPool:
-    """Rows that have no names yet, by the numbers of their contents.
+    """Rows that have no names yet, by their numbers among all rows, as `Placements` has them.
 
     Args:
-        has_origins: whether rows come with where they come from, an array of `origin_type()`. Then
-            equal rows are told apart: they get their names in the order in which they come.
+        has_origins: whether rows come with where they come from, an array of `origin_type()`.
     """
 
     def __init__(self, *, has_origins: bool = False) -> None:
-        self._contents: list[NDArray[np.uint64]] = []
+        self._numbers: list[NDArray[np.uint64]] = []
         self._parts: list[Rows] = []
         self._has_origins = has_origins
         self._origins: list[NDArray[np.void]] = []
 
     @property
     def count(self) -> int:
-        return sum(map(len, self._contents))
+        return sum(map(len, self._numbers))
 
     def add(
         self,
-        contents: NDArray[np.uint64],
+        numbers: NDArray[np.uint64],
         rows: Rows,
         origins: NDArray[np.void] | None = None,
     ) -> None:
-        self._contents.append(contents)
+        """Add rows, whose numbers are above those of the rows before."""
+        self._numbers.append(numbers)
         self._parts.append(rows)
         if origins is not None:
             self._origins.append(origins)
@@ -49,45 +49,31 @@ class RowPool:
     def clear(self) -> None:
         # the last one tells what columns there are
         nothing = np.empty(0, np.intp)
-        self._contents = [np.empty(0, np.uint64)]
+        self._numbers = [np.empty(0, np.uint64)]
         self._parts = [one.taken(nothing) for one in self._parts[-1:]]
         self._origins = []
 
-    def keep(self, contents: NDArray[np.uint64]) -> None:
-        """Keep the rows with some contents."""
-        known, _ = self._joined()
-        self._keep(np.isin(known, contents))
-
-    def _keep(self, is_kept: NDArray[np.bool_]) -> None:
+    def keep(self, numbers: NDArray[np.uint64]) -> None:
+        """Keep the rows with some numbers."""
         known, rows = self._joined()
-        kept = np.flatnonzero(is_kept)
-        self._contents, self._parts = [known[kept]], [rows.taken(kept)]
+        kept = np.flatnonzero(np.isin(known, numbers))
+        self._numbers, self._parts = [known[kept]], [rows.taken(kept)]
         if self._has_origins:
             self._origins = [self.origins[kept]]
 
     def take(self, placed: NDArray[np.void]) -> tuple[Rows, NDArray[np.void] | None]:
         """Return the rows that have been placed, with their names, and where they come from."""
         known, rows = self._joined()
-        order = np.argsort(known, kind="stable")
-        wanted = np.searchsorted(known[order], placed["content"])
-        origins = None
-        if self._has_origins:
-            wanted = wanted + _ranks(placed)
-        places = order[wanted]
-        if self._has_origins:
-            origins = self.origins[places]
-            is_kept = np.ones(len(known), np.bool_)
-            is_kept[places] = False
-            self._keep(is_kept)
+        places = np.searchsorted(known, placed["number"])
         taken = rows.taken(places)
         return taken._replace(
             time_stamps=np.ascontiguousarray(placed["time_stamp"]),
             traces=np.ascontiguousarray(placed["trace"]),
             offsets=np.ascontiguousarray(placed["offset"]),
-        ), origins
+        ), self.origins[places] if self._has_origins else None
 
     def parts(self) -> tuple[NDArray[np.uint64], Rows]:
-        """Return the rows and their contents, for `add`."""
+        """Return the rows and their numbers, for `add`."""
         return self._joined()
 
     @property
@@ -97,21 +83,11 @@ class RowPool:
         return self._origins[0]
 
     def _joined(self) -> tuple[NDArray[np.uint64], Rows]:
-        self._contents = [np.concatenate(self._contents)]
+        self._numbers = [np.concatenate(self._numbers)]
         self._parts = [joined(self._parts)]
-        return self._contents[0], self._parts[0]
+        return self._numbers[0], self._parts[0]
 
     @property
     def byte_count(self) -> int:
         of_origins = sum(origins.nbytes for origins in self._origins)
         return of_origins + sum(part.byte_count for part in self._parts)
-
-
-def _ranks(placed: NDArray[np.void]) -> NDArray[np.intp]:
-    """For each row, how many equal ones were placed before it: those with lower offsets."""
-    order = np.lexsort((placed["offset"], placed["content"]))
-    contents = placed["content"][order]
-    starts = np.searchsorted(contents, contents)
-    ranks = np.empty(len(placed), np.intp)
-    ranks[order] = np.arange(len(placed)) - starts
-    return ranks

@@ -21,7 +21,8 @@ cdef struct Arrivals:
     uint32_t *traces
     uint8_t *flags
     uint32_t *handles       # of events with ids; NO_HANDLE for others
-    uint32_t count, time_room, letter_room, trace_room, flag_room, handle_room
+    uint64_t *numbers       # of their rows among all
+    uint32_t count, time_room, letter_room, trace_room, flag_room, handle_room, number_room
 
 
 cdef struct Handle:

@@ -16,6 +16,7 @@ cdef int make_arrival_room(Arrivals *arrivals, size_t more, size_t words) except
     reserve(<void **> &arrivals.traces, &arrivals.trace_room, needed, sizeof(uint32_t))
     reserve(<void **> &arrivals.flags, &arrivals.flag_room, needed, sizeof(uint8_t))
     reserve(<void **> &arrivals.handles, &arrivals.handle_room, needed, sizeof(uint32_t))
+    reserve(<void **> &arrivals.numbers, &arrivals.number_room, needed, sizeof(uint64_t))
     reserve(<void **> &arrivals.letters, &arrivals.letter_room, needed, words * sizeof(uint64_t))
     return 0
 
@@ -26,6 +27,7 @@ cdef void free_arrivals(Arrivals *arrivals) noexcept nogil:
     free(arrivals.traces)
     free(arrivals.flags)
     free(arrivals.handles)
+    free(arrivals.numbers)
 
 
 cdef void move_arrival(
@@ -38,6 +40,7 @@ cdef void move_arrival(
     arrivals.traces[target] = arrivals.traces[source]
     arrivals.flags[target] = arrivals.flags[source]
     arrivals.handles[target] = arrivals.handles[source]
+    arrivals.numbers[target] = arrivals.numbers[source]
     memcpy(
         arrivals.letters + target * words, arrivals.letters + source * words,
         words * sizeof(uint64_t)

@@ -13,6 +13,16 @@ from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 from mtlmon.arrays.native cimport EventColumns, Memory
 
 
+def next_row(Histories histories not None):
+    """The number of the next row among all that come."""
+    return histories.row_count
+
+
+def skip_row(Histories histories not None):
+    """Count a row that only lets time pass, which `Histories.push` does not get."""
+    histories.row_count += 1
+
+
 def placements(Histories histories not None):
     """What has become of events since the last call.
 

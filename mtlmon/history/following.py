@@ -17,9 +17,11 @@ from mtlmon.history.native import (
     Histories,
     follow,
     keep_time,
+    next_row,
     pass_time_of,
     placements,
     revise,
+    skip_row,
     waiting_parts,
 )
 from mtlmon.history.operations import ADVANCE
@@ -79,7 +81,7 @@ def _placed_type() -> np.dtype[np.void]:
         [
             ("time_stamp", "i8"),
             ("offset", "u8"),
-            ("content", "u8"),
+            ("number", "u8"),
             ("trace", "u4"),
             ("flags", "u4"),
         ]
@@ -91,7 +93,8 @@ class Placements(NamedTuple):
 
     Attributes:
         placed: those that have their names now, by trace and time: arrays of the fields
-            `time_stamp`, `offset`, `trace`, `content` and `flags`.
+            `time_stamp`, `offset`, `trace`, `flags`, and the `number` of the row among all that the
+            history was given, from 0.
         withdrawn: the names of events that were retracted, of `name_type()`.
     """
 
@@ -221,6 +224,7 @@ class LeadingHistory(NumberedHistory):
             if last < count:
                 trace = 0 if numbers is None else int(numbers[last])
                 passed = self.let_time_pass(int(time_stamps[last]), trace)
+                skip_row(self._histories)
             found.append((self.placements(), passed))
         return np.concatenate(refused) if refused else np.empty(0, np.int64), found
 
@@ -232,6 +236,11 @@ class LeadingHistory(NumberedHistory):
             return None
         self.advance(time_stamp, key=number)
         return (time_stamp - self._wait, number) if time_stamp >= self._wait else None
+
+    def numbers_of_next(self, count: int) -> NDArray[np.uint64]:
+        """The numbers that the next rows have, as `Placements` has them."""
+        first = next_row(self._histories)
+        return np.arange(first, first + count, dtype=np.uint64)
 
     def now(self, number: int = 0) -> int | None:
         """The largest time-stamp so far, of a trace if these have their own times."""
@@ -246,9 +255,9 @@ class LeadingHistory(NumberedHistory):
         """How many events wait."""
         return self._histories.waiting
 
-    def waiting_contents(self) -> NDArray[np.uint64]:
-        """The contents of the events that wait."""
-        return np.frombuffer(waiting_parts(self._histories)[1], np.uint64)
+    def waiting_numbers(self) -> NDArray[np.uint64]:
+        """The numbers of the rows of events that wait, as `Placements` has them."""
+        return np.frombuffer(waiting_parts(self._histories)[3], np.uint64)
 
     def placements(self) -> Placements:
         """Tell what has become of events since the last call."""

@@ -10,7 +10,7 @@ from mtlmon.arrays.native cimport EventColumns
 cdef struct PlacedRow:
     # A row that has its name now.
     uint64_t time_stamp, offset
-    uint64_t content        # its letter
+    uint64_t number         # of the row among all
     uint32_t trace
     uint32_t flags
 
@@ -27,6 +27,7 @@ cdef class Histories(Admission):
     cdef bint is_finished
     cdef PlacedRow *placed          # of histories that do not judge: rows to be told
     cdef uint32_t placed_room, placed_count
+    cdef uint64_t row_count         # how many rows have come, also those that are refused
 
     cdef int read_batch(self, EventColumns columns, numbers) except -1
     cdef int release(self, bint takes_all) except -1 nogil

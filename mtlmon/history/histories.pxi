@@ -192,6 +192,8 @@ cdef class Histories(Admission):
             )
         for k in range(count):
             self.arrivals.traces[start + k] = 0 if number_of == NULL else number_of[k]
+            self.arrivals.numbers[start + k] = self.row_count + k
+        self.row_count += count
         return 0
 
     cdef int release(self, bint takes_all) except -1 nogil:
@@ -326,7 +328,7 @@ cdef class Histories(Admission):
             row = &self.placed[self.placed_count]
             row.time_stamp = self.time_stamps[k]
             row.offset = self.offsets[k]
-            row.content = self.letters[k]
+            row.number = self.arrivals.numbers[self.places[k].number]
             row.trace = self.places[k].trace
             row.flags = self.flags[k]
             self.placed_count += 1

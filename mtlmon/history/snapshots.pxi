@@ -172,13 +172,13 @@ def add_trace(
 
 
 def waiting_parts(Histories histories not None):
-    """The events that wait, as bytes: time-stamps, letters, and numbers of traces and of ids."""
+    """The events that wait, as bytes: time-stamps, letters, numbers of traces, rows and ids."""
     cdef size_t count = histories.arrivals.count
     cdef size_t k
     cdef dict numbers = {}
     cdef list found = []
     if count == 0:
-        return b"", b"", b"", b""
+        return b"", b"", b"", b"", b""
     for number, handle in enumerate(histories.ids.values()):
         numbers[handle] = number
     for k in range(count):
@@ -187,6 +187,7 @@ def waiting_parts(Histories histories not None):
         (<char *> histories.arrivals.time_stamps)[:count * sizeof(uint64_t)],
         (<char *> histories.arrivals.letters)[:count * histories.words * sizeof(uint64_t)],
         (<char *> histories.arrivals.traces)[:count * sizeof(uint32_t)],
+        (<char *> histories.arrivals.numbers)[:count * sizeof(uint64_t)],
         b"".join([number.to_bytes(4, "little") for number in found]),
     )
 
@@ -319,14 +320,14 @@ cdef bint is_letter(const uint64_t *letter, size_t words, size_t atoms) noexcept
 
 def add_waiting(
     Histories histories not None, bytes time_stamps not None, bytes letters not None,
-    bytes traces not None
+    bytes traces not None, bytes numbers not None
 ):
     """Let events wait, after all traces have been added; then call `add_ids`."""
     cdef size_t count = len(traces) // sizeof(uint32_t)
     cdef size_t k
     if (
         len(traces) != 4 * count or len(time_stamps) != 8 * count
-        or len(letters) != 8 * count * histories.words
+        or len(letters) != 8 * count * histories.words or len(numbers) != 8 * count
     ):
         raise SnapshotError(_DAMAGED)
     if count == 0:
@@ -335,6 +336,7 @@ def add_waiting(
     memcpy(histories.arrivals.time_stamps, <const char *> time_stamps, len(time_stamps))
     memcpy(histories.arrivals.letters, <const char *> letters, len(letters))
     memcpy(histories.arrivals.traces, <const char *> traces, len(traces))
+    memcpy(histories.arrivals.numbers, <const char *> numbers, len(numbers))
     for k in range(count):
         if (
             histories.arrivals.traces[k] >= histories.trace_count
@@ -364,7 +366,7 @@ def set_facts(
     (
         histories.event_count, histories.late_count, histories.refused_count,
         histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
-        histories.incomplete_count,
+        histories.incomplete_count, histories.row_count,
     ) = counts
 
 
@@ -373,7 +375,7 @@ def counts_of(Histories histories not None):
     return [
         histories.event_count, histories.late_count, histories.refused_count,
         histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
-        histories.incomplete_count,
+        histories.incomplete_count, histories.row_count,
     ]
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"mtlmon history 3\n"
+_MAGIC = b"mtlmon history 4\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _DAMAGED = "the snapshot of a history is damaged"
@@ -114,8 +114,8 @@ def decode(
             state, stamps, letters, told = blobs[1 + 4 * number : 5 + 4 * number]
             places = [(place, time_stamp) for place, time_stamp in advances]
             add_trace(histories, state, stamps, letters, told, offset, places, *rest)
-        stamps, letters, numbers, waiting_ids = blobs[-4:]
-        add_waiting(histories, stamps, letters, numbers)
+        stamps, letters, traces, numbers, waiting_ids = blobs[-5:]
+        add_waiting(histories, stamps, letters, traces, numbers)
         add_ids(histories, head["ids"], waiting_ids)
         add_retractions(histories, head["awaited"], head["awaited_rows"])
         add_intervals(histories, head["intervals"], head["closed_below"])

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.events import TableEvents
     from mtlmon.tables.formats.files import Tables
+    from mtlmon.tables.valuations import KnownRows
 
     Wanted = Literal["all", "boolean", "false", "first", "none"]
 
@@ -122,7 +123,7 @@ def counts_of(run: RelationalRun) -> dict[str | None, PolicyCounts]:
 
 
 def valuation_table(
-    made: Plan, times: Times | None, wanted: Wanted, point_rows: PointRows | None = None
+    made: Plan, times: Times | None, wanted: Wanted, point_rows: KnownRows | None = None
 ) -> ValuationTable:
     """Return what makes batches of the answers about the policies of a plan.
 

@@ -18,15 +18,26 @@ from mtlmon.tables.verdicts import ROW_FIELDS, key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
-    from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.tables.columns.times import Times
+
+    class KnownRows(Protocol):
+        """The rows of time-points."""
+
+        @property
+        def files(self) -> Sequence[str | None]:
+            """The names of the files so far; None for an object, such as a data frame."""
+
+        def of(self, points: NDArray[np.uint64]) -> FoundRows:
+            """Return the rows of time-points, by their numbers."""
+
 
 __all__ = ["ValuationTable"]
 
@@ -78,7 +89,7 @@ class ValuationTable:
         *,
         has_true: bool = False,
         facts: PolicyFacts | None = None,
-        point_rows: PointRows | None = None,
+        point_rows: KnownRows | None = None,
     ) -> None:
         self._names = pa.array(names, pa.string())
         self._texts = texts

@@ -180,7 +180,6 @@ def test_latest_answers_survive_kills(name: str, tmp_path: Path) -> None:
     [
         ("policy a: FORALL u. p(u) IMPLIES q(u)\npolicy b: r", [], "policies that have"),
         ("policy a: FORALL u. p(u) IMPLIES q(u)", ["--slices", "2"], "--slices"),
-        ("policy a: FORALL u. p(u) IMPLIES q(u)", ["--rows"], "--rows"),
         ("atom big = hour(ts) > 3\npolicy a: FORALL u. p(u) IMPLIES big", [], "computed atoms"),
     ],
 )

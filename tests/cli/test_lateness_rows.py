@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,30 @@ def test_equal_rows_are_told_apart(tmp_path: Path, command: Command) -> None:
         ]
 
 
+@pytest.mark.parametrize("policy", ["policy one: NOT a", "policy one: FORALL u. NOT p(u)"])
+def test_rows_that_are_taken_back_while_they_wait(
+    policy: str, tmp_path: Path, command: Command
+) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    atom = "atom p(host) = what" if "FORALL" in policy else "atom a = what"
+    file.write_text(f"{atom}\n{policy}\n")
+    for rows, options, row in (
+        (["+,", "-,", "+,"], ["--op", "op"], 3),
+        (["+,", "+,", "-,"], ["--op", "op"], 1),
+        (["+,i", "+,j", "-,i"], ["--op", "op", "--id", "id"], 2),
+        (["+,i", "+,j", "-,j"], ["--op", "op", "--id", "id"], 1),
+        (["+,i", "+,i", "-,j", "+,j"], ["--op", "op", "--id", "id"], 1),
+        (["+,i", "-,i", "+,i"], ["--op", "op", "--id", "id"], 3),
+    ):
+        log.write_text("ts,what,host,op,id\n" + "".join(f"100,true,h,{row}\n" for row in rows))
+        for wait in (0, 60):
+            shown = ["--lateness", 60, "--wait", wait, "--rows", "--verdicts", "false"]
+            done = command(*shown, *options, file, log)
+            (line,) = (line for line in done.output.splitlines() if not line.startswith("!"))
+            assert line.startswith("one\t100:")
+            assert line.endswith(f"\t{log}:{row}")
+
+
 def test_lines_of_a_text_log(tmp_path: Path, command: Command) -> None:
     log = tmp_path / "log"
     log.write_text("# a comment\n@100 p\n\n@107\n@102 q\n@107 p\n")
@@ -147,3 +173,115 @@ def test_lines_of_a_text_log(tmp_path: Path, command: Command) -> None:
     ]
     done = command("--lateness", 20, "--clock", "key", "--rows", "-e", "p", log)
     assert done.output.splitlines()[0] == f"100:0 true\t{log}:2"
+
+
+VARIABLES = """\
+policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] approve(f)
+policy soon: FORALL f. approve(f) IMPLIES EVENTUALLY[0,4] EXISTS u. publish(u, f)
+find both: publish(u, f) AND (ONCE[1,9] publish(v, f)) AND NOT u = v
+"""
+ATOMS = """\
+time "ts"
+atom publish(user: text, file: text) = what = "publish"
+atom approve(file: text) = what = "approve"
+"""
+
+
+def answers_that_hold(output: Path, form: str) -> list[tuple[str, ...]]:
+    """The policy, name and values of the answers that hold at last, and their rows."""
+    live: dict[tuple[str, ...], None] = {}
+    if form == "csv":
+        for line in csv.DictReader(output.read_text().splitlines()):
+            values = ", ".join(f"{name}={line[name]}" for name in "ufv" if line[name])
+            name = f"{line['time']}:{line['offset']} match" + (f" ({values})" if values else "")
+            if line["policy"] != "both":
+                name = name.replace("match", line["verdict"])
+            row = line["policy"], name, f"{line['file']}:{line['row']}"
+            if line["op"] == "insert":
+                live[row] = None
+            else:
+                del live[row]
+        return sorted(live)
+    for text in output.read_text().splitlines():
+        if text.startswith("!@"):
+            continue
+        policy, verdict, place = text.split("\t")
+        row = policy, verdict.removeprefix("!").removeprefix("x"), place
+        if verdict.startswith("!x"):
+            del live[row]
+        else:
+            assert row not in live
+            live[row] = None
+    return sorted(live)
+
+
+def log_of(kind: str, source: random.Random) -> tuple[list[str], list[int]]:
+    """The rows of a log, and the places of those that are not taken back."""
+    now, rows, kept = 100, [], []
+    for _ in range(60):
+        now += source.choice([0, 0, 1, 2])
+        stamp = now - (source.randrange(9) if source.random() < 0.4 else 0)
+        user, name = source.choice("ab"), source.choice("fgh")
+        what = source.choice(["publish", "approve"])
+        if kind == "log":
+            rows.append(f"@{stamp} {what}({f'{user}, ' if what == 'publish' else ''}{name})\n")
+        else:
+            rows.append(f"{stamp},{what},{user},{name},+\n")
+        if kind == "op" and source.random() < 0.3:
+            # of equal rows, the last one is taken back
+            rows.append(rows[-1].replace("+", "-"))
+        else:
+            kept.append(len(rows) - 1)
+    return rows, kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"), [("log", "text"), ("csv", "csv"), ("stamp", "text"), ("op", "text")]
+)
+def test_answers_have_the_rows_of_their_time_points(
+    kind: str, form: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_origins, "_SPARE_ROWS", 4)
+    file, log = tmp_path / "p.mtl", tmp_path / ("log" if kind == "log" else "log.csv")
+    head = "" if kind == "log" else "ts,what,user,file,op\n"
+    file.write_text((ATOMS if head else "") + VARIABLES)
+    source = random.Random(kind)
+    rows, kept = log_of(kind, source)
+    options = ["--rows", "--verdicts", "all"]
+    if kind == "stamp":
+        options += ["--time-points", "stamp"]
+    log.write_text(head + "".join(rows[place] for place in kept))
+    wanted = command("--wait", 9, *options, "--end-time", "last", file, log).output.splitlines()
+    saved, output = tmp_path / "saved", tmp_path / "out"
+    more = ["--lateness", 9, "--wait", 0 if kind == "op" else 2, "--output-format", form]
+    more += ["-o", output, "--checkpoint", saved, "--resume"]
+    if kind == "op":
+        more += ["--op", "op"]
+    for count in (7, 8, 30, len(rows)):
+        log.write_text(head + "".join(rows[:count]))
+        end = ["--end-time", "last"] if count == len(rows) else []
+        done = command(*more, *options, *end, file, log)
+        assert done.status in (0, 1), done.errors
+    found = answers_that_hold(output, form)
+    expected = sorted(tuple(line.split("\t")) for line in wanted)
+    if kind == "op":
+        # rows that were taken back have had names, and lines
+        pattern = re.compile(r":\d+ ")
+        found = [(policy, pattern.sub(" ", name), row) for policy, name, row in found]
+        expected = [
+            (policy, pattern.sub(" ", name), f"{log}:{kept[int(row.rpartition(':')[2]) - 1] + 1}")
+            for policy, name, row in expected
+        ]
+    assert sorted(found) == sorted(expected)
+
+
+def test_a_time_point_of_several_rows_has_the_first_of_them(
+    tmp_path: Path, command: Command
+) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text(ATOMS + VARIABLES)
+    log.write_text("ts,what,user,file,op\n1,publish,a,f,+\n")
+    options = ["--lateness", 9, "--rows", "--time-points", "stamp", "--op", "op"]
+    done = command(*options, file, log)
+    assert done.status == 2
+    assert "another one once that is taken back" in done.errors

@@ -30,13 +30,26 @@ from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-    from typing import Literal
+    from typing import Literal, Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.history.following import Passed, Placements
     from mtlmon.relational.correcting.chunks import Name, Row
     from mtlmon.relational.plan import Plan
+
+    class NameListener(Protocol):
+        """Is told which names events get."""
+
+        def come(self, numbers: NDArray[np.uint64], /) -> None:
+            """Rows come, which have these numbers."""
+
+        def named(self, placed: NDArray[np.void], /) -> None:
+            """Some of them have their names now, as `Placements` has them."""
+
+        def keep(self, numbers: NDArray[np.uint64], /) -> None:
+            """Those with other numbers get no names any more."""
+
 
 __all__ = ["AGAIN", "GONE", "NEW", "ChangedAnswer", "PointHistory"]
 
@@ -83,6 +96,7 @@ class PointHistory:
         wants_holding: whether time-points without violations are answered.
         keeps_found: whether `found_at` is asked for violations and matches.
         prepare: is called with each engine that is made.
+        listener: is told which names events get; None if nobody asks.
         spacing: as for `ChunkedPoints`.
 
     Attributes:
@@ -103,9 +117,11 @@ class PointHistory:
         wants_holding: bool = False,
         keeps_found: bool = False,
         prepare: Callable[[RelationalEngine], None] = lambda _: None,
+        listener: NameListener | None = None,
         spacing: int = 0,
     ) -> None:
         self.plan = made
+        self._listener = listener
         self._lateness = lateness
         self._equality = equality
         self._corrects = corrects or equality
@@ -117,7 +133,7 @@ class PointHistory:
         self.arrivals = self._block()
         self.leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
         self._contents = Contents()
-        # the events that have no names yet
+        # the events that have no names yet, by their numbers among all rows
         self._pool = self._block()
         self._pooled = np.empty(0, np.uint64)
         self.chunked = ChunkedPoints(
@@ -170,7 +186,10 @@ class PointHistory:
         contents = self._contents_of(stamps, ids, operations)
         choose_points(self._pool, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
         self.arrivals.drop(len(stamps))
-        self._pooled = np.concatenate([self._pooled, contents])
+        numbers = self.leader.numbers_of_next(len(stamps))
+        self._pooled = np.concatenate([self._pooled, numbers])
+        if self._listener is not None:
+            self._listener.come(numbers)
         if operations is not None:
             self._advanced = max(self._advanced, *stamps[operations == ADVANCE].tolist(), 0)
         refused, found = self.leader.admit(stamps, contents, None, ids, operations)
@@ -245,6 +264,8 @@ class PointHistory:
         """Take in events that have their names now, and remove those that were taken back."""
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
+        if self._listener is not None:
+            self._listener.named(placed)
         flags = placed["flags"].astype(np.uint8)
         if len(withdrawn):
             withdrawn = taken_back(placed, withdrawn, flags)
@@ -252,8 +273,7 @@ class PointHistory:
         gone = [*_names(withdrawn), *_names(placed[is_gone])]
         placed = placed[~is_gone]
         placed = placed[np.argsort(placed["time_stamp"], kind="stable")]
-        order = np.argsort(self._pooled, kind="stable")
-        places = order[np.searchsorted(self._pooled[order], placed["content"])]
+        places = np.searchsorted(self._pooled, placed["number"])
         for _, passed in found:
             if passed is not None:
                 self.chunked.pass_time(passed[0])
@@ -271,7 +291,10 @@ class PointHistory:
         waiting = self.leader.waiting
         if waiting and len(self._pooled) <= 2 * waiting + _SPARE_POINTS:
             return
-        kept = np.flatnonzero(np.isin(self._pooled, self.leader.waiting_contents()))
+        numbers = self.leader.waiting_numbers()
+        if self._listener is not None:
+            self._listener.keep(numbers)
+        kept = np.flatnonzero(np.isin(self._pooled, numbers))
         block = self._block()
         choose_points(block, self._pool, kept.astype(np.uint32))
         self._pool, self._pooled = block, self._pooled[kept]

@@ -36,10 +36,10 @@ _MARKS = (b"", b"!", b"!x")
 
 
 def answer_block(made: Plan, changes: Iterable[ChangedAnswer]) -> AnswerBlock:
-    """Return changed answers as answers."""
+    """Return changed answers as answers, whose time-points have their numbers among these."""
     block = AnswerBlock(array("I", [len(one.variables) for one in made.named_policies]))
-    for one in changes:
-        block.add(one.policy, one.kind, one.time_stamp, one.offset, 0, one.cells)
+    for number, one in enumerate(changes):
+        block.add(one.policy, one.kind, one.time_stamp, one.offset, number, one.cells)
     return block
 
 
@@ -64,9 +64,16 @@ class ChangedAnswerLines:
         labels = [b"" if name is None else policy_label(name) for name in names]
         self._lines = AnswerLines(labels, variables, made.texts, verdicts="all")
 
-    def lines(self, changes: Sequence[ChangedAnswer]) -> list[bytes]:
-        """Return the lines of changes, with their line feeds."""
-        self._lines.put(answer_block(self._plan, changes))
+    def lines(
+        self, changes: Sequence[ChangedAnswer], tails: list[bytes] | None = None
+    ) -> list[bytes]:
+        """Return the lines of changes, with their line feeds.
+
+        Args:
+            changes: the changes.
+            tails: what each line ends with, before its line feed; None for nothing.
+        """
+        self._lines.put(answer_block(self._plan, changes), tails)
         text = bytes(self._lines.writer.take())
         if self._times is not None:
             text = self._times.lines(text, self._fields)
