@@ -34,13 +34,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking.changes import ChangeOutput
+    from mtlmon.checking.history_check import Bounds
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
     from mtlmon.cli.revised_report import RevisedReport
+    from mtlmon.policy import Policy
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["CorrectingWork", "correct_logs", "require_correctable"]
+__all__ = [
+    "CorrectingWork",
+    "correct_logs",
+    "fails_without_variables",
+    "history_check",
+    "require_correctable",
+    "restore_keys",
+]
 
 
 # ---- what can be corrected ---------------------------------------------------------------------
@@ -79,8 +88,9 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
         from mtlmon.cli.correcting_relations import require_correctable_relations
 
         require_correctable_relations(file, options)
-        return
     for policy in file.policies:
+        if policy.is_first_order:
+            continue
         name = visible(policy.name or "")
         if policy.message is not None and options.output_format != "text":
             raise refusal(f"messages of triggers, as {name}, in tables")
@@ -101,6 +111,76 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
                 f"in policy {name}: rows of any time may still come with other keys, and change "
                 "them; leave it out, and all keys share the time of the log"
             )
+
+
+def fails_without_variables(check: HistoryCheck, options: Options) -> bool:
+    """Whether policies without variables are violated, as verdicts are now."""
+    if options.fail_on_vacuous and never_triggered(check):
+        return True
+    return any(
+        is_violated(policy, counts, triggered)
+        for policy, counts, triggered in zip(
+            check.policies, check.counts, check.triggered, strict=True
+        )
+        if policy.is_at_least(options.fail_on)
+    )
+
+
+def restore_keys(source: Source, parts: Sequence[bytes], counts: Sequence[int]) -> None:
+    """Let the keys of a log have their numbers again.
+
+    Args:
+        source: the log.
+        parts: a snapshot of the keys of each partition.
+        counts: how many traces of each have had events.
+
+    Raises:
+        SnapshotError: the parts are damaged.
+    """
+    if len(parts) != len(source.key_tables):
+        raise damaged()
+    for keys, table, count in zip(source.key_tables, parts, counts, strict=True):
+        if keys is not None:
+            keys.restore(table)
+            if len(keys) < count:
+                raise damaged()
+
+
+def history_check(
+    policies: Sequence[Policy],
+    options: Options,
+    bounds: Callable[[], Bounds],
+    memory: MemoryLimit,
+    *,
+    has_whole: bool = False,
+) -> HistoryCheck:
+    """Return the check of policies without variables.
+
+    Args:
+        policies: the policies.
+        options: the options of the command line.
+        bounds: returns how late events may be, once the first events have been read.
+        memory: how much memory may be held.
+        has_whole: as for `HistoryCheck`.
+    """
+    counts_triggered = any(policy.tolerance is not None for policy in policies)
+    return HistoryCheck(
+        policies,
+        # all modes have the same Boolean verdicts, this one for every time-point
+        "naive" if options.resolve else options.mode,
+        bounds,
+        memory=memory,
+        clock=options.clock or "all",
+        key=options.key_columns,
+        bdd=options.bdd,
+        counts_triggered=(
+            options.fail_on_vacuous or counts_triggered or options.report is not None
+        ),
+        equality=options.op is not None and options.id is None,
+        unmatched="error" if options.on_error == "stop" else "count",
+        tracks_rows=options.rows,
+        has_whole=has_whole,
+    )
 
 
 class CorrectingWork(LateWork):
@@ -168,16 +248,7 @@ class CorrectingWork(LateWork):
             self.output.put(self.check.verdicts)
 
     def fails(self) -> bool:
-        check = self.check
-        if self.options.fail_on_vacuous and never_triggered(check):
-            return True
-        return any(
-            is_violated(policy, counts, triggered)
-            for policy, counts, triggered in zip(
-                check.policies, check.counts, check.triggered, strict=True
-            )
-            if policy.is_at_least(self.options.fail_on)
-        )
+        return fails_without_variables(self.check, self.options)
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
@@ -207,14 +278,7 @@ class CorrectingWork(LateWork):
         if self.first is not None and parts:
             self.first.restore(parts[0])
             parts = parts[1:]
-        if len(parts) != len(self.source.key_tables):
-            raise damaged()
-        counts = self.check.key_counts
-        for keys, table, count in zip(self.source.key_tables, parts, counts, strict=True):
-            if keys is not None:
-                keys.restore(table)
-                if len(keys) < count:
-                    raise damaged()
+        restore_keys(self.source, parts, self.check.key_counts)
 
     def restore_output(self, size: int) -> None:
         if self.output is None or self.options.output_format == "text":
@@ -254,24 +318,9 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
     if isinstance(file, PolicyFile) and not options.is_table:
         require_no_columns(file, options)
     policies = policies_of(file)
-    counts_triggered = any(policy.tolerance is not None for policy in policies)
     reasons = Reasons(file, options)
-    check = HistoryCheck(
-        policies,
-        # all modes have the same Boolean verdicts, this one for every time-point
-        "naive" if options.resolve else options.mode,
-        lambda: bounds_of(options, source),
-        memory=MemoryLimit(options.max_memory, COMMAND),
-        clock=options.clock or "all",
-        key=options.key_columns,
-        bdd=options.bdd,
-        counts_triggered=(
-            options.fail_on_vacuous or counts_triggered or options.report is not None
-        ),
-        equality=options.op is not None and options.id is None,
-        unmatched="error" if options.on_error == "stop" else "count",
-        tracks_rows=options.rows,
-    )
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    check = history_check(policies, options, lambda: bounds_of(options, source), memory)
     if not options.resolve:
         note_modes(policies, check.modes, options)
     if not options.is_table:

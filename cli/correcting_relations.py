@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.history_check import Bounds
     from mtlmon.checking.late_valuations import ChangedAnswers
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.late_work import LateCheck, LateOutput
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.revised_relation_report import RevisedRelationReport
     from mtlmon.policy import PolicyFile
@@ -78,7 +79,9 @@ def require_correctable_relations(file: PolicyFile, options: Options) -> None:
         options: the options of the command line.
     """
     if not all(policy.is_first_order for policy in file.policies):
-        raise refusal("files that have policies with variables and others")
+        from mtlmon.cli.correcting_mixed import require_correctable_together
+
+        require_correctable_together(options)
     refused = {
         "--slices": options.slices is not None,
         "--clock key for policies with variables, which are over the whole log": (
@@ -138,10 +141,19 @@ class ChangedOutput:
 
 
 class AnswerOutput(ChangedOutput):
-    """Writes changes as the lines of a changelog."""
+    """Writes changes as the lines of a changelog.
 
-    def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
+    The other arguments are those of `ChangedOutput`.
+
+    Args:
+        key_count: as for `ChangedAnswerLines`.
+    """
+
+    def __init__(
+        self, check: ValuationCheck, source: Source, options: Options, key_count: int = 0
+    ) -> None:
         super().__init__(check, source, options)
+        self.key_count = key_count
         self.lines: ChangedAnswerLines | None = None
 
     def put(self, batches: Sequence[ChangedAnswers]) -> None:
@@ -150,7 +162,7 @@ class AnswerOutput(ChangedOutput):
             from mtlmon.cli.time_stamps import iso_times
 
             times = iso_times(self.options, self.times)
-            self.lines = ChangedAnswerLines(self.check.history.plan, times)
+            self.lines = ChangedAnswerLines(self.check.history.plan, times, self.key_count)
         origins = self.check.origins
         for batch in batches:
             tails = None
@@ -212,51 +224,31 @@ class TableOfAnswers(ChangedOutput):
         self.writer.write(self.output.writer.take())
 
 
-class CorrectedRelations(LateWork):
-    """Checks policies with variables.
+class RelationWork(LateWork):
+    """Checks policies with variables, and perhaps others.
 
     The other arguments are those of `LateWork`.
 
     Args:
-        check: the history of the log.
+        answers: checks those with variables.
         events: what reads a text log; None for tables.
     """
 
-    check: ValuationCheck
-    output: AnswerOutput | TableOfAnswers | None
-    revised: RevisedRelationReport | None
-
     def __init__(
         self,
-        check: ValuationCheck,
+        check: LateCheck,
+        answers: ValuationCheck,
         source: Source,
         events: RowEvents | None,
-        output: AnswerOutput | TableOfAnswers | None,
+        output: LateOutput | None,
         late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
     ) -> None:
         super().__init__(check, source, output, late, logs, options)
+        self.answers = answers
         self.events = events
         self.digest = LogDigest()
-
-    def take(self) -> None:
-        """Take the changes out of the check."""
-        changes = self.check.taken()
-        if self.revised is not None:
-            self.revised.take(changes)
-        if self.output is not None and changes:
-            self.output.put(changes)
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check.is_stopped
-
-    def open_first(self) -> tuple[str, str] | None:
-        if self.check.open_first is None:
-            return None
-        time_stamp, offset = self.check.open_first
-        return f"{time_stamp}:{offset} is violated", "a time-point before it"
 
     def fails(self) -> bool:
         if self.options.fail_on_vacuous and self.never_matched():
@@ -264,18 +256,19 @@ class CorrectedRelations(LateWork):
         least = self.options.fail_on
         return any(
             has_failed and policy.is_at_least(least)
-            for policy, has_failed in zip(self.check.policies, self.check.failed, strict=True)
+            for policy, has_failed in zip(self.answers.policies, self.answers.failed, strict=True)
         )
 
     def never_matched(self) -> list[str]:
         """The names of the policies whose left side was never matched."""
-        return never_matched(self.check.history)
+        return never_matched(self.answers.history)
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
         super().report_end()
-        if isinstance(self.check.rows, RelationRows) and self.check.rows.left_out:
-            rows = plural(self.check.rows.left_out, "row")
+        made = self.answers.rows
+        if isinstance(made, RelationRows) and made.left_out:
+            rows = plural(made.left_out, "row")
             note(f"left out {rows} of atoms, as an argument is null or no number")
         if self.options.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
@@ -328,7 +321,7 @@ class CorrectedRelations(LateWork):
         if self.events is None:
             yield from super().skip()
             # what is wrong with the snapshot is said before anything is written
-            _ = self.check.history
+            _ = self.answers.history
             return
         count, events = self.position, self.events
         if self.log.size is not None and self.log.size < count:
@@ -346,18 +339,44 @@ class CorrectedRelations(LateWork):
         if self.events is not None:
             self.events.restore(parts[0])
 
-    def restore_output(self, size: int) -> None:
-        if isinstance(self.output, TableOfAnswers):
-            self.output.goes_on = size > 0
-            self.output.final = self.check.bounds
-
     def settings(self) -> list[tuple[str, object]]:
         return [
             *super().settings(),
             ("with other --time-points", self.options.time_points),
-            ("with another --verdicts", self.options.verdicts),
+            ("with another --verdicts", self.options.given_verdicts),
             (f"with{'out' if self.options.rows else ''} --rows", self.options.rows),
         ]
+
+
+class CorrectedRelations(RelationWork):
+    """Checks policies with variables only; the arguments are those of `RelationWork`."""
+
+    check: ValuationCheck
+    output: AnswerOutput | TableOfAnswers | None
+    revised: RevisedRelationReport | None
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        changes = self.check.taken()
+        if self.revised is not None:
+            self.revised.take(changes)
+        if self.output is not None and changes:
+            self.output.put(changes)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check.is_stopped
+
+    def open_first(self) -> tuple[str, str] | None:
+        if self.check.open_first is None:
+            return None
+        time_stamp, offset = self.check.open_first
+        return f"{time_stamp}:{offset} is violated", "a time-point before it"
+
+    def restore_output(self, size: int) -> None:
+        if isinstance(self.output, TableOfAnswers):
+            self.output.goes_on = size > 0
+            self.output.final = self.check.bounds
 
 
 def prepared(options: Options, engine: RelationalEngine) -> None:
@@ -397,7 +416,12 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     reasons = Reasons(file, options)
     if options.time_points == "stamp":
         refuse_points(file)
-    if options.is_table:
+    if not all(policy.is_first_order for policy in file.policies):
+        from mtlmon.cli.correcting_mixed import correct_mixed
+
+        options.verdicts = options.given_verdicts or "all"
+        status = correct_mixed(file, options, plan_for, first, reasons)
+    elif options.is_table:
         status = correct_tables(file, options, plan_for, reasons)
     else:
         require_no_conditions(file, options)
@@ -417,10 +441,31 @@ def history_for(
         equality=options.op is not None and options.id is None,
         corrects=has_operations,
         by_stamp=options.time_points == "stamp",
-        wants_holding=options.verdicts in ("all", "boolean"),
-        keeps_found=options.verdicts == "first",
+        wants_holding=options.given_verdicts in ("all", "boolean"),
+        keeps_found=options.given_verdicts == "first",
         prepare=lambda engine: prepared(options, engine),
         listener=origins,
+    )
+
+
+def valuation_check(
+    file: PolicyFile,
+    options: Options,
+    bounds: Callable[[], Bounds],
+    make: Callable[[Bounds], PointHistory],
+    rows_of: Callable[[PointHistory], RelationRows] | None,
+    memory: MemoryLimit,
+) -> ValuationCheck:
+    """Return the check of the policies with variables; the arguments are those of its class."""
+    return ValuationCheck(
+        file,
+        bounds,
+        make,
+        rows_of,
+        memory=memory,
+        unmatched="error" if options.on_error == "stop" else "count",
+        wants_first=options.verdicts == "first",
+        tracks_rows=options.rows,
     )
 
 
@@ -461,18 +506,10 @@ def correct_tables(
         made = history.plan
         return RelationRows(table_atoms(made, shown), history.arrivals, made.texts)
 
-    check = ValuationCheck(
-        file,
-        lambda: bounds_of(options, source),
-        make,
-        rows_of,
-        memory=memory,
-        unmatched="error" if options.on_error == "stop" else "count",
-        wants_first=options.verdicts == "first",
-        tracks_rows=options.rows,
+    check = valuation_check(
+        file, options, lambda: bounds_of(options, source), make, rows_of, memory
     )
     with closing(source):
-        source.shows_rows = source.streams is not None
         return run_corrections(file, check, source, None, late, options, reasons)
 
 
@@ -483,15 +520,13 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
         raise refusal(f"computed atoms of policies with variables, as {computed[0]}, in text logs")
     log = open_log(options.log)
     memory = MemoryLimit(options.max_memory, COMMAND)
-    check = ValuationCheck(
+    check = valuation_check(
         file,
+        options,
         lambda: bounds_of(options, source),
         lambda bounds: history_for(made, bounds, options, check.origins),
         None,
-        memory=memory,
-        unmatched="error" if options.on_error == "stop" else "count",
-        wants_first=options.verdicts == "first",
-        tracks_rows=options.rows,
+        memory,
     )
     block = PointBlock(array("I", made.atoms))
     events = RowEvents(
@@ -541,7 +576,7 @@ def run_corrections(
             else:
                 require_no_terminal(options)
                 output = TableOfAnswers(check, source, options)
-        work = CorrectedRelations(check, source, events, output, late, logs, options)
+        work = CorrectedRelations(check, check, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.cli.findings import check_findings
             from mtlmon.cli.revised_relation_report import RevisedRelationReport

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.late_mixed import MixedHistories
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
@@ -231,7 +232,9 @@ def policies_summary(
 
 
 def corrected_rows(
-    check: HistoryCheck | ValuationCheck, source: TextLog | TableEvents, revised: str
+    check: HistoryCheck | ValuationCheck | MixedHistories,
+    source: TextLog | TableEvents,
+    revised: str,
 ) -> tuple[str, list[tuple[str, int, str]]]:
     """Return what the log consists of, and the rows of a summary about late rows.
 
@@ -256,6 +259,9 @@ def corrected_rows(
     return what, rows
 
 
+_KINDS = ("true", "false", "equivalent")
+
+
 def correcting_summary(
     check: HistoryCheck, source: TextLog | TableEvents, seconds: float, events_before: int
 ) -> str:
@@ -264,32 +270,40 @@ def correcting_summary(
     The counts of verdicts are those of the latest ones. The speed does not count the events of
     earlier runs.
     """
-    from mtlmon.syntax.report import visible
-
     what, rows = corrected_rows(check, source, "verdicts")
     count = check.position - events_before
-    cells = [["policy", "true", "false", "equivalent"]]
+    used = policy_remarks(check)
+    if len(check.policies) == 1:
+        rows += zip(_KINDS, check.kinds[0], [""] * 3, strict=True)
+        return f"{table(rows, count, what, seconds)}{used}"
+    return f"{table(rows, count, what, seconds)}\n\n{verdict_counts(check)}{used}"
+
+
+def verdict_counts(check: HistoryCheck) -> str:
+    """Return how many verdicts of each kind each policy has now, aligned."""
+    from mtlmon.syntax.report import visible
+
+    cells = [["policy", *_KINDS]]
     cells += [
         [visible(policy.name or ""), *(f"{count:,}" for count in counts)]
         for policy, counts in zip(check.policies, check.kinds, strict=True)
     ]
-    used = policy_remarks(check)
-    if len(check.policies) == 1:
-        rows += zip(cells[0][1:], check.kinds[0], [""] * 3, strict=True)
-        return f"{table(rows, count, what, seconds)}{used}"
-    texts = [visible(policy.text) for policy in check.policies]
-    counted = counts_table(cells, texts)
-    return f"{table(rows, count, what, seconds)}\n\n{counted}{used}"
+    return counts_table(cells, [visible(policy.text) for policy in check.policies])
 
 
 def corrected_answers_summary(
     check: ValuationCheck, source: TextLog | TableEvents, seconds: float, events_before: int
 ) -> str:
     """Do the same as `correcting_summary` for policies with variables."""
-    from mtlmon.syntax.report import visible
-
     what, rows = corrected_rows(check, source, "answers")
     count = check.position - events_before
+    return f"{table(rows, count, what, seconds)}\n\n{answer_counts(check)}"
+
+
+def answer_counts(check: ValuationCheck) -> str:
+    """Return how many time-points violate each policy now, or match, aligned."""
+    from mtlmon.syntax.report import visible
+
     cells = [["policy", "time-points", "violated", "matched"]]
     counts = zip(check.policies, check.answered_points, check.found_points, strict=True)
     for policy, answered, found in counts:
@@ -297,8 +311,18 @@ def corrected_answers_summary(
         if policy.is_find:
             own.reverse()
         cells.append([visible(policy.name or ""), f"{answered:,}", *own])
-    texts = [visible(policy.text) for policy in check.policies]
-    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}"
+    return counts_table(cells, [visible(policy.text) for policy in check.policies])
+
+
+def mixed_corrections_summary(
+    check: MixedHistories, source: TextLog | TableEvents, seconds: float, events_before: int
+) -> str:
+    """Do the same for policies of both kinds."""
+    what, rows = corrected_rows(check, source, "verdicts and answers")
+    count = check.position - events_before
+    counts = verdict_counts(check.plain), answer_counts(check.others)
+    tables = "\n\n".join(counts)
+    return f"{table(rows, count, what, seconds)}\n\n{tables}{policy_remarks(check.plain)}"
 
 
 def policy_remarks(check: LogCheck | HistoryCheck) -> str:

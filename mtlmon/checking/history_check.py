@@ -86,6 +86,7 @@ class HistoryCheck:
         equality: whether rows without ids can be retracted, as for `History`.
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
         tracks_rows: whether to find the rows that verdicts are about; the source must track them.
+        has_whole: whether one of the partitions is the whole log, whatever policies need.
 
     Attributes:
         policies: as given.
@@ -127,9 +128,11 @@ class HistoryCheck:
         equality: bool = False,
         unmatched: Literal["count", "error"] = "count",
         tracks_rows: bool = False,
+        has_whole: bool = False,
     ) -> None:
         self.policies = tuple(policies)
-        self.partitions = partitions_of((policy.key for policy in self.policies), key)
+        keys = (policy.key for policy in self.policies)
+        self.partitions = partitions_of(keys, key, has_whole=has_whole)
         self.memory = memory
         self._bounds = bounds
         self._clock: Literal["all", "key"] = clock

@@ -60,7 +60,7 @@ class ValuationCheck:
     of time.
 
     Args:
-        file: the policies, all with variables.
+        file: the policies, of which those without variables are passed over.
         bounds: returns how late events may be; called once the first events have been read.
         make: makes the history, given these bounds.
         rows_of: makes what turns the rows of batches into time-points; None if whoever reads the
@@ -73,7 +73,7 @@ class ValuationCheck:
             and `make` let `origins` listen.
 
     Attributes:
-        policies: the policies.
+        policies: the policies with variables.
         partitions: of the log, which is one trace.
         verdicts: the changes that have not been taken out yet.
         position: the number of events that have been read, also of those that are refused.
@@ -102,7 +102,10 @@ class ValuationCheck:
         tracks_rows: bool = False,
     ) -> None:
         self.origins = AnswerRows() if tracks_rows else None
-        self.policies = tuple(file.policies)
+        self.policies = tuple(policy for policy in file.policies if policy.is_first_order)
+        has_others = len(self.policies) < len(file.policies)
+        # events of policies without variables are counted by themselves
+        self._category = "operators" if has_others else "sorting"
         self.partitions = partitions_of([()])
         self.memory = memory
         self.verdicts: list[ChangedAnswers] = []
@@ -213,7 +216,7 @@ class ValuationCheck:
             # it is final because of the bound
             self.verdicts.append(ChangedAnswers(first, self.revision, None))
         of_rows = 0 if self.origins is None else self.origins.held_bytes
-        self.memory.note("sorting", history.byte_count + of_rows)
+        self.memory.note(self._category, history.byte_count + of_rows)
         self.memory.check()
 
     def pass_time(self, time_stamp: int) -> Generator[None, None, None]:

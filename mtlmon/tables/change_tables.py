@@ -15,11 +15,23 @@ from mtlmon.verdicts.arrays import EQUIVALENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.checking.changes import ChangedRows, PolicyChanges
-    from mtlmon.tables.verdicts import VerdictTable
+    from mtlmon.drive.native import VerdictRows
+
+    class Verdicts(Protocol):
+        """Creates the columns of verdicts, as `VerdictTable` does."""
+
+        @property
+        def schema(self) -> pa.Schema:
+            """The schema of the batches, once rows have been read."""
+
+        def batches(self, rows: VerdictRows, /) -> Iterator[pa.RecordBatch]:
+            """The verdicts, which are removed from the rows."""
+
 
 __all__ = ["CHANGE_COLUMNS", "CHANGE_FIELDS", "ChangeTable"]
 
@@ -49,7 +61,7 @@ class ChangeTable:
         selection: the verdicts to write, one of `mtlmon.checking.changes.KINDS_OF`.
     """
 
-    def __init__(self, verdicts: VerdictTable, selection: str) -> None:
+    def __init__(self, verdicts: Verdicts, selection: str) -> None:
         self._verdicts = verdicts
         self._selection = selection
         # by policy and key; None and None for all

@@ -14,10 +14,22 @@ from mtlmon.tables.change_tables import CHANGE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Protocol
 
     from mtlmon.checking.late_valuations import ChangedAnswers
+    from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.tables.valuations import ValuationTable
+
+    class AnswerTable(Protocol):
+        """Creates the columns of answers, as `ValuationTable` does."""
+
+        @property
+        def schema(self) -> pa.Schema:
+            """The schema of the batches, once rows have been read."""
+
+        def batches(self, answers: AnswerBlock, /) -> Iterator[pa.RecordBatch]:
+            """The answers, which are removed from the block."""
+
 
 __all__ = ["ChangedValuations"]
 
@@ -34,7 +46,7 @@ class ChangedValuations:
         final: the bound that an earlier run has told last; None if there is none.
     """
 
-    def __init__(self, made: Plan, answers: ValuationTable, final: int | None = None) -> None:
+    def __init__(self, made: Plan, answers: AnswerTable, final: int | None = None) -> None:
         self._plan = made
         self._answers = answers
         self._final = final
@@ -43,6 +55,10 @@ class ChangedValuations:
     def schema(self) -> pa.Schema:
         """The schema of the batches, once rows have been read."""
         return pa.schema([*self._answers.schema, *CHANGE_FIELDS])
+
+    def know_bound(self, bound: int) -> None:
+        """Know the time below which answers are final."""
+        self._final = bound
 
     def batches(self, rows: ChangedAnswers) -> Iterator[pa.RecordBatch]:
         """What a batch has changed."""

@@ -81,8 +81,8 @@ class TableEvents(BatchReader[EventBatch]):
         digest: set this before the first event to get a digest of all events that are read; sorted
             events have no digest.
         digests_shown: set this if the values that batches show are part of the digest.
-        shows_rows: set this if rows come in any order, and the values to show depend on their row
-            alone.
+        values_of_rows: set this before the first event, if rows come in any order, to what computes
+            the values that batches show, which depend on their row alone.
         wait: set this before the first event to a function that blocks until there is something to
             read. It is called with a descriptor before every read from standard input or a pipe.
         rows: the number of rows that have been read.
@@ -117,7 +117,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
         self.digests_shown = False
-        self.shows_rows = False
+        self.values_of_rows: StreamAtoms | None = None
         batches = self._ordered()
         if sort_memory is not None:
             batches = self._sorted(sort_memory)
@@ -356,11 +356,16 @@ class TableEvents(BatchReader[EventBatch]):
             return False
         return True
 
+    @property
+    def _has_streams(self) -> bool:
+        """Whether anything is computed by streams."""
+        return self._streams is not None or self.values_of_rows is not None
+
     def _usable(self) -> Generator[UsableRows, None, None]:
         """Yield the usable rows, and count the others or raise their errors."""
         blocks = self._blocks.blocks(self.wait)
         if self.size is not None:
-            if self._predicates or self._streams is not None:
+            if self._predicates or self._has_streams:
                 # Arrow imports pandas, if it is there, when it first converts a value of Python.
                 # Of two threads that do so, one could see a module without content.
                 pa.scalar(False)
@@ -373,7 +378,7 @@ class TableEvents(BatchReader[EventBatch]):
                     self._check.refuse(item)
                     continue
                 # What streams hold is bounded only if the batches that they get are.
-                most = item.batch.num_rows if self._streams is None else LARGEST_BATCH
+                most = LARGEST_BATCH if self._has_streams else item.batch.num_rows
                 for block in item.parts(most):
                     self.rows += block.batch.num_rows
                     rows = self._check.usable(block)
@@ -464,8 +469,8 @@ class TableEvents(BatchReader[EventBatch]):
             if self._streams is not None:
                 held = self._held(rows, self._streams)
                 batch.inputs = self._streams.prepared(rows.batch, held)
-                if self.shows_rows:
-                    self._show_rows(rows, batch.inputs, self._streams)
+            if self.values_of_rows is not None:
+                self._show_rows(rows, self.values_of_rows)
         return batch
 
     def _with_streams(
@@ -651,9 +656,10 @@ class TableEvents(BatchReader[EventBatch]):
             name: rows.letters.held(self._atoms.index(name), count) for name in streams.log_atoms
         }
 
-    def _show_rows(self, rows: UsableRows, inputs: pa.RecordBatch, streams: StreamAtoms) -> None:
+    def _show_rows(self, rows: UsableRows, streams: StreamAtoms) -> None:
         """Compute the values to show at rows that come in any order."""
         stamps = rows.time_stamps
+        inputs = streams.prepared(rows.batch, self._held(rows, streams))
         try:
             rows.letters.shown = streams.shown_of_rows(inputs, stamps)
         except RowError as error:
@@ -695,7 +701,7 @@ class TableEvents(BatchReader[EventBatch]):
                 seen.add(name)
                 texts = Texts(*keys.column(own, place))
                 columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
-        if self._streams is not None and isinstance(self._order, Arrivals):
+        if self._has_streams and isinstance(self._order, Arrivals):
             # what streams compute of the rows is not known here
             for name in self._selection.predicates:
                 columns += digest_columns(self._selection.cells(rows.batch, name))

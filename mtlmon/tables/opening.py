@@ -257,9 +257,14 @@ def open_tables(
     selection = Selection(
         time, event, keys, booleans, used, option_names, hints, corrections.columns
     )
-    stream_atoms = None
+    stream_atoms = values_of_rows = None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
     has_shown = any(names for some in shown or () for names in some.values())
+    if in_any_order and has_shown and policies is not None and needs is not None:
+        # whoever puts rows in order computes what depends on others
+        nothing: list[dict[When, list[str]]] = [{} for _ in shown or ()]
+        values_of_rows = StreamAtoms(policies, nothing, needs.log_atoms, environment, shown=shown)
+        shown, has_shown = None, False
     if policies is not None and needs and (needs.remembering or streams or has_ticks or has_shown):
         wanted = [
             {
@@ -287,7 +292,7 @@ def open_tables(
             most_rows=None if stream_atoms is None else LARGEST_BATCH,
             memory=MemoryLimit() if memory is None else memory,
         )
-    return TableEvents(
+    events = TableEvents(
         sources,
         atoms,
         predicates,
@@ -307,6 +312,8 @@ def open_tables(
         order,
         _holding(relations, stream_atoms),
     )
+    events.values_of_rows = values_of_rows
+    return events
 
 
 def _holding(

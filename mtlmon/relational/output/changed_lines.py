@@ -49,19 +49,21 @@ class ChangedAnswerLines:
     Args:
         made: the plan of the policies.
         times: writes times in place of time-stamps; None for time-stamps.
+        key_count: how many empty fields of keys lines have, which other policies use.
     """
 
-    def __init__(self, made: Plan, times: LineTimes | None = None) -> None:
+    def __init__(self, made: Plan, times: LineTimes | None = None, key_count: int = 0) -> None:
         self._plan = made
         self._times = times
         names = [one.name for one in made.named_policies]
         # policies without names are alone
-        self._fields = sum(name is not None for name in names[:1])
+        self._fields = sum(name is not None for name in names[:1]) + key_count
         variables = [
             tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
             for one in made.named_policies
         ]
-        labels = [b"" if name is None else policy_label(name) for name in names]
+        keys = b"\t" * key_count
+        labels = [(b"" if name is None else policy_label(name)) + keys for name in names]
         self._lines = AnswerLines(labels, variables, made.texts, verdicts="all")
 
     def lines(
@@ -79,10 +81,8 @@ class ChangedAnswerLines:
             text = self._times.lines(text, self._fields)
         lines = []
         for line, one in zip(text.split(b"\n"), changes, strict=False):
-            start, tab, rest = b"", b"", line
-            if self._fields:
-                start, tab, rest = line.partition(b"\t")
-            lines.append(b"%b%b%b%b\n" % (start, tab, _MARKS[one.change], rest))
+            *fields, rest = line.split(b"\t", self._fields)
+            lines.append(b"\t".join([*fields, b"%b%b\n" % (_MARKS[one.change], rest)]))
         return lines
 
     def bound(self, time_stamp: int) -> bytes:

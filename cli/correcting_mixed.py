@@ -1,0 +1,348 @@
+"""Check policies with variables and others on a log whose rows may come late: one changelog."""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import TextLog, TraceKeys
+from mtlmon.checking.changes import Bound, ChangedRows, ChangeLines, PolicyChanges
+from mtlmon.checking.late_mixed import MixedHistories
+from mtlmon.cli.correcting import fails_without_variables, history_check, restore_keys
+from mtlmon.cli.correcting_relations import (
+    AnswerOutput,
+    RelationWork,
+    history_for,
+    require_rows_alone,
+    valuation_check,
+)
+from mtlmon.cli.endings import note_waiting
+from mtlmon.cli.files import open_log
+from mtlmon.cli.late_rows import TableOrder, late_file
+from mtlmon.cli.late_work import LateLines, bounds_of, refusal, run_late_work
+from mtlmon.cli.option_rules import require_no_keys
+from mtlmon.cli.policies import note_modes, open_table_source, require_no_terminal, text_atoms
+from mtlmon.cli.relations import require_no_conditions
+from mtlmon.cli.report import mixed_corrections_summary
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.relational.atoms import named_rows, require_rows_of_tables, used_atoms
+from mtlmon.relational.input.native import RowEvents, RowScanner
+from mtlmon.relational.native import PointBlock
+from mtlmon.support.option_names import COMMAND
+from mtlmon.tables.changed_verdicts import JoinedChanges
+from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relations_ahead import atoms_of_all
+from mtlmon.tables.stream_values import JsonRowsOutput
+from mtlmon.text.byte_writer import ByteWriter
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.checking.history_check import Bounds, HistoryCheck
+    from mtlmon.checking.late_mixed import MixedChange
+    from mtlmon.checking.late_valuations import ValuationCheck
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.corrected_reasons import Reasons
+    from mtlmon.cli.late_rows import LateFile
+    from mtlmon.cli.policy_work import Source
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.environment import Relation
+    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational.correcting.points import PointHistory
+    from mtlmon.relational.plan import Plan
+    from mtlmon.tables.columns.times import Times
+
+    ChangesOutput = (
+        CsvOutput[list[MixedChange]]
+        | ParquetOutput[list[MixedChange]]
+        | JsonRowsOutput[list[MixedChange]]
+    )
+    PlanFor = Callable[[pa.Schema, Mapping[str, Relation]], Plan]
+
+__all__ = ["correct_mixed", "require_correctable_together"]
+
+
+def require_correctable_together(options: Options) -> None:
+    """Raise Failure if an option does not work with policies of both kinds."""
+    what = "files that have policies with variables and others"
+    if options.given_verdicts == "first":
+        raise refusal(f"--verdicts first and {what}")
+    if options.report is not None:
+        raise refusal(f"--report and {what}")
+
+
+class MixedLines:
+    """Writes what has changed as the lines of a changelog.
+
+    Args:
+        check: the check.
+        source: the log.
+        options: the options of the command line.
+    """
+
+    def __init__(self, check: MixedHistories, source: Source, options: Options) -> None:
+        from mtlmon.cli.time_stamps import iso_times
+
+        self.writer = ByteWriter()
+        plain = check.plain
+        keys = TraceKeys(plain.partitions, tuple(source.key_tables))
+        times = iso_times(options, None if isinstance(source, TextLog) else source.times)
+        names = [policy.name for policy in plain.policies]
+        self.plain = ChangeLines(names, keys, options.verdicts, times, plain.origins)
+        self.others = AnswerOutput(check.others, source, options, len(keys.partitions.all_columns))
+
+    def put(self, rows: Sequence[MixedChange]) -> None:
+        """Write what has changed."""
+        for row in rows:
+            if isinstance(row, PolicyChanges | Bound):
+                some = ChangedRows()
+                some.add(row)
+                self.plain.put(some)
+                self.writer.write(self.plain.writer.take())
+            else:
+                self.others.put([row])
+                self.writer.write(self.others.writer.take())
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+
+class MixedTable:
+    """Writes what has changed as one table.
+
+    The arguments are those of `MixedLines`.
+    """
+
+    def __init__(self, check: MixedHistories, source: Source, options: Options) -> None:
+        self.writer = ByteWriter()
+        self.check = check
+        self.options = options
+        plain = check.plain
+        keys = TraceKeys(plain.partitions, tuple(source.key_tables))
+        times: Times | None = None if isinstance(source, TextLog) else source.times
+        self.table: JoinedChanges = JoinedChanges(
+            plain.policies, keys, times, options.verdicts, plain.origins
+        )
+        outputs: dict[str, Callable[[JoinedChanges], ChangesOutput]] = {
+            "jsonl": JsonRowsOutput,
+            "csv": CsvOutput,
+            "parquet": ParquetOutput,
+        }
+        self.output = outputs[options.output_format](self.table)
+
+    def know_plan(self) -> None:
+        """Let the table know its columns."""
+        verdicts = self.options.given_verdicts or "false"
+        others = self.check.others
+        self.table.know_plan(others.history.plan, verdicts, others.origins)
+
+    def go_on(self, bound: int | None, size: int) -> None:
+        """Go on with a table of which so many bytes have been written, and its last bound."""
+        self.table.know_bound(bound)
+        if size and isinstance(self.output, CsvOutput):
+            self.output.has_header = True
+
+    def put(self, rows: Sequence[MixedChange]) -> None:
+        """Write what has changed."""
+        self.know_plan()
+        self.output.put(list(rows))
+        self.writer.write(self.output.writer.take())
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self.know_plan()
+        self.output.close()
+        self.writer.write(self.output.writer.take())
+
+
+class CorrectedMixed(RelationWork):
+    """Checks policies of both kinds; the arguments are those of `RelationWork`."""
+
+    check: MixedHistories
+    output: MixedLines | MixedTable | None
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        changes = self.check.taken()
+        if self.output is not None and changes:
+            self.output.put(changes)
+
+    @property
+    def is_stopped(self) -> bool:
+        return False
+
+    def open_first(self) -> tuple[str, str] | None:
+        return None
+
+    def fails(self) -> bool:
+        return super().fails() or fails_without_variables(self.check.plain, self.options)
+
+    def report_end(self) -> None:
+        """Mention what the changes do not show."""
+        super().report_end()
+        if self.is_complete:
+            note_waiting(self.check.plain.waiting_rows, self.source.row_name)
+
+    def own_parts(self) -> Sequence[bytes]:
+        keys = (b"" if one is None else one.snapshot() for one in self.source.key_tables)
+        return [*super().own_parts(), *keys]
+
+    def restore_own(self, parts: Sequence[bytes]) -> None:
+        super().restore_own(parts[:1])
+        restore_keys(self.source, parts[1:], self.check.plain.key_counts)
+
+    def restore_output(self, size: int) -> None:
+        if isinstance(self.output, MixedTable):
+            self.output.go_on(self.check.bound, size)
+
+    def settings(self) -> list[tuple[str, object]]:
+        columns = list(map(list, self.check.plain.partitions.columns))
+        return [*super().settings(), ("with other keys", columns)]
+
+
+def correct_mixed(
+    file: PolicyFile, options: Options, plan_for: PlanFor, first: Plan, reasons: Reasons
+) -> int:
+    """Check the policies on the logs, correct what they say, and return the exit status.
+
+    Args:
+        file: the policies, which `require_correctable` accepts.
+        options: the options of the command line.
+        plan_for: makes the plan of those with variables, once the types of columns are known.
+        first: the plan without these.
+        reasons: explains the violations that hold at the end, if that is wanted.
+    """
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    policies = [policy for policy in file.policies if not policy.is_first_order]
+    plain = history_check(
+        policies, options, lambda: bounds_of(options, source), memory, has_whole=True
+    )
+    if not options.resolve:
+        note_modes(policies, plain.modes, options)
+    late: LateLines | LateFile | None = None
+    source: Source
+    if not options.is_table:
+        require_no_conditions(file, options)
+        require_no_keys(plain.partitions, file, options)
+        source, events, others = text_source(file, options, plain, first)
+        if (found := late_file(options)) is not None:
+            late = LateLines(bounds_of(options, source).lateness, found)
+            source.note_block = late.push
+    else:
+        late = late_file(options, keeps=options.checkpoint is not None)
+        source, others = table_source(file, options, plain, late, plan_for)
+        events = None
+    both = MixedHistories(plain, others)
+
+    def make(logs: Mapping[str, os.stat_result]) -> CorrectedMixed:
+        output: MixedLines | MixedTable | None = None
+        if options.output_format == "text" and options.verdicts != "none":
+            output = MixedLines(both, source, options)
+        elif options.verdicts != "none":
+            require_no_terminal(options)
+            output = MixedTable(both, source, options)
+        return CorrectedMixed(both, others, source, events, output, late, logs, options)
+
+    def summary(seconds: float, events_before: int) -> str:
+        return mixed_corrections_summary(both, source, seconds, events_before)
+
+    if options.rows:
+        source.track_rows()
+    with closing(source):
+        return run_late_work(source, options, reasons, make, summary)
+
+
+def text_source(
+    file: PolicyFile, options: Options, plain: HistoryCheck, made: Plan
+) -> tuple[TextLog, RowEvents, ValuationCheck]:
+    """Open a text log; return what reads its rows, and what checks policies with variables."""
+    log = open_log(options.log)
+    atoms, streams = text_atoms(
+        plain.atoms, plain.atoms_of_partitions, file, log.name, {}, options.on_error
+    )
+    if streams is not None:
+        plain.streams, plain.inputs = streams.atoms, streams.inputs
+    others = valuation_check(
+        file,
+        options,
+        lambda: bounds_of(options, source),
+        lambda bounds: history_for(made, bounds, options, others.origins),
+        None,
+        plain.memory,
+    )
+    block = PointBlock(array("I", made.atoms))
+    events = RowEvents(
+        RowScanner(
+            named_rows(made),
+            block,
+            made.texts,
+            path=log.name,
+            skip_errors=options.on_error == "skip",
+            marks=dict.fromkeys(atoms),
+        )
+    )
+    source = TextLog(
+        log.descriptor,
+        log.name,
+        events.atoms,
+        skip_errors=options.on_error == "skip",
+        memory=plain.memory,
+        events=events,
+        in_any_order=True,
+    )
+    others.history.arrivals = block
+    return source, events, others
+
+
+def table_source(
+    file: PolicyFile,
+    options: Options,
+    plain: HistoryCheck,
+    late: LateFile | None,
+    plan_for: PlanFor,
+) -> tuple[Source, ValuationCheck]:
+    """Open tables; return what checks policies with variables on them, too."""
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in plain.partitions.columns]
+    shown = shown_arguments(file, names)
+    require_rows_alone(file, names, shown)
+    needed = atoms_of_all(plain, names, shown, shown_of_partitions)
+    whole = plain.partitions.columns.index(())
+    source = open_table_source(
+        options,
+        list(dict.fromkeys([*plain.atoms, *names])),
+        file,
+        plain.partitions.columns,
+        plain.memory,
+        atoms_of_partitions=needed,
+        shown=shown_of_partitions,
+        order=TableOrder(
+            None,
+            None if late is None else late.write,
+            in_any_order=True,
+            operation=options.op,
+            id=options.id,
+        ),
+    )
+    plain.streams, plain.inputs = source.streams, lambda batch: batch.inputs
+    plain.relations = source.relations
+
+    def make(bounds: Bounds) -> PointHistory:
+        made = plan_for(source.schema, source.looked_up)
+        return history_for(made, bounds, options, others.origins)
+
+    def rows_of(history: PointHistory) -> RelationRows:
+        made = history.plan
+        atoms = table_atoms(made, shown)
+        return RelationRows(atoms, history.arrivals, made.texts, partition=whole)
+
+    others = valuation_check(
+        file, options, lambda: bounds_of(options, source), make, rows_of, plain.memory
+    )
+    return source, others
