@@ -6,6 +6,15 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from mtlmon.engine.native cimport Saved
 
 
+cdef extern from *:
+    """
+    // Read a byte, to no purpose but that it is fetched; NULL is not read.
+    #define mtlmon_touch(place) \
+        do { if ((place) != NULL) (void) *(volatile const char *) (place); } while (0)
+    """
+    void touch "mtlmon_touch"(const void *place) noexcept nogil
+
+
 cdef enum:
     # the kind of a time-point without a verdict, beside those of verdict records
     STILL_OPEN = 3
@@ -67,6 +76,7 @@ cdef struct Chunk:
 cdef struct Trace:
     Chunk **chunks          # those that are remembered: from `first` to below `count`
     uint32_t first, count, capacity
+    uint64_t kept_from      # the first chunk ends then or later; 0 if that is not known
     uint32_t recent         # the chunk of the time-point that was found last
     uint32_t searched       # the same, but for those of the last chunk
     bint has_begun
@@ -134,3 +144,8 @@ cdef inline uint64_t start_of(const Chunk *chunk) noexcept nogil:
 cdef inline uint64_t end_of(const Chunk *chunk) noexcept nogil:
     """The time of the last event or advance of the chunk."""
     return chunk.time_stamps[chunk.count - 1] if chunk.count else chunk.advance
+
+
+cdef inline bint may_forget(const Trace *trace, uint64_t bound) noexcept nogil:
+    """Whether there may be a chunk that ends below a time-stamp; no chunk is looked at."""
+    return trace.first < trace.count and trace.kept_from < bound

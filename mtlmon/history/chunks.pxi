@@ -223,6 +223,9 @@ cdef int insert_chunk(Trace *trace, uint32_t place, Chunk *chunk) except -1 nogi
         )
     trace.chunks[place] = chunk
     trace.count += 1
+    if place <= trace.first + 1:
+        # it is the first chunk, or has events that the first one had
+        trace.kept_from = 0
     return 0
 
 
@@ -453,3 +456,4 @@ cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexce
         if trace.count:
             memmove(trace.chunks, trace.chunks + trace.first, trace.count * sizeof(Chunk *))
         trace.first = 0
+    trace.kept_from = 0 if trace.first == trace.count else end_of(trace.chunks[trace.first])

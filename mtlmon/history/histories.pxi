@@ -46,15 +46,6 @@ def trace_bytes(size_t atoms, size_t state_words=0):
     ) * event_bytes(atoms)
 
 
-cdef extern from *:
-    """
-    // Read a byte, to no purpose but that it is fetched; NULL is not read.
-    #define mtlmon_touch(place) \
-        do { if ((place) != NULL) (void) *(volatile const char *) (place); } while (0)
-    """
-    void touch "mtlmon_touch"(const void *place) noexcept nogil
-
-
 cdef enum:
     # how many events ahead memory is fetched
     FETCH_EVENTS = 3

@@ -12,6 +12,8 @@ cdef enum:
     NO_TRACE = 0xFFFFFFFF
     # how many traces a batch looks at for what can be forgotten, beside one for each event
     SWEPT_TRACES = 64
+    # how many traces forget chunks together
+    DUE_TRACES = 16
 
 
 cdef class Replayer:
@@ -77,6 +79,5 @@ cdef class Replayer:
     cdef int keep_small(self) except -1 nogil
     cdef int save_start(self, Chunk *chunk) except -1 nogil
     cdef int new_last_chunk(self, Trace *trace) except -1 nogil
-    cdef void forget(self, uint32_t number) noexcept nogil
     cdef void forget_some(self) noexcept nogil
     cdef int look_around(self) except -1 nogil
