@@ -178,8 +178,7 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
                 spent[number] += took
                 slowest = max(slowest, took)
             run = clock()
-            joiner.take(engines)
-            joiner.join(answers)
+            joiner.join(answers, joiner.take(engines))
             joined = clock()
             answers.take()
             rows = [one + got for one, got in zip(rows, block.row_counts, strict=True)]

@@ -1,9 +1,9 @@
 """Finds out when slices have become uneven, and how rows would be spread more evenly.
 
-What is known of a log when it is sliced may be nothing, and a value may become frequent later. So
-the rows of each slice are counted. When the largest slice gets many more rows than the mean, the
-next rows are looked at: statistics of them make another plan, which is taken if it spreads the same
-rows better.
+What is known of a log when it is sliced may be nothing; then its first rows are looked at. A value
+may become frequent later, so the rows of each slice are counted. When the largest slice gets many
+more rows than the mean, the next rows are looked at. Statistics of these rows make another plan,
+which is taken if it spreads the same rows better.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mtlmon.relational.cells import from_cell, to_cell
 from mtlmon.relational.native import PointBlock, Router, SplitBlock, Splitter, Timeline
 from mtlmon.relational.slicing.routing import routing_of
 from mtlmon.relational.slicing.slicer import plan_slices
-from mtlmon.relational.slicing.statistics import RowCounts
+from mtlmon.relational.slicing.statistics import RowCounts, Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +59,10 @@ class Balance:
         self._counts: list[int] = []
         self._rows: list[tuple[int, tuple[Value, ...]]] | None = None
 
-    def begin(self) -> None:
+    def begin(self, slicing: Slicing) -> None:
         """Count from the start, as the slices are new ones."""
         self._counts = []
-        self._rows = None
+        self._rows = [] if slicing.statistics == Statistics() else None
 
     def note(self, counts: Sequence[int]) -> None:
         """Count rows that the slices have got."""
@@ -78,7 +78,7 @@ class Balance:
         self._counts = []
 
     def look(self, points: PointBlock, made: Plan) -> bool:
-        """Look at rows that have not been split yet, if the slices are uneven.
+        """Look at rows that have not been split yet, if other slices may be better.
 
         Args:
             points: the rows.

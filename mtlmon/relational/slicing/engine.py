@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,13 @@ from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing.balance import Balance
 from mtlmon.relational.slicing.moving import joined, move, parted
 from mtlmon.relational.slicing.routing import routing_of
+from mtlmon.relational.slicing.running import BlockRunner
 from mtlmon.relational.slicing.slicer import plan_slices
 from mtlmon.relational.slicing.statistics import Statistics
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.policy import PolicyFile
@@ -51,9 +51,7 @@ class SlicedEngine:
     answers are joined, in the order in which one engine would have found them.
 
     PERF: it is found out which slices get a row when it is read, and each thread copies the rows of
-    its slices. A queue of blocks that are split while slices still work took as long, and more
-    memory: three formulas of joins in two slices were 1.44, 1.56 and 1.34 times as fast as in one,
-    and 1.46, 1.58 and 1.32 times without the queue.
+    its slices.
 
     Args:
         file: the policy file.
@@ -108,9 +106,9 @@ class SlicedEngine:
         self._valuations = [0] * len(slicing.policies)
         # what Python computes numbers texts, which only one thread may do
         self._threads = 1 if own.functions else threads or processor_count()
-        self._pool: ThreadPoolExecutor | None = None
-        self._running: list[Future[None]] | None = None
-        self._failed: RelationalEngine | None = None
+        self._runner = BlockRunner([], self._begin, self._end)
+        # the answers of blocks, and the engine that failed at one
+        self._taken: deque[tuple[list[AnswerBlock], RelationalEngine | None]] = deque()
         self._wants_holding = False
         self.slicing = slicing
         self.engines: list[RelationalEngine] = []
@@ -134,22 +132,23 @@ class SlicedEngine:
         """Let engines be the slices."""
         self.slicing = slicing
         self.engines = engines
-        self.balance.begin()
+        self.balance.begin(slicing)
         self._route()
         numbered = list(enumerate(engines))
         count = min(self._threads, slicing.slices)
-        self._parts = [numbered[k :: self._threads] for k in range(count)]
         self.close()
+        self.threads = count
+        parts = [numbered[k :: self._threads] for k in range(count)]
+        self._runner = BlockRunner(parts, self._begin, self._end)
 
     def _route(self) -> None:
         """Find out what routes are. Texts among frequent values get numbers, which are not kept."""
         self.router = Router(routing_of(self.slicing, self._own), self.texts)
         whole = self.slicing.whole(holding=self._wants_holding)
         self._splitter = Splitter(self.router, self._timeline, whole)
-        # the slices take in one block while another is split
-        self._split, self._spare = (
-            SplitBlock(self._splitter, array("I", self._own.atoms)) for _ in range(2)
-        )
+        # the slices take in some blocks while others are split
+        self._unused: list[SplitBlock] = []
+        self._split = SplitBlock(self._splitter, array("I", self._own.atoms))
         self._joiner = Joiner(self.router, self.slicing.policy_count)
         self._joiner.wants_holding = self._wants_holding
         for policy in self._policies:
@@ -208,11 +207,6 @@ class SlicedEngine:
     def overflows(self) -> int:
         """How many overflows have been skipped, in all slices."""
         return sum(engine.overflows for engine in self.engines)
-
-    @property
-    def threads(self) -> int:
-        """How many threads take in time-points."""
-        return len(self._parts)
 
     @property
     def row_counts(self) -> list[int]:
@@ -281,16 +275,14 @@ class SlicedEngine:
         if len(self.points):
             if self.balance.look(self.points, self._own):
                 self._rebalance()
-            self._split, self._spare = self._spare, self._split
+            if self._unused:
+                self._split = self._unused.pop()
+            else:
+                self._split = SplitBlock(self._splitter, array("I", self._own.atoms))
             self._splitter.split(self.points, self._split)
             self.balance.note(self._split.row_counts)
-            # what the slices have answered is joined while they go on
-            waits = self._wait()
-            if self._failed is None:
-                self._splitter.tell(self._split)
-                self._start()
-            if waits:
-                self._join()
+            self._run()
+            self._join()
         if not self.is_ahead or self._has_many_texts:
             self.settle()
 
@@ -435,9 +427,7 @@ class SlicedEngine:
 
     def close(self) -> None:
         """End the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._runner.close()
 
     @property
     def _last(self) -> RelationalEngine:
@@ -455,38 +445,35 @@ class SlicedEngine:
         if self.failure is not None:
             raise ValueError("the engine stopped at an error") from self.failure
 
-    def _start(self) -> None:
-        """Let all slices take in their time-points."""
-        if len(self._parts) == 1 and not self.is_ahead:
-            _advance(self._split, self._parts[0])
-            self._running = []
+    def _run(self) -> None:
+        """Let all slices take in the time-points that were split last."""
+        if self.threads == 1 and not self.is_ahead:
+            self._runner.run(self._split)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(len(self._parts), "mtlmon-slices")
         if self.is_ahead:
             self.texts.read_beside(True)
-        self._running = [self._pool.submit(_advance, self._split, part) for part in self._parts]
+        self._runner.put(self._split)
 
     def _finish(self) -> None:
         """Wait for the slices, and join their answers."""
-        if self._wait():
-            self._join()
+        self._runner.settle()
+        self._join()
 
-    def _wait(self) -> bool:
-        """Wait for the slices, and take their answers; return whether there are any to join."""
-        if self._running is None:
-            return False
-        for one in self._running:
-            one.result()
-        self._running = None
+    def _begin(self, block: SplitBlock) -> None:
+        """The slices, none of which is at work, take in a block next."""
+        self._splitter.tell(block)
+
+    def _end(self, block: SplitBlock) -> bool:
+        """The slices have taken in a block; return whether they can go on."""
         self._take()
-        return True
+        self._unused.append(block)
+        return all(engine.failure is None for engine in self.engines)
 
     def _take(self) -> None:
         """Take the answers of the slices, which have stopped, and find out whether one failed."""
         last = self._last
-        self._failed = None if last.failure is None else last
-        self._joiner.take(self.engines)
+        failed = None if last.failure is None else last
+        self._taken.append((self._joiner.take(self.engines), failed))
         self._weigh()
 
     def _weigh(self) -> None:
@@ -496,15 +483,18 @@ class SlicedEngine:
 
     def _join(self) -> None:
         """Join the answers that were taken; raise the error at which the first slice stopped."""
-        failed = self._failed
         joiner = self._joiner
-        counts = joiner.join(self.answers, None if failed is None else failed.point_count)
-        self._found = [one + more for one, more in zip(self._found, counts, strict=True)]
-        both = zip(self._valuations, joiner.valuations, strict=True)
-        self._valuations = [one + more for one, more in both]
-        if failed is not None and failed.failure is not None:
-            self.failure = failed.failure
-            raise failed.failure
+        while self._taken:
+            taken, failed = self._taken.popleft()
+            counts = joiner.join(
+                self.answers, taken, None if failed is None else failed.point_count
+            )
+            self._found = [one + more for one, more in zip(self._found, counts, strict=True)]
+            both = zip(self._valuations, joiner.valuations, strict=True)
+            self._valuations = [one + more for one, more in both]
+            if failed is not None and failed.failure is not None:
+                self.failure = failed.failure
+                raise failed.failure
 
 
 def _plan_of(file: PolicyFile, analysis: Analysis, slicing: Slicing) -> Plan:
@@ -517,15 +507,6 @@ def _plan_of(file: PolicyFile, analysis: Analysis, slicing: Slicing) -> Plan:
             for number, left in enumerate(slicing.lefts, slicing.policy_count)
         ]
     )
-
-
-def _advance(block: SplitBlock, part: list[tuple[int, RelationalEngine]]) -> None:
-    """Let some slices take in their time-points."""
-    for number, engine in part:
-        block.copy_to(engine.points, number)
-        with suppress(Exception):
-            # the engine keeps the error at which it stops
-            engine.advance()
 
 
 Engine = RelationalEngine | SlicedEngine

@@ -19,7 +19,7 @@ cdef class Joiner:
     cdef readonly list valuations   # of the last `join`, for each policy of the router
     cdef uint32_t policy_count      # the others are only counted
     cdef uint64_t *counts
-    cdef list taken             # an `AnswerBlock` for each slice
+    cdef list unused            # lists with an empty `AnswerBlock` for each slice
     cdef RelationalEngine first
     cdef OwnedAnswer *owned
     cdef size_t count, room

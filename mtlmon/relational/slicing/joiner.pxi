@@ -60,6 +60,7 @@ cdef class Joiner:
         if self.policy_count > router.policy_count:
             raise ValueError("more policies than are routed")
         self.valuations = [0] * router.policy_count
+        self.unused = []
         self.counts = <uint64_t *> calloc(router.policy_count + 1, sizeof(uint64_t))
         self.ends = <size_t *> calloc(router.slices, sizeof(size_t))
         if self.counts == NULL or self.ends == NULL:
@@ -75,29 +76,32 @@ cdef class Joiner:
         free(self.spare)
 
     def take(self, list engines not None):
-        """Take the answers of the engines of all slices, which may then go on, for `join`."""
+        """Take the answers of the engines of all slices, which may then go on.
+
+        Returns:
+            Blocks for `join`. It may be called for others meanwhile, by another thread.
+        """
         cdef RelationalEngine engine
         cdef AnswerBlock block
-        cdef size_t slice
+        cdef list taken
         if <size_t> len(engines) != self.router.slices:
             raise ValueError("expected an engine for each slice")
         for engine in engines:
             if engine.policy_count != self.router.policy_count:
                 raise ValueError("answers of other policies")
-        if self.taken is None:
-            engine = engines[0]
-            self.taken = [engine.answers.empty_block() for _ in engines]
-        for slice in range(self.router.slices):
-            engine = engines[slice]
-            block = self.taken[slice]
-            if block.count:
-                raise ValueError("answers wait to be joined")
+        engine = engines[0]
+        self.first = engine
+        taken = self.unused.pop() if self.unused else [
+            engine.answers.empty_block() for _ in engines
+        ]
+        for block, engine in zip(taken, engines):
             block.swap(engine.answers)
-        self.first = engines[0]
+        return taken
 
-    def join(self, AnswerBlock target not None, known=None):
+    def join(self, AnswerBlock target not None, list taken not None, known=None):
         """Move the answers that were taken to a block.
 
+        taken: what `take` returned; it must not be used after that.
         known: leave out what was found when this many time-points had been read, or more.
 
         Returns:
@@ -110,12 +114,12 @@ cdef class Joiner:
         cdef uint64_t limit = UINT64_MAX if known is None else known
         if target.policy_count != self.policy_count:
             raise ValueError("answers of other policies")
-        if self.taken is None:
-            raise ValueError("no answers have been taken")
+        if <size_t> len(taken) != self.router.slices:
+            raise ValueError("expected the answers of each slice")
         self.count = 0
         memset(self.counts, 0, self.router.policy_count * sizeof(uint64_t))
         for slice in range(self.router.slices):
-            block = self.taken[slice]
+            block = taken[slice]
             with nogil:
                 self.collect(block, slice, limit)
             self.ends[slice] = self.count
@@ -125,8 +129,9 @@ cdef class Joiner:
         try:
             with nogil:
                 self.write(target, found)
-            for block in self.taken:
+            for block in taken:
                 block.clear()
+            self.unused.append(taken)
             self.valuations = [self.counts[k] for k in range(self.router.policy_count)]
             return [found[k] for k in range(self.policy_count)]
         finally:

@@ -33,6 +33,7 @@ cdef class Splitter:
     def __cinit__(self, Router router not None, Timeline timeline not None, whole):
         self.router = router
         self.timeline = timeline
+        self.untold = []
         self.is_whole = <uint8_t *> calloc(router.slices, 1)
         if self.is_whole == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -53,30 +54,33 @@ cdef class Splitter:
         """Move the time-points of a block, none of which has been read, to a block that is split.
 
         The timeline does not change before `tell`, so that slices may still work on the time-points
-        before these.
+        before these. Several blocks may be split until then.
         """
         if target.splitter is not self:
             raise ValueError("a block of another splitter")
         if points.next:
             raise ValueError("time-points have been read")
-        if self.untold is not None:
-            raise ValueError("the timeline has not been told of time-points")
+        if target in self.untold:
+            raise ValueError("the timeline has not been told of the time-points of a block")
         if points.atom_count != self.router.atom_count:
             raise ValueError("time-points of other atoms")
         with nogil:
             target.find_rows(self.router, points)
-        target.number = self.timeline.point_count
         target.points.clear()
         exchange(points, target.points)
-        self.untold = target
+        self.untold.append(target)
 
     def tell(self, SplitBlock block not None):
-        """Tell the timeline of the time-points that were split last; no slice may be at work."""
+        """Tell the timeline of the time-points of the next block, so that slices can copy them.
+
+        No slice may be at work.
+        """
         cdef size_t k
         cdef PointBlock points = block.points
-        if block is not self.untold:
-            raise ValueError("not the time-points that were split last")
-        self.untold = None
+        if not self.untold or block is not self.untold[0]:
+            raise ValueError("the time-points of another block come next")
+        self.untold.pop(0)
+        block.number = self.timeline.point_count
         with nogil:
             self.timeline.begin()
             for k in range(points.point_count):

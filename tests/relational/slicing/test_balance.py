@@ -65,6 +65,36 @@ def test_frequent_values_are_split(slices: int) -> None:
     assert restless(restored, 1, 1).slicing.digest() == engine.slicing.digest()
 
 
+def test_the_first_rows_tell_rates() -> None:
+    # most rows are of p and q, which have y; without rates, x seems better, which two atoms have
+    text = "atom p(x: int, y: int)\natom q(y: int)\natom r(x: int)\natom s(x: int)\n"
+    text += "find a: p(x, y) AND ONCE[0,9] (q(y) AND ONCE[0,9] (r(x) AND ONCE[0,9] s(x)))\n"
+    single, sliced = RelationalMonitor(text), RelationalMonitor(text, slices=2)
+    engine = restless(sliced, 10**9, 300)
+    assert [one.name for one in engine.slicing.policies[0].variables] == ["x"]
+    random = Random(5)
+    for time_stamp in range(100):
+        rows: dict[str, list[tuple[str | int, ...]]] = {
+            "p": [(random.randrange(9), random.randrange(9)) for _ in range(3)],
+            "q": [(random.randrange(9),) for _ in range(3)],
+        }
+        if time_stamp % 10 == 0:
+            rows["r"] = rows["s"] = [(time_stamp % 9,)]
+        assert sliced.step(time_stamp, rows) == single.step(time_stamp, rows)
+    assert sliced.finish() == single.finish()
+    assert [one.name for one in engine.slicing.policies[0].variables] == ["y"]
+
+
+def test_statistics_that_are_given_stay() -> None:
+    given = Statistics({"p": 1.0, "q": 1.0})
+    sliced = RelationalMonitor(POLICIES, slices=3, statistics=given)
+    engine = restless(sliced, 10**9, 10)
+    before = engine.slicing
+    for point in skewed(0.9, 100):
+        sliced.step(*point)
+    assert engine.slicing is before
+
+
 def test_what_is_even_stays() -> None:
     sliced = RelationalMonitor(POLICIES, slices=3)
     engine = restless(sliced, 100, 100)
