@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking import TextLog
@@ -204,9 +205,9 @@ class LateWork(EventWork):
         self.writer: Writer = NoWriter() if output is None else output.writer
 
     @property
+    @abstractmethod
     def is_stopped(self) -> bool:
         """Whether the first violation is known, if only that is wanted."""
-        raise NotImplementedError
 
     @property
     def event_count(self) -> int:
@@ -236,13 +237,13 @@ class LateWork(EventWork):
             self.take()
             yield
 
+    @abstractmethod
     def take(self) -> None:
         """Take the changes out of the check."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fails(self) -> bool:
         """Whether the exit status is that of a violation, by the verdicts as they are now."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """Convert the remaining changes, and write the end of the file to the writer."""
@@ -268,12 +269,12 @@ class LateWork(EventWork):
             first, earlier = open_first
             note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
 
+    @abstractmethod
     def open_first(self) -> tuple[str, str] | None:
         """Return the first violation, and the undecided time-points before it, as words.
 
         None unless only the first violation is wanted, and is not known at the end of the log.
         """
-        raise NotImplementedError
 
     # ---- time without events ---------------------------------------------------------------
 
@@ -304,9 +305,9 @@ class LateWork(EventWork):
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def is_settled(self) -> bool:
         """Whether `snapshot` can be called."""
-        raise NotImplementedError
 
     def snapshot(self) -> bytes:
         """Return the settings, check and the size of the late rows as bytes for `restore`."""
@@ -337,21 +338,21 @@ class LateWork(EventWork):
             self.source.late_header = header.encode("latin-1")
         self.restore_output(output_size)
 
+    @abstractmethod
     def own_parts(self) -> Sequence[bytes]:
         """Return what `restore_own` takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore_own(self, parts: Sequence[bytes]) -> None:
         """Restore what the check does not hold.
 
         Raises:
             SnapshotError: the parts are damaged.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def restore_output(self, size: int) -> None:
         """Go on with an output of which so many bytes have been written."""
-        raise NotImplementedError
 
     def settings(self) -> list[tuple[str, object]]:
         """Return the settings that must not change, each with the words for an error message."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["MixedTableWork", "MixedTextWork", "MixedWork"]
 
 
-class MixedWork(PolicyWork, ABC):
+class MixedWork(PolicyWork):
     """Reads the events of a log, and checks the policies of both kinds.
 
     Args:

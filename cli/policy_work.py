@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -59,7 +60,7 @@ class NoWriter:
         """Write nothing."""
 
 
-class LogWork(Generic[_Batch]):
+class LogWork(ABC, Generic[_Batch]):
     """Reads the batches of a log.
 
     Args:
@@ -115,17 +116,17 @@ class LogWork(Generic[_Batch]):
         return batch
 
     @property
+    @abstractmethod
     def is_stopped(self) -> bool:
         """Whether nothing more of the log is needed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def feed(self, batch: _Batch) -> Iterator[None]:
         """Check a batch in slices."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end_check(self, end_time: EndTime) -> Iterator[None]:
         """End the log, unless the work has stopped; yield now and then."""
-        raise NotImplementedError
 
     def read(self) -> Iterator[None]:
         """Check the log up to a last row without a line feed; yield now and then."""
@@ -201,9 +202,9 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
 
     @property
+    @abstractmethod
     def event_count(self) -> int:
         """The number of events that have been checked, in this and all earlier runs."""
-        raise NotImplementedError
 
     # ---- checkpoints -----------------------------------------------------------------------
 

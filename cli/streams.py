@@ -255,19 +255,17 @@ class StreamWork(LogWork["TextBatch | EventBatch"]):
         self.forgotten = 0
         self._most_keys = IDLE_KEYS
 
-    def read(self) -> Iterator[None]:
-        """Convert the values at all rows; yield now and then."""
-        while (batch := self.next_batch()) is not None:
-            has_many_keys = self.has_many_keys
-            if not has_many_keys:
-                self.source.prepare_next()
-            self.memory.check()
-            self.put(batch)
-            self.event_count += len(batch.time_stamps)
-            self.note_absent()
-            if has_many_keys:
-                self.forget_keys()
-            yield
+    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Convert the values at the rows of a batch."""
+        has_many_keys = self.has_many_keys
+        if not has_many_keys:
+            self.source.prepare_next()
+        self.memory.check()
+        self.put(batch)
+        self.event_count += len(batch.time_stamps)
+        if has_many_keys:
+            self.forget_keys()
+        yield
 
     def put(self, batch: TextBatch | EventBatch) -> None:
         """Convert the values at the events of a batch and before them."""
@@ -296,7 +294,7 @@ class StreamWork(LogWork["TextBatch | EventBatch"]):
             self.forgotten += count - len(keys)
         self._most_keys = max(IDLE_KEYS, 2 * len(keys))
 
-    def end(self, end_time: EndTime) -> Iterator[None]:
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
         """Convert the values at what only the end of the log brings; yield now and then."""
         clock = self.log.clock
         if clock is not None and end_time is not None:
@@ -308,7 +306,6 @@ class StreamWork(LogWork["TextBatch | EventBatch"]):
                 for batch in self.log.released():
                     self.put(batch)
                     yield
-        self.is_complete = True
         yield
 
     def finish(self) -> None:
