@@ -110,7 +110,8 @@ def refused_changes(file: PolicyFile, changes: Changes) -> FormulaError:
         changes.place,
         f"a policy on {changes} is not possible here",
         source=file.source,
-        hint="policies on changes are for the command, check_tables and mtlmon.spark.monitor",
+        hint="policies on changes are for the command, check_tables, and monitor and "
+        "monitor_stream of mtlmon.spark",
         kind=PolicyError,
     )
 

@@ -60,6 +60,10 @@ class ChangeTimes:
             times = np.concatenate([self._times, times])
         self._times, self._values = times, values
 
+    def replace(self, times: Integers, values: Sequence[pa.Array]) -> None:
+        """Take other changes in the place of those that are known, as `between` returns them."""
+        self._times, self._values = times, tuple(values)
+
     def forget(self, until: float) -> None:
         """Forget the changes below a time."""
         first = int(np.searchsorted(self._times, until))

@@ -31,7 +31,14 @@ from mtlmon.relations.algebra import (
 from mtlmon.relations.evaluation import apply, coalesced_plan
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.multiplicity import coalesced
-from mtlmon.relations.records import NO_END, Records, records_of, table_of, whole
+from mtlmon.relations.records import (
+    NO_END,
+    Records,
+    records_as_bytes,
+    records_of,
+    records_of_bytes,
+    table_of,
+)
 from mtlmon.relations.rowwise import united
 from mtlmon.relations.typing import Types
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -313,7 +320,7 @@ class Query:
     def snapshot(self) -> bytes:
         """Return the state as bytes, for `restore`."""
         watermark = self.watermark.to_bytes(8, "little", signed=True)
-        states = (_to_bytes(self._states[name]) for name in sorted(self._states))
+        states = (records_as_bytes(self._states[name]) for name in sorted(self._states))
         body = joined_parts([self._digest(), watermark, *states])
         return hashlib.sha256(body).digest() + body
 
@@ -333,7 +340,7 @@ class Query:
         if parts[0] != self._digest():
             raise SnapshotError("the snapshot is of another relation")
         states = {
-            name: _from_bytes(content, self._states[name].schema)
+            name: records_of_bytes(content, self._states[name].schema)
             for name, content in zip(sorted(self._states), parts[2:], strict=True)
         }
         self.watermark = int.from_bytes(parts[1], "little", signed=True)
@@ -428,18 +435,3 @@ def _together(one: Records, other: Records) -> Records:
 
 def _words(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
-
-
-def _to_bytes(records: Records) -> bytes:
-    columns = [pa.array(records.starts), pa.array(records.ends), *records.columns]
-    table = pa.Table.from_arrays(columns, names=list(map(str, range(len(columns)))))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
-def _from_bytes(content: bytes, schema: pa.Schema) -> Records:
-    starts, ends, *columns = map(whole, pa.ipc.open_stream(content).read_all().columns)
-    return Records(schema, tuple(columns), starts.to_numpy(), ends.to_numpy())

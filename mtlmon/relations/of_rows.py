@@ -12,8 +12,19 @@ from mtlmon.relations.bounds import KeptRecords, kept_changes, kept_records
 from mtlmon.relations.changing import ChangeTimes
 from mtlmon.relations.declared import ROWS, Plans
 from mtlmon.relations.incremental import Query
-from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.relations.records import Records, canonical_schema, typed
+from mtlmon.relations.looking_up import FIRST, KnownRelation
+from mtlmon.relations.records import (
+    NO_END,
+    Records,
+    canonical_schema,
+    records_as_bytes,
+    records_of_bytes,
+    table_as_bytes,
+    table_of_bytes,
+    typed,
+    whole,
+)
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
@@ -141,6 +152,13 @@ class LogRelation(KnownRelation):
         self._tables = None
         return found
 
+    def _know_tables(self) -> Query:
+        """Let the query have the records of tables, so that its state is all that matters."""
+        assert self._query is not None
+        if self._tables is not None:
+            self._advanced(self._query, None, FIRST)
+        return self._query
+
     def _refused(self, message: str) -> FormulaError:
         place = self.file.intervals[self.name].place
         return formula_error(
@@ -202,6 +220,50 @@ class RowRelation(LogRelation):
             self._reaching = found.taken(np.flatnonzero(found.ends == watermark))
         before = (one.taken(np.flatnonzero(one.ends > since)) for one in self._records)
         self._say([*(one for one in before if len(one)), found])
+
+    def said(self) -> bytes:
+        """Return what is known since the last watermark, for `hear`: records, and changes."""
+        parts = [table_as_bytes(self._table)]
+        for changes in self._changes.values():
+            times, values = changes.between(FIRST, NO_END)
+            names = list(map(str, range(1 + len(values))))
+            parts.append(table_as_bytes(pa.table([pa.array(times), *values], names)))
+        return joined_parts(parts)
+
+    def hear(self, content: bytes) -> None:
+        """Say what another one has said with the same columns, and nothing else.
+
+        Args:
+            content: what `said` has returned; both tell changes for the same keys.
+        """
+        table, *parts = split_parts(content)
+        self.replace(table_of_bytes(table))
+        for changes, part in zip(self._changes.values(), parts, strict=True):
+            times, *values = map(whole, table_of_bytes(part).columns)
+            changes.replace(times.to_numpy(), values)
+
+    def snapshot(self) -> bytes:
+        """Return what it remembers as bytes for `restore`; its columns must be known."""
+        parts = [self._know_tables().snapshot()]
+        if self._reaching is not None:
+            parts.append(records_as_bytes(self._reaching))
+        return joined_parts(parts)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of a relation with the same columns, without saying what it said.
+
+        Raises:
+            SnapshotError: the snapshot is of another relation, or damaged.
+        """
+        query = self._query
+        assert query is not None
+        state, *reaching = split_parts(snapshot)
+        query.restore(state)
+        # the state has their records
+        self._tables = None
+        self._reaching = None
+        for one in reaching:
+            self._reaching = records_of_bytes(one, query.result[1])
 
     def _with_known_types(self, found: list[pa.Array], types: pa.Schema) -> list[pa.Array]:
         before = self._types

@@ -217,6 +217,33 @@ def table_of(records: Records) -> pa.Table:
     )
 
 
+def records_as_bytes(records: Records) -> bytes:
+    """Return records as bytes for `records_of_bytes`."""
+    columns = [pa.array(records.starts), pa.array(records.ends), *records.columns]
+    table = pa.Table.from_arrays(columns, names=list(map(str, range(len(columns)))))
+    return table_as_bytes(table)
+
+
+def records_of_bytes(content: bytes, schema: pa.Schema) -> Records:
+    """Return the records with some columns that `records_as_bytes` has written."""
+    starts, ends, *columns = map(whole, table_of_bytes(content).columns)
+    return Records(schema, tuple(columns), starts.to_numpy(), ends.to_numpy())
+
+
+def table_as_bytes(table: pa.Table) -> bytes:
+    """Return a table as bytes for `table_of_bytes`."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def table_of_bytes(content: bytes) -> pa.Table:
+    """Return the table that `table_as_bytes` has written."""
+    return pa.ipc.open_stream(content).read_all()
+
+
 def in_order(records: Records) -> Records:
     """Put records in order of start, end and columns; nulls come last, and NaN before them."""
     order = order_of(records.starts)

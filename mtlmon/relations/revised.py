@@ -130,10 +130,7 @@ class RevisedRelation(LogRelation):
     @property
     def state(self) -> QueryState:
         """What it remembers, for `go_on`; its columns must be known."""
-        assert self._query is not None
-        if self._tables is not None:
-            self._advanced(self._query, None, FIRST)
-        return self._query.state
+        return self._know_tables().state
 
     def go_on(self, state: QueryState) -> None:
         """Continue from a state.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.files import TableObject
 
 __all__ = [
-    "LogAtRest",
+    "KnownLog",
     "LookedUpRelations",
     "columns_of_log",
     "known_relations",
@@ -183,22 +183,22 @@ def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelat
     return found
 
 
-class LogAtRest(Protocol):
-    """The whole log, of which relations are evaluated before it is monitored."""
+class KnownLog(Protocol):
+    """A log whose columns are known, and whose relations are evaluated apart from monitoring it."""
 
     @property
     def names(self) -> Sequence[str]:
         """The columns of the log."""
 
-    def records(self, relation: LogRelation, environment: Environment) -> pa.Table:
-        """Return the records of a relation, as `KnownRelation` has them."""
+    def known(self, relation: LogRelation, environment: Environment) -> KnownRelation:
+        """Return what look-ups in a relation of its rows use."""
 
 
 def known_relations(
     file: PolicyFile,
     wanted: Mapping[str, Sequence[str]],
     environment: Environment,
-    log: LogAtRest | None = None,
+    log: KnownLog | None = None,
     changing: Collection[str] = (),
 ) -> dict[str, KnownRelation]:
     """Evaluate relations in which conditions on events look values up.
@@ -216,10 +216,7 @@ def known_relations(
     options = {"resolution": environment.unit, "time_unit": environment.time_unit}
     if log is not None:
         found = looked_up_relations(file, wanted, environment, options, lambda: log.names, changing)
-        of_rows = {
-            name: KnownRelation(log.records(one, environment))
-            for name, one in found.of_rows.items()
-        }
+        of_rows = {name: log.known(one, environment) for name, one in found.of_rows.items()}
         return {**found.of_tables, **of_rows}
     for name in (*wanted, *changing):
         owner, own_name = file.owner_of(name)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.bucket_state import Outcome
+    from mtlmon.spark.streaming.relation_state import RelationOutcome
 
 
 class Worker(NamedTuple):
@@ -56,7 +57,7 @@ class KeptJournal:
         """The journal in a visit."""
         return Journal(self.head, self, worker.holding, name)
 
-    def store(self, journal: Journal, outcome: Outcome) -> None:
+    def store(self, journal: Journal, outcome: Outcome | RelationOutcome) -> None:
         """Take what a visit leaves."""
         if outcome.folded is not None:
             self.entries = [outcome.folded]

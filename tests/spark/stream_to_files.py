@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 FORMULA = "request IMPLIES (NOT error UNTIL[0,9] response) AND ONCE[0,30] login"
 WINDOW = "count[0,9](request) + count[0,30](error) < 5"
+RELATED = """
+key key
+relation recent = rows valid 9 group key select count() as n
+relation total = rows where number < -20 valid 5 group select count() as n
+policy looked: recent[key].n < 3 OR EVENTUALLY[0,3] coalesce(total[].n, 0) > 24
+policy changed on changes of recent: recent[key.hold()].n > 1
+"""
 POLICIES = f"""
+{RELATED}
 policy formula: {FORMULA}
 policy window: {WINDOW}
 policy ticks on every 10: count[0,19](request) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from mtlmon.spark.common.policies import compile_policies
 from mtlmon.streams import atoms as stream_atoms
 from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
-from tests.spark.streams import state_store, streaming
+from tests.spark.streams import put, state_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,19 +212,71 @@ def test_changes_for_one_key_after_the_other(
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
 
 
-def test_streaming(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    frame = spark.readStream.schema("ts long, car string, road string, speed long")
-    rows = frame.json(str(source))
-    found = []
+STREAMED = """unit s
+relation limits = table "limits.csv" valid [from, to) key road
+relation lanes = table "lanes.csv" valid [from, to)
+relation recent = rows where speed > 70 valid 20s group car select count() as n
+relation pace = rows valid 30s group road select avg(speed) as v, count() as n
+relation slow = pace join limits on road = limits_road where v < max select road as road
+key car
+policy fast: speed <= limits[road].max
+policy even: speed - pace[road].v < 30 AND speed - pace[road].v > -30
+policy known: exists slow[road] IMPLIES EVENTUALLY[0,9s] speed < 60
+policy ticks on every 20s: exists slow["a1"]
+stream most = max[0,1m](pace["a2"].n)
+policy few: most < 4
+policy often on changes of recent: recent[car.hold()].n > 1
+policy whole per none on changes of limits: count[0,20s]() > 5
+policy own on changes of lanes: exists lanes[car = car.hold()] IMPLIES NEXT[0,10s] true
+trigger busy on changes of lanes: count[0,30s]() > 3 message "on {lanes[car = car.hold()].road}"
+policy calm per none on changes of slow: count[0,9s]() < 3
+"""
+
+
+def test_streaming_and_command(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
+    """A query that is stopped after each batch, and rows in any order within the delay."""
+    policies.write_text(STREAMED)
+    rows = [*ROWS, *((ts, f"c{ts % 2}", "a1", 40 + ts % 80) for ts in range(0, 160, 6))]
+    rows.sort(key=lambda row: (row[0], row[3], row[1]))
+    cells = "".join(f"{ts},{car},{road},{speed}\n" for ts, car, road, speed in rows)
+    (tmp_path / "log.csv").write_text("ts,car,road,speed\n" + cells)
+    options = ["--output-format", "jsonl", "--resolve", "--end-time", "339"]
+    lines = mtlmon(*options, str(policies), str(tmp_path / "log.csv")).output.splitlines()
+    names = ("policy", "car", "time", "offset", "verdict", "message")
+    wanted = [tuple(json.loads(line).get(name) for name in names) for line in lines]
+    schema = "ts long, car string, road string, speed long"
+    columns = ("ts", "car", "road", "speed")
+    (tmp_path / "source").mkdir()
+    generator = random.Random(3)
+    parts = [generator.sample(some, len(some)) for some in (rows[:30], rows[30:])]
+    # late by less than the delay; a row that only moves time, and one that is late
+    parts[1].append(parts[0].pop(-1))
+    parts.append([(400, "end", "a9", 50), (50, "late", "a1", 90)])
     with state_store(spark):
-        query = monitor_stream(rows, policies, resolution="s", time_unit="s", delay=0)
-        with streaming(spark, query, tmp_path, source) as stream:
-            for ts, car in ((97, "a"), (101, "a"), (300, "b")):
-                found += stream.send({"ts": ts, "car": car, "road": "a1", "speed": 90})
-    answers = {(row["policy"], row["time"], row["verdict"]) for row in found}
-    assert {("fast", 97, False), ("fast", 101, True), ("ticks", 100, False)} <= answers
+        for number, part in enumerate(parts):
+            sent = [dict(zip(columns, one, strict=True)) for one in part]
+            put(tmp_path / "source", f"{number}", sent)
+            frame = spark.readStream.schema(schema).json(str(tmp_path / "source"))
+            found = monitor_stream(
+                frame,
+                policies,
+                time_unit="s",
+                delay="60s",
+                order_within=["speed", "ascii(substr(car, 2, 1))"],
+                mode="naive",
+                buckets=3,
+            )
+            writer = found.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+            query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+            query.processAllAvailable()
+            query.stop()
+    given = spark.read.parquet(str(tmp_path / "out"))
+    answers = [tuple(row[name] for name in names) for row in given.where("late IS NULL").collect()]
+    wanted = [one for one in wanted if one[4] is not None]
+    assert sorted(map(repr, answers)) == sorted(map(repr, wanted))
+    for name in {one[0] for one in wanted}:
+        assert {one[4] for one in wanted if one[0] == name} == {True, False}, name
+    assert given.where("late IS NOT NULL").count() == 2
 
 
 def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
@@ -239,11 +292,15 @@ def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) ->
     source = tmp_path / "source"
     source.mkdir()
     stream = spark.readStream.schema(frame.schema).json(str(source))
-    with state_store(spark), pytest.raises(MtlmonError, match="relation r reads the rows of the"):
-        monitor_stream(stream, rows, delay=0)
-    policies.write_text(POLICIES + CHANGES)
-    with pytest.raises(MtlmonError, match="a policy on changes of recent is not possible here"):
-        monitor_stream(stream, policies)
+    with state_store(spark):
+        with pytest.raises(MtlmonError, match="r reads the rows of the stream, and a late row"):
+            monitor_stream(stream, rows, delay=0, lateness=5)
+        rows.write_text(rows.read_text().replace("as n", "as n valid 3"))
+        with pytest.raises(MtlmonError, match="relation r is looked up while the log is read"):
+            monitor_stream(stream, rows, delay=0)
+        policies.write_text(POLICIES + CHANGES)
+        with pytest.raises(MtlmonError, match="and verdicts of such policies are not"):
+            monitor_stream(stream, policies, time_unit="s", delay=0, lateness=9)
     variables = tmp_path / "variables.mtl"
     head = POLICIES.partition("key car")[0]
     variables.write_text(

@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from mtlmon import Monitor, resolve
+from mtlmon.tables import check_tables
 from tests.reference.late_stream import Row, history_of
 from tests.spark import stream_to_files
 from tests.spark.stream_to_files import (
@@ -24,13 +26,14 @@ from tests.spark.stream_to_files import (
     DELAY,
     FORMULA,
     LATENESS,
+    RELATED,
     STALLING_TIME,
     Places,
 )
 from tests.spark.streams import put, state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -105,7 +108,21 @@ def truth(
         due = [row for row in rows if row["ts"] < horizon]
         due.sort(key=lambda row: (row["ts"], row["number"]))
         verdicts |= windows(key, due) | chosen_rows(key, due) | ticks(key, due, horizon)
-    return verdicts, sorted(late)
+    return verdicts | related(of_key, horizon), sorted(late)
+
+
+def related(of_key: Mapping[str, Sequence[dict[str, Any]]], horizon: int) -> set[Verdict]:
+    """The verdicts of the policies with relations of rows."""
+    rows = [row for some in of_key.values() for row in some if row["ts"] < horizon]
+    rows.sort(key=lambda row: (row["ts"], row["number"]))
+    columns = {"key": pa.string(), "ts": pa.int64(), "what": pa.string(), "number": pa.int32()}
+    table = pa.Table.from_pylist(rows, pa.schema(columns))
+    check = check_tables(table, RELATED, resolve=True, end_time=horizon - 1)
+    return {
+        Verdict(row["policy"], row["key"], row["time"], row["offset"], row["verdict"])
+        for row in check.to_arrow().to_pylist()
+        if row["verdict"] is not None
+    }
 
 
 def windows(key: str, rows: Sequence[dict[str, Any]]) -> set[Verdict]:
@@ -222,7 +239,7 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     assert len(names) == len(set(names))
     assert set(resolved(found)) == verdicts
     assert Verdict("formula", "idle", STALLING_TIME, 1, False) in verdicts
-    for name in ("window", "ticks", "chosen"):
+    for name in ("window", "ticks", "chosen", "looked", "changed"):
         assert {one.value for one in verdicts if one.policy == name} == {True, False}
     assert any(row["verdict"] is None for row in found)
 

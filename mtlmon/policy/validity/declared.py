@@ -10,7 +10,7 @@ from mtlmon.policy.predicates.resolving import Shape
 from mtlmon.syntax.durations import period_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.syntax.durations import Duration
@@ -288,6 +288,11 @@ def shape_of(relations: Mapping[str, DeclaredRelation], name: str) -> Shape:
 
 def reads_rows(relations: Mapping[str, DeclaredRelation], name: str) -> bool:
     """Whether a relation is made of rows of the log, itself or by way of others."""
+    return any(isinstance(one.source, Rows) for one in parts_of(relations, name))
+
+
+def parts_of(relations: Mapping[str, DeclaredRelation], name: str) -> Iterator[DeclaredRelation]:
+    """Yield a relation and all others that it is made of, each once."""
     seen: set[str] = set()
     stack = [name]
     while stack:
@@ -295,10 +300,8 @@ def reads_rows(relations: Mapping[str, DeclaredRelation], name: str) -> bool:
         if one in seen or one not in relations:
             continue
         seen.add(one)
-        if isinstance(relations[one].source, Rows):
-            return True
+        yield relations[one]
         stack += [other for other, _ in relations[one].others]
-    return False
 
 
 def _after(step: Step, before: Shape) -> Shape:

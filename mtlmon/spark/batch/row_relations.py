@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError
+from mtlmon.relations.looking_up import KnownRelation
 from mtlmon.spark.batch.querying import query
 from mtlmon.spark.common.ordering import column_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from mtlmon.policy.predicates.environment import Environment
@@ -21,7 +21,7 @@ __all__ = ["RowsAtRest"]
 
 
 class RowsAtRest(NamedTuple):
-    """The rows of a data frame as relations read them; a `LogAtRest`.
+    """The rows of a data frame as relations read them; a `KnownLog`.
 
     Attributes:
         df: the rows.
@@ -38,8 +38,8 @@ class RowsAtRest(NamedTuple):
         """The columns."""
         return self.df.columns
 
-    def records(self, relation: LogRelation, environment: Environment) -> pa.Table:
-        """Evaluate a relation in Spark; return its records in the order of time.
+    def known(self, relation: LogRelation, environment: Environment) -> KnownRelation:
+        """Evaluate a relation in Spark; the driver has its records, in the order of time.
 
         Raises:
             MtlmonError: rows are skipped, a column is missing, or the relation does not fit.
@@ -60,4 +60,5 @@ class RowsAtRest(NamedTuple):
             time_unit=environment.time_unit,
             resolution=environment.unit,
         )
-        return found.toArrow().sort_by([("start", "ascending"), ("end", "ascending")])
+        order = [("start", "ascending"), ("end", "ascending")]
+        return KnownRelation(found.toArrow().sort_by(order))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.looking_up import KnownRelation
-    from mtlmon.tables.looking_up import LogAtRest
+    from mtlmon.tables.looking_up import KnownLog
 
 PolicyLike: TypeAlias = (
     str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Formula | Program | PolicyFile
@@ -237,7 +237,7 @@ def compile_policies(
     has_lines: bool = False,
     leaves_out: bool = False,
     looks_up: bool = False,
-    log: Callable[[PolicyFile], LogAtRest] | None = None,
+    log: Callable[[PolicyFile], KnownLog] | None = None,
     has_changes: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
@@ -253,8 +253,8 @@ def compile_policies(
         has_lines: whether lines of text can have a pattern.
         leaves_out: whether policies with variables are left out, instead of being an error.
         looks_up: whether policies can look values up in relations of tables.
-        log: returns the rows that policies of a file are monitored on, if they are at rest: then
-            relations can read them as well.
+        log: returns the rows that policies of a file are monitored on, if relations can read them
+            as well.
         has_changes: whether policies can be on changes of relations, too.
 
     Raises:
@@ -320,8 +320,8 @@ def compile_policies(
         from mtlmon.tables.looking_up import known_relations
 
         environment = file.environment._replace(unit=unit or time_unit, time_unit=time_unit)
-        at_rest = log and log(file)
-        looked_up = known_relations(file, needs.relations, environment, at_rest, changing)
+        rows = log and log(file)
+        looked_up = known_relations(file, needs.relations, environment, rows, changing)
         policies = policies._replace(looked_up=looked_up)
     atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
     return policies._replace(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.spark.streaming.bucket_records import NEVER, KeyFacts
-from mtlmon.tables.columns.keys import NO_NUMBER, number_rows
+from mtlmon.tables.columns.keys import NO_NUMBER, find_rows, number_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +67,10 @@ class BucketKeys:
             self.settled_from = np.append(self.settled_from, np.zeros(count, np.int64))
             self.streams = np.append(self.streams, np.full(count, b"", np.object_))
         return numbers
+
+    def find(self, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
+        """Return the numbers of the keys of some rows, and `NO_NUMBER` for unknown ones."""
+        return find_rows(self._table, columns)
 
     def columns_of(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
         """Return the columns of some keys."""

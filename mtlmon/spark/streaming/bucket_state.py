@@ -174,11 +174,13 @@ class BucketMonitors:
             events = events.take(on_time)
             columns = [column.take(pa.array(on_time)) for column in columns]
         wakeup = live.wakeup
-        if not len(events.rows) and (wakeup is None or wakeup > horizon):
+        changed = None if self._streams is None else self._streams.changed(live.keys)
+        is_idle = changed is None and (wakeup is None or wakeup > horizon)
+        if is_idle and not len(events.rows):
             return None, {}, late
         count = len(live.keys)
         owners = live.add(columns)
-        work = self._take(live, events, owners, horizon, past)
+        work = self._take(live, events, owners, horizon, past, changed)
         if self._streams is None and not work.is_corrected:
             step = Step(horizon, live.keys.columns_from(count), events, owners)
             entry = self._records.encode_step(step)
@@ -210,8 +212,12 @@ class BucketMonitors:
         owners: NDArray[np.int64],
         horizon: int,
         past: Past | None = None,
+        changed: NDArray[np.bool_] | None = None,
     ) -> _Work:
-        """Take events that are not too late, and the time up to a horizon."""
+        """Take events that are not too late, and the time up to a horizon.
+
+        Relations change for the keys `changed`, of those that were there before.
+        """
         keys = live.keys
         events = joined([live.waiting, events])
         owners = np.append(live.owners, owners)
@@ -219,6 +225,8 @@ class BucketMonitors:
         due, left = np.flatnonzero(is_due), np.flatnonzero(~is_due)
         live.waiting, live.owners = events.take(left), owners[left]
         is_judged = keys.next_wakeup <= horizon
+        if changed is not None:
+            is_judged[: len(changed)] |= changed
         is_judged[owners[due]] = True
         work = _Work(live, is_judged, horizon, len(self._monitors))
         if is_judged.any():
@@ -311,7 +319,7 @@ class BucketMonitors:
         """Monitor the events of one key, with what depends on its other rows."""
         streams, keys = self._streams, work.live.keys
         assert streams is not None
-        streams.begin_key(keys.values_of(key))
+        streams.begin_key(keys, key)
         streams.restore(keys.streams[key])
         # The events of one time-stamp are due at once, so their offsets begin with 0.
         offsets = SuccessiveOffsets()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.checking.time_points import chosen_points
+from mtlmon.syntax.durations import Duration
 from mtlmon.tables.columns.letters import Letters
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class DueEvents(NamedTuple):
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock."""
         ticks = None
-        if isinstance(clock.period, int | tuple) and self.letters.of_ticks:
+        if clock.period is not None and self.letters.of_ticks:
+            assert not isinstance(clock.period, Duration)
             ticks = self.letters.of_ticks[0].get(clock.period)
         return chosen_points(self, self.atoms, partition, clock, ticks)
 

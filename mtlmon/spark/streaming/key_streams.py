@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import SnapshotError
+import numpy as np
+
+from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.spark.common.events import RefusedRows
 from mtlmon.spark.common.trace_streams import RefusedTicks, set_computed, stream_atoms
+from mtlmon.spark.streaming.key_changes import KeyChanges
+from mtlmon.spark.streaming.relation_state import HeardRelations
+from mtlmon.spark.streaming.row_relations import relations_of_rows
 from mtlmon.streams.successive import rest_of_trace, trace_pieces
+from mtlmon.tables.columns.keys import NO_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.streaming.bucket_keys import BucketKeys
     from mtlmon.spark.streaming.event_records import DueEvents, EventRecords, Waiting
     from mtlmon.streams.successive import Piece
 
@@ -33,16 +41,50 @@ class KeyStreams:
         self._source = source
         self._records = records
         self._atoms = stream_atoms(source)
+        self._atoms.know_traces([source.keys], self._traces_of)
         self._atoms.programs(records.schema)
         self._log_atoms = source.policies.log_atoms
+        self._changes = KeyChanges(source.policies, source.keys)
+        told = list(relations_of_rows(source.policies))
+        self._heard = HeardRelations(source.policies.looked_up or {}, told) if told else None
+        self._is_told = False
         self._errors: list[str] = []
         self._refused = RefusedRows(source, self._errors)
-        self._key: Sequence[object] = ()
-        self._on_tick = RefusedTicks(source, self._errors, lambda _: self._key)
+        self._keys: BucketKeys | None = None
+        self._number = 0
+        self._on_tick = RefusedTicks(source, self._errors, self._values_of)
 
-    def begin_key(self, key: Sequence[object]) -> None:
+    def hear(self, content: bytes | None) -> None:
+        """Take what relations of rows are told in this visit; None if that is nothing."""
+        self._is_told = content is not None
+        if content is not None:
+            assert self._heard is not None
+            self._heard.hear(content)
+
+    def changed(self, keys: BucketKeys) -> NDArray[np.bool_] | None:
+        """Return for which keys relations of rows change in this visit; None if for none."""
+        return self._changes.changed(keys) if self._is_told else None
+
+    def begin_key(self, keys: BucketKeys, number: int) -> None:
         """Go on to a key, which errors at ticks name."""
-        self._key = key
+        self._keys, self._number = keys, number
+
+    def _require(self, horizon: int) -> None:
+        """Check that relations are known at the times at which values are looked up."""
+        if self._heard is not None and self._heard.horizon != horizon:
+            raise MtlmonError(
+                f"relations of rows are known up to {self._heard.horizon}, but events up to "
+                f"{horizon} are to be monitored: this is an error of mtlmon, please report it"
+            )
+
+    def _values_of(self, trace: int) -> Sequence[object]:
+        return () if self._keys is None else self._keys.values_of(self._number)
+
+    def _traces_of(self, partition: int, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
+        """Return 0 for rows of the present key, which is the only trace, else `NO_NUMBER`."""
+        assert self._keys is not None
+        is_own = self._keys.find(columns) == self._number
+        return np.where(is_own, 0, NO_NUMBER).astype(np.uint32)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue with the state of a key; empty bytes are that of a new key.
@@ -73,7 +115,9 @@ class KeyStreams:
         Raises:
             TableError: a stream has no value on a row, and such rows are not skipped; or integers
                 overflow at a tick or at a row that has waited.
+            MtlmonError: it is not known what relations say up to `until`.
         """
+        self._require(until)
         rows, columns = events
         assert columns is not None
         read = self._records.due(rows)
@@ -108,8 +152,17 @@ class KeyStreams:
 
     @property
     def next_tick(self) -> int | None:
-        """The time of the next tick; None if there is none before the next row."""
-        return self._atoms.next_tick
+        """The time of the next tick that is known; None if there is none before the next row.
+
+        Changes of relations of rows are known only in the batch in which they are.
+        """
+        found = [] if self._atoms.next_tick is None else [self._atoms.next_tick]
+        done = self._atoms.ticks_end
+        if self._keys is not None and isfinite(done):
+            key = self._keys.columns_of(np.array([self._number]))
+            change = self._changes.next_change(key, int(done))
+            found += [] if change is None else [change]
+        return min(found, default=None)
 
     def report(self) -> None:
         """Send the number of rows that were skipped to the driver when the task has ended."""

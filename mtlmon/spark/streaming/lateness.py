@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.streaming.row_relations import relations_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,6 +75,11 @@ def refuse_corrections(policies: Policies) -> None:
             )
         if one.message is not None:
             raise MtlmonError(f"{name} has a message, and messages are not corrected: {advice}")
+    for relation in relations_of_rows(policies):
+        raise MtlmonError(
+            f"relation {relation} reads the rows of the stream, and a late row would change it for "
+            f"all keys: {advice}; mtlmon --lateness corrects such verdicts on one machine"
+        )
     if policies.has_streams:
         names = ", ".join(policies.remembering)
         raise MtlmonError(

@@ -35,6 +35,9 @@ BUCKET = "mtlmon_bucket"
 TASK = "mtlmon_task"
 """The column with the number of the task that has packed a row."""
 
+OF_RELATIONS = -1
+"""What takes the place of the number of a task in a row with what relations tell buckets."""
+
 PLACE = "mtlmon_place"
 """The column with the number of a row among those of its task."""
 

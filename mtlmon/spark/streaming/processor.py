@@ -17,13 +17,14 @@ from pyspark.sql.types import (
 
 from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.key_streams import KeyStreams
+from mtlmon.spark.streaming.packing import EVENTS, OF_RELATIONS, TASK
 from mtlmon.spark.streaming.shared_monitors import digest_of, monitors_of
 from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
     from mtlmon.spark.common.events import EventSource
     from mtlmon.spark.common.policies import Policies
@@ -111,6 +112,20 @@ class BucketProcessor(TimedProcessor):
         if self._streams is not None:
             self._streams.report()
 
+    def handleInputRows(
+        self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
+    ) -> Iterator[Row]:
+        if self._streams is None:
+            return super().handleInputRows(key, rows, timerValues)
+        of_bucket, told = [], None
+        for row in rows:
+            if row[TASK] == OF_RELATIONS:
+                told = bytes(row[EVENTS])
+            else:
+                of_bucket.append(row)
+        self._streams.hear(told)
+        return super().handleInputRows(key, iter(of_bucket), timerValues)
+
     def visit(
         self,
         key: tuple[object, ...],
@@ -118,6 +133,9 @@ class BucketProcessor(TimedProcessor):
         blocks: Sequence[bytes],
         horizon: int,
     ) -> Visit:
+        if journal.head is None and not blocks:
+            # a bucket without keys hears of relations
+            return Visit(None, None, None, ())
         found = self._monitors.visit(journal, blocks, horizon)
         return Visit(found.wakeup, found.appended, found.folded, self._rows(found), found.live)
 

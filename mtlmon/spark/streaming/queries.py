@@ -24,6 +24,7 @@ from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
 from mtlmon.spark.streaming.lateness import WATERMARK, lateness_beyond, refuse_corrections
 from mtlmon.spark.streaming.packing import BUCKET, LATEST, PackRows, key_types, packed_schema
+from mtlmon.spark.streaming.row_relations import RowsToCome, told_buckets
 from mtlmon.spark.streaming.settings import stream_settings
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
@@ -93,7 +94,8 @@ def monitor_stream(
         lateness: how far the time of a row can be behind the latest one of all earlier batches for
             it to be taken in, at least `delay`, and written like it. Rows that come later are
             returned as late rows. None means no more than `delay`, and no corrections. Policies
-            with windows, streams, ticks, chosen rows, messages or variables do not support it.
+            with windows, streams, ticks, chosen rows, messages, look-ups in relations of rows or
+            variables do not support it.
         time: as for `monitor`.
         key: as for `monitor`.
         atoms: as for `monitor`.
@@ -146,7 +148,7 @@ def monitor_stream(
         MtlmonError: an argument is invalid; the data frame is not streaming; Spark is older than
             4.1; its state store is not that of RocksDB; or protobuf is missing.
     """
-    file = relational_file(policy, resolution, time_unit)
+    file = relational_file(policy, resolution, time_unit, has_changes=True)
     if file is None and (slices is not None or statistics is not None):
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     if file is None and checkpoint is not None:
@@ -207,9 +209,12 @@ def monitor_stream(
         replaces_keys=key is not None,
         leaves_out=is_mixed,
         looks_up=True,
+        log=lambda _: RowsToCome(_arrow_schema(df)),
+        has_changes=True,
     )
     default = key_names(policies.key if key is None else key)
     count = _bucket_count(buckets)
+    policies.watch(default)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
     source, prepared = given.sources(policies, keys, file)
@@ -226,6 +231,7 @@ def monitor_stream(
         refuse_corrections(policies)
         beyond = lateness_beyond(df, lateness, delay, clock, unit)
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
+    columns = _arrow_schema(df)
     fields = [df.schema[name] for name in keys]
     parts = []
     for own in sources_of(source, partitions):
@@ -235,12 +241,17 @@ def monitor_stream(
         events = EventRecords(source.policies.atoms, len(orders), read)
         records = BucketRecords(events, key_types(own.keys, schema), settings)
         packed = rows.mapInArrow(PackRows(own, records, clock, own_count), packed_schema())
-        if delay is not None:
-            packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
+        waits = None if delay is None else f"{clock.delay(delay, unit)} milliseconds"
+        if waits is not None:
+            packed = packed.withWatermark(LATEST, waits)
         own_fields = [df.schema[name] for name in own.keys]
         steps = _steps(own, records, clock, own_fields, beyond)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
-        found = _verdicts(packed.drop(LATEST), steps)
+        sent = packed.drop(LATEST)
+        told = told_buckets(df, own, columns, settings, clock, waits, own_count)
+        if told is not None:
+            sent = sent.union(told)
+        found = _verdicts(sent, steps)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
     if prepared is not None:
@@ -383,9 +394,7 @@ def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
     Raises:
         TableError, PolicyError, MtlmonError: the type of a column does not fit.
     """
-    # an empty data frame runs no job
-    empty = rows.sparkSession.createDataFrame([], rows.schema).limit(0)
-    fields = list(empty.toArrow().schema)
+    fields = list(_arrow_schema(rows))
     names = source.selection.names
     wanted = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=False)])
     check_schema(source, wanted)
@@ -395,6 +404,12 @@ def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
         if trouble is not None:
             raise TableError(f"order_within, number {number}, is {trouble}", path=source.place)
     return pa.schema([*wanted, *fields[len(names) :]])
+
+
+def _arrow_schema(rows: DataFrame) -> pa.Schema:
+    """The columns of rows as Arrow has them."""
+    # an empty data frame runs no job
+    return rows.sparkSession.createDataFrame([], rows.schema).limit(0).toArrow().schema
 
 
 def unit_of(source: EventSource, schema: pa.Schema) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.validity.declared import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,11 @@ def stream_settings(
     at_ticks = [name for period, some in policies.wanted.items() if period for name in some]
     atoms = dict.fromkeys([*policies.atoms, *at_ticks])
     settings: tuple[object, ...] = (
-        [policies.mode, *((one.name, str(one.clock)) for one in policies.policies)],
+        [
+            policies.mode,
+            *((one.name, str(one.clock)) for one in policies.policies),
+            *_relations(source),
+        ],
         [(name, _text(source, name)) for name in atoms] + _stream_types(source, schema),
         None if selection.event is None else [selection.event, source.separator],
         [selection.time_name, str(time_type), source.time_unit, source.resolution],
@@ -77,6 +82,18 @@ def _stream_types(source: EventSource, schema: pa.Schema) -> list[tuple[str, str
     if not source.has_streams:
         return []
     return [(name, str(schema.field(name).type)) for name in source.policies.columns]
+
+
+def _relations(source: EventSource) -> list[tuple[str, str]]:
+    """The relations in which values are looked up, and those that they are made of, as text."""
+    file = source.policies.file
+    found: dict[tuple[str, str], None] = {}
+    for name in source.policies.looked_up or ():
+        assert file is not None
+        owner, own_name = file.owner_of(name)
+        for one in parts_of(owner.intervals, own_name):
+            found[one.name, one.text(owner.unit)] = None
+    return list(found)
 
 
 def _text(source: EventSource, atom: str) -> str | None:
