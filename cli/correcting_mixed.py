@@ -14,7 +14,8 @@ from mtlmon.cli.correcting_relations import (
     AnswerOutput,
     RelationWork,
     history_for,
-    require_rows_alone,
+    read_text,
+    require_correctable_atoms,
     valuation_check,
 )
 from mtlmon.cli.endings import note_waiting
@@ -26,10 +27,11 @@ from mtlmon.cli.policies import note_modes, open_table_source, require_no_termin
 from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import mixed_corrections_summary
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.relational.atoms import named_rows, require_rows_of_tables, used_atoms
-from mtlmon.relational.input.native import RowEvents, RowScanner
+from mtlmon.policy.needs import remembers
+from mtlmon.relational.atoms import require_rows_of_tables, used_atoms
 from mtlmon.relational.native import PointBlock
 from mtlmon.support.option_names import COMMAND
+from mtlmon.syntax.report import visible
 from mtlmon.tables.changed_verdicts import JoinedChanges
 from mtlmon.tables.outputs import CsvOutput, ParquetOutput
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.correcting.points import PointHistory
+    from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.columns.times import Times
 
@@ -271,21 +274,12 @@ def text_source(
         file,
         options,
         lambda: bounds_of(options, source),
-        lambda bounds: history_for(made, bounds, options, others.origins),
+        lambda bounds: history_for(made, bounds, options, others, conditions),
         None,
         plain.memory,
     )
     block = PointBlock(array("I", made.atoms))
-    events = RowEvents(
-        RowScanner(
-            named_rows(made),
-            block,
-            made.texts,
-            path=log.name,
-            skip_errors=options.on_error == "skip",
-            marks=dict.fromkeys(atoms),
-        )
-    )
+    events, conditions = read_text(file, made, block, log.name, options, atoms)
     source = TextLog(
         log.descriptor,
         log.name,
@@ -311,7 +305,13 @@ def table_source(
     require_rows_of_tables(file, names)
     shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in plain.partitions.columns]
     shown = shown_arguments(file, names)
-    require_rows_alone(file, names, shown)
+    for name in names:
+        if name in file.atoms and remembers(file, file.atoms[name].expression):
+            raise refusal(
+                "policies without variables beside those with variables whose atoms depend on "
+                f"other rows, as {visible(name)}, in tables"
+            )
+    require_correctable_atoms(file, names, shown)
     needed = atoms_of_all(plain, names, shown, shown_of_partitions)
     whole = plain.partitions.columns.index(())
     source = open_table_source(
@@ -335,7 +335,7 @@ def table_source(
 
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
-        return history_for(made, bounds, options, others.origins)
+        return history_for(made, bounds, options, others)
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan

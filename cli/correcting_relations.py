@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from array import array
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mtlmon.checking import TextLog
+from mtlmon.checking.conditional_rows import ConditionalRows
+from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.late_valuations import ValuationCheck
 from mtlmon.cli.corrected_reasons import Reasons
 from mtlmon.cli.failure import VIOLATION, Failure, note
@@ -24,7 +26,7 @@ from mtlmon.cli.row_lines import row_endings
 from mtlmon.cli.snapshot_parts import damaged
 from mtlmon.cli.text_checkpoints import LogDigest
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.policy.needs import remembers
+from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     named_rows,
@@ -41,6 +43,7 @@ from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.text_atoms import text_streams
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from mtlmon.checking.answer_rows import AnswerRows
     from mtlmon.checking.history_check import Bounds
     from mtlmon.checking.late_valuations import ChangedAnswers
     from mtlmon.cli.arguments import Options
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
+    from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
@@ -100,23 +104,60 @@ def require_correctable_relations(file: PolicyFile, options: Options) -> None:
         )
 
 
-def require_rows_alone(
+def require_correctable_atoms(
     file: PolicyFile, names: Sequence[str], shown: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise Failure if what rows of a table are depends on other rows.
+    """Raise Failure if what rows are depends on other rows in ways that cannot be corrected.
 
     Args:
         file: the policies.
         names: the atoms that they use.
         shown: for each atom, the names of its arguments in `PolicyFile.shown`.
     """
+    from mtlmon.streams.late_support import row_relation_of
+
     for name in names:
-        own = [file.atoms[name].expression] if name in file.atoms else []
-        own += [file.shown[argument] for argument in shown.get(name, ())]
-        if any(remembers(file, expression) for expression in own):
+        for argument in shown.get(name, ()):
+            if remembers(file, file.shown[argument]):
+                raise refusal(f"arguments that depend on other rows, as one of {visible(name)}")
+        if name not in file.atoms:
+            continue
+        if (relation := row_relation_of(file, [name])) is not None:
             raise refusal(
-                f"atoms of policies with variables that depend on other rows, as {visible(name)}"
+                f"atoms of policies with variables that look values up in {visible(relation)}, "
+                f"which is made of rows, as {visible(name)}"
             )
+        if needs_of(file, [name]).later_values:
+            raise refusal(
+                f"atoms of policies with variables that read later rows, next(...), as "
+                f"{visible(name)}"
+            )
+
+
+class Conditions(NamedTuple):
+    """Atoms that depend on other rows.
+
+    Attributes:
+        streams: computes them.
+        inputs: returns the columns that it reads of a batch.
+        marked: whether they have rows only if these are added, as in text logs.
+    """
+
+    streams: StreamAtoms
+    inputs: Callable[[Any], pa.RecordBatch | None]
+    marked: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the atoms."""
+        return self.streams.names_of(0)
+
+
+def conditions_of_tables(source: TableEvents) -> Conditions | None:
+    """Return what computes atoms of tables that depend on other rows; None if none do."""
+    if source.streams is None or not source.streams.names_of(0):
+        return None
+    return Conditions(source.streams, lambda batch: batch.inputs, marked=False)
 
 
 class ChangedOutput:
@@ -307,8 +348,8 @@ class RelationWork(LateWork):
 
     @property
     def is_settled(self) -> bool:
-        """Whether `snapshot` can be called: not at the end."""
-        if self.has_ended:
+        """Whether `snapshot` can be called: not within a batch, nor at the end."""
+        if self.has_ended or self.check.is_within_row:
             return False
         return self.events is None or (
             self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
@@ -430,21 +471,52 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
 
 
 def history_for(
-    made: Plan, bounds: Bounds, options: Options, origins: AnswerRows | None
+    made: Plan,
+    bounds: Bounds,
+    options: Options,
+    check: ValuationCheck,
+    conditions: Conditions | None = None,
 ) -> PointHistory:
-    """Return the history of a log; `origins` hears of the names of its events."""
+    """Return the history of a log.
+
+    Args:
+        made: the plan of the policies.
+        bounds: how late events may be.
+        options: the options of the command line.
+        check: gets the history.
+        conditions: the atoms that depend on other rows; None if none do.
+    """
     has_operations = options.op is not None or options.id is not None
+    equality = options.op is not None and options.id is None
+    conditional: list[int] = []
+    if conditions is not None:
+        numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+        conditional = [numbers[name] for name in conditions.names]
+        late = LatePartition(
+            conditions.streams,
+            0,
+            (),
+            has_keys=False,
+            lateness=bounds.lateness,
+            wait=bounds.wait,
+            clock="all",
+            equality=equality,
+        )
+        marked = conditional if conditions.marked else ()
+        check.conditional = ConditionalRows(late, conditions.inputs, marked)
     return PointHistory(
         made,
         lateness=bounds.lateness,
         wait=bounds.wait,
-        equality=options.op is not None and options.id is None,
+        equality=equality,
         corrects=has_operations,
         by_stamp=options.time_points == "stamp",
         wants_holding=options.given_verdicts in ("all", "boolean"),
         keeps_found=options.given_verdicts == "first",
         prepare=lambda engine: prepared(options, engine),
-        listener=origins,
+        listener=check.origins,
+        admission=check.conditional,
+        conditional=conditional,
     )
 
 
@@ -479,7 +551,7 @@ def correct_tables(
     names = used_atoms(file)
     require_rows_of_tables(file, names)
     shown = shown_arguments(file, names)
-    require_rows_alone(file, names, shown)
+    require_correctable_atoms(file, names, shown)
     memory = MemoryLimit(options.max_memory, COMMAND)
     late = late_file(options, keeps=options.checkpoint is not None)
     source = open_table_source(
@@ -500,11 +572,13 @@ def correct_tables(
 
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
-        return history_for(made, bounds, options, check.origins)
+        return history_for(made, bounds, options, check, conditions_of_tables(source))
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan
-        return RelationRows(table_atoms(made, shown), history.arrivals, made.texts)
+        conditions = conditions_of_tables(source)
+        names = () if conditions is None else conditions.names
+        return RelationRows(table_atoms(made, shown, names), history.arrivals, made.texts)
 
     check = valuation_check(
         file, options, lambda: bounds_of(options, source), make, rows_of, memory
@@ -515,34 +589,22 @@ def correct_tables(
 
 def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reasons) -> int:
     """Do the same for a text log."""
-    computed = [atom.name for atom in made.named_atoms if atom.name in file.atoms]
-    if computed:
-        raise refusal(f"computed atoms of policies with variables, as {computed[0]}, in text logs")
     log = open_log(options.log)
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = valuation_check(
         file,
         options,
         lambda: bounds_of(options, source),
-        lambda bounds: history_for(made, bounds, options, check.origins),
+        lambda bounds: history_for(made, bounds, options, check, conditions),
         None,
         memory,
     )
     block = PointBlock(array("I", made.atoms))
-    events = RowEvents(
-        RowScanner(
-            named_rows(made),
-            block,
-            made.texts,
-            path=log.name,
-            skip_errors=options.on_error == "skip",
-            marks=(),
-        )
-    )
+    events, conditions = read_text(file, made, block, log.name, options)
     source = TextLog(
         log.descriptor,
         log.name,
-        (),
+        events.atoms,
         skip_errors=options.on_error == "skip",
         memory=memory,
         events=events,
@@ -555,6 +617,45 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
         source.note_block = late.push
     with closing(source):
         return run_corrections(file, check, source, events, late, options, reasons)
+
+
+def read_text(
+    file: PolicyFile,
+    made: Plan,
+    points: PointBlock,
+    name: str,
+    options: Options,
+    marks: Sequence[str] = (),
+) -> tuple[RowEvents, Conditions | None]:
+    """Return what reads a text log into time-points, and what computes atoms, if that is needed.
+
+    Args:
+        file: the policies.
+        made: the plan of those with variables.
+        points: gets the time-points.
+        name: the name of the log in messages.
+        options: the options of the command line.
+        marks: the atoms of the log that events have for other policies.
+    """
+    computed = {
+        atom.name: number for number, atom in enumerate(made.named_atoms) if atom.name in file.atoms
+    }
+    conditions = None
+    used: Sequence[str] = ()
+    if computed:
+        require_correctable_atoms(file, list(computed), {})
+        streams = text_streams(file, tuple(computed), file.unit, name)
+        conditions = Conditions(streams.atoms, streams.inputs, marked=True)
+        used = streams.atoms.log_atoms
+    scanner = RowScanner(
+        named_rows(made, computed),
+        points,
+        made.texts,
+        path=name,
+        skip_errors=options.on_error == "skip",
+        marks=dict.fromkeys([*marks, *used]),
+    )
+    return RowEvents(scanner), conditions
 
 
 def run_corrections(

@@ -111,6 +111,7 @@ class LatePartition:
 
     Attributes:
         leader: finds which rows there are.
+        found: what has become of rows, as `leader` has told last.
         atoms: the atoms, in the order of the columns of `Rows.held`.
         looks_up: whether there are such relations.
     """
@@ -157,6 +158,8 @@ class LatePartition:
         self._ready: _Held | None = None
         self._passed: list[Passed | None] = []
         self._gone = NO_NAMES
+        # what the leader has told last
+        self.found: list[tuple[Placements, Passed | None]] = []
         self._steps: list[Step] = []
         self._revised: Revised | None = None
         # how far time has passed at the end of the log
@@ -168,12 +171,18 @@ class LatePartition:
 
     # ---- batches ---------------------------------------------------------------------------
 
-    def push(self, batch: EventBatch, inputs: pa.RecordBatch | None) -> NDArray[np.int64]:
+    def push(
+        self,
+        batch: EventBatch,
+        inputs: pa.RecordBatch | None,
+        texts: Iterable[str] | None = None,
+    ) -> NDArray[np.int64]:
         """Take a batch; `compute` and `tell` say what has become of it.
 
         Args:
             batch: the rows, as they come.
             inputs: the columns that streams read; None if there are no streams.
+            texts: for each row a text of what else is in it, if that decides which are equal.
 
         Returns:
             The indices of the rows that come too late.
@@ -189,7 +198,10 @@ class LatePartition:
         if operations is None and ids is None:
             contents = self._contents.new(count)
         else:
-            contents = self._contents.numbers_of(_texts_of(rows), rows.traces, rows.time_stamps)
+            every = _texts_of(rows)
+            if texts is not None:
+                every = (f"{one} {more}" for one, more in zip(every, texts, strict=True))
+            contents = self._contents.numbers_of(every, rows.traces, rows.time_stamps)
         own = None if self._origins is None else self._origins.of(batch.origins)
         self._pool.add(self.leader.numbers_of_next(count), rows, own)
         refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
@@ -252,6 +264,7 @@ class LatePartition:
         is_end: bool = False,
     ) -> None:
         """Find the rows that can be judged now, and those to take back."""
+        self.found = found
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         steps = np.repeat(np.arange(len(found)), [len(one.placed) for one, _ in found])
@@ -407,6 +420,12 @@ class LatePartition:
         starts = [group.first_start for group in self._groups.values()]
         known = [start for start in starts if start is not None]
         return min([self.leader.admits_from() or 0, *known])
+
+    @property
+    def told(self) -> tuple[NDArray[np.bool_], Revised]:
+        """The atoms of the rows that have their names now, and the other rows that have changed."""
+        assert self._revised is not None
+        return np.concatenate([step.rows.held for step in self._steps]), self._revised
 
     def tell(
         self, history: FollowingHistory, names: Sequence[str], clock: str | None = None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from mtlmon.checking.clocks import EndTime
+    from mtlmon.checking.conditional_rows import ConditionalRows
     from mtlmon.checking.history_check import ArrivalSource, Bounds
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
@@ -83,6 +84,7 @@ class ValuationCheck:
         revision: the number of batches with events.
         memory: as given.
         rows: what `rows_of` has made.
+        conditional: set this in `make` if atoms depend on other rows.
         origins: finds the rows of answers; None if they are not wanted.
     """
 
@@ -112,6 +114,7 @@ class ValuationCheck:
         self.position = self.late_count = self.refused_count = 0
         self.revision_count = self.revision = 0
         self.rows: BatchRows | None = None
+        self.conditional: ConditionalRows | None = None
         self._bounds = bounds
         self._make = make
         self._rows_of = rows_of
@@ -173,6 +176,8 @@ class ValuationCheck:
             self.rows.load(batch)
             while self.rows.read():
                 pass
+        if self.conditional is not None:
+            self.conditional.note(batch, history.arrivals)
         self.revision += 1
         operations, ids = batch.corrections or (None, None)
         refused = history.push(ids, operations)
@@ -216,6 +221,7 @@ class ValuationCheck:
             # it is final because of the bound
             self.verdicts.append(ChangedAnswers(first, self.revision, None))
         of_rows = 0 if self.origins is None else self.origins.held_bytes
+        of_rows += 0 if self.conditional is None else self.conditional.byte_count
         self.memory.note(self._category, history.byte_count + of_rows)
         self.memory.check()
 

@@ -8,9 +8,11 @@ from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.time_points import Changes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.policy import Policy, PolicyFile
 
-__all__ = ["has_ticks", "late_obstacle", "row_relation", "waits"]
+__all__ = ["has_ticks", "late_obstacle", "row_relation", "row_relation_of", "waits"]
 
 
 def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
@@ -52,6 +54,11 @@ def row_relation(file: PolicyFile, policy: Policy) -> str | None:
     """Return a relation made of rows in which a policy looks values up; None if there is none."""
     clock = policy.clock
     atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    return row_relation_of(file, atoms)
+
+
+def row_relation_of(file: PolicyFile, atoms: Sequence[str]) -> str | None:
+    """Return a relation made of rows in which atoms look values up; None if there is none."""
     relations = needs_of(file, atoms).relations
     return next((relation for relation in relations if _reads_rows(file, relation)), None)
 

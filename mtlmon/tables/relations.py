@@ -16,7 +16,7 @@ from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,10 +39,13 @@ class TableAtom(NamedTuple):
         name: the atom of the batches that tells at which rows it has a row; None if it has none.
         arguments: for each argument, the name that the batches show its value under, and the kind
             of its values: "integer", "float", "boolean", "text" or "time".
+        is_conditional: whether all rows have one, and somebody else knows which of them count. Then
+            none is said to be left out.
     """
 
     name: str | None
     arguments: tuple[tuple[str, str], ...] = ()
+    is_conditional: bool = False
 
 
 def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[str]]:
@@ -70,17 +73,21 @@ def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[st
     return shown
 
 
-def table_atoms(made: Plan, shown: Mapping[str, Sequence[str]]) -> list[TableAtom]:
+def table_atoms(
+    made: Plan, shown: Mapping[str, Sequence[str]], conditional: Collection[str] = ()
+) -> list[TableAtom]:
     """Return the atoms of a plan as those of batches.
 
     Args:
         made: the plan of the policies.
         shown: for each atom, the names that batches show the values of its arguments under.
+        conditional: the names of the atoms that are conditional.
     """
     atoms = []
     for name, kinds in named_rows(made):
         values = zip(shown.get(name, ()), kinds, strict=False)
-        atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
+        of_batches = None if name.startswith("\n") else name
+        atoms.append(TableAtom(of_batches, tuple(values), name in conditional))
     return atoms
 
 
@@ -265,8 +272,10 @@ class RelationRows:
         """The rows of an atom, by index in the batch with their values, and those left out."""
         if atom.name is None:
             return (_NO_ROWS, [pa.array([], pa.int64())] * len(atom.arguments)), _NO_ROWS
-        number = names.index(atom.name)
-        held = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
+        held = np.ones(len(letters), np.bool_)
+        if not atom.is_conditional:
+            number = names.index(atom.name)
+            held = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
         rows = np.flatnonzero(held)
         columns = [shown[name] for name, _ in atom.arguments]
         if len(rows) < len(held):
@@ -279,7 +288,8 @@ class RelationRows:
                 has_values &= ~np.isnan(column.to_numpy(zero_copy_only=False))
         left_out = _NO_ROWS
         if not has_values.all():
-            left_out = rows[~has_values].astype(np.uint32)
+            if not atom.is_conditional:
+                left_out = rows[~has_values].astype(np.uint32)
             rows = rows[has_values]
             columns = [column.filter(pa.array(has_values)) for column in columns]
         for column, (name, kind) in zip(columns, atom.arguments, strict=True):

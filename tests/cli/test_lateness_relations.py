@@ -179,7 +179,6 @@ def test_latest_answers_survive_kills(name: str, tmp_path: Path) -> None:
     ("text", "options", "words"),
     [
         ("policy a: FORALL u. p(u) IMPLIES q(u)", ["--slices", "2"], "--slices"),
-        ("atom big = hour(ts) > 3\npolicy a: FORALL u. p(u) IMPLIES big", [], "computed atoms"),
     ],
 )
 def test_what_is_refused(text: str, options: list[str], words: str, tmp_path: Path) -> None:

@@ -60,3 +60,41 @@ def test_other_atoms_get_no_rows() -> None:
     with pytest.raises(ValueError, match="more marks than time-points"):
         block.mark(1, b"\0\0")
     assert block.take() == [(1, [])]
+
+
+@given(POINTS, st.integers(0, 3), st.integers(0, 8))
+def test_rows_are_removed_from_time_points(
+    points: list[tuple[list[Row], tuple[int, ...]]], atom: int, read: int
+) -> None:
+    block = PointBlock(np.array(WIDTHS, np.uint32))
+    for stamp, (rows, marks) in enumerate(points):
+        block.add(stamp, [*rows, *((mark, ()) for mark in marks)])
+    read = min(read, len(points))
+    block.drop(read)
+    left = points[read:]
+    block.unmark(atom, bytes(stamp % 2 for stamp in range(len(left))))
+    # others can follow
+    block.add(99, [(0, (1, 2))])
+    assert block.take() == [
+        *(
+            (
+                read + place,
+                [
+                    one
+                    for one in [*rows, *((mark, ()) for mark in marks)]
+                    if one[0] != atom or place % 2
+                ],
+            )
+            for place, (rows, marks) in enumerate(left)
+        ),
+        (99, [(0, (1, 2))]),
+    ]
+
+
+def test_rows_are_removed_by_marks_for_all_time_points() -> None:
+    block = PointBlock(np.array(WIDTHS, np.uint32))
+    block.add(1, [])
+    with pytest.raises(ValueError, match="there is no atom 4"):
+        block.unmark(4, b"\1")
+    with pytest.raises(ValueError, match="a mark for each time-point"):
+        block.unmark(0, b"\1\1")

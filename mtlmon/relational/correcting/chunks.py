@@ -16,13 +16,13 @@ from mtlmon.errors import MtlmonError, RowError
 from mtlmon.relational.native import choose_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from mtlmon.relational.native import PointBlock, RelationalEngine
 
-__all__ = ["ChunkedPoints", "Name", "Row", "Timed"]
+__all__ = ["ChunkedPoints", "Name", "RevisedPoints", "Row", "Timed"]
 
 # A chunk has at least so many time-points, so that what is not of a time-point counts for little.
 _LEAST_SPACING = 256
@@ -47,17 +47,32 @@ class Timed(NamedTuple):
         places: where it has them.
         time_stamps: their time-stamps.
         offsets: their offsets.
+        held: at which of them atoms hold that are conditional: a column for each.
     """
 
     points: PointBlock
     places: NDArray[np.uint32]
     time_stamps: NDArray[np.int64]
     offsets: NDArray[np.uint64]
+    held: NDArray[np.bool_]
 
     def between(self, first: int, last: int) -> Timed:
         """Return the time-points from number `first` to below `last`."""
         own = slice(first, last)
-        return Timed(self.points, self.places[own], self.time_stamps[own], self.offsets[own])
+        names = self.time_stamps[own], self.offsets[own]
+        return Timed(self.points, self.places[own], *names, self.held[own])
+
+
+class RevisedPoints(NamedTuple):
+    """Time-points at which conditional atoms hold that did not, or the other way round.
+
+    Attributes:
+        names: their names.
+        held: as `Timed` has it.
+    """
+
+    names: Sequence[Name]
+    held: NDArray[np.bool_]
 
 
 class Counts(NamedTuple):
@@ -100,17 +115,21 @@ class _Chunk:
         points: has the rows of their atoms.
         time_stamps: the time-stamps.
         offsets: the offsets.
+        held: which conditional atoms hold.
         told: what the engine has answered while it took them in.
         counts: what it has counted meanwhile; None if it has taken in nothing.
     """
 
-    def __init__(self, start: int, state: bytes, open_from: int | None, points: PointBlock) -> None:
+    def __init__(
+        self, start: int, state: bytes, open_from: int | None, points: PointBlock, atoms: int
+    ) -> None:
         self.start = start
         self.state = state
         self.open_from = open_from
         self.points = points
         self.time_stamps = np.empty(0, np.int64)
         self.offsets = np.empty(0, np.uint64)
+        self.held = np.empty((0, atoms), np.bool_)
         self.told: list[Row] = []
         self.counts: Counts | None = None
 
@@ -127,13 +146,14 @@ class _Chunk:
     def all(self) -> Timed:
         """All time-points."""
         places = np.arange(self.count, dtype=np.uint32)
-        return Timed(self.points, places, self.time_stamps, self.offsets)
+        return Timed(self.points, places, self.time_stamps, self.offsets, self.held)
 
     def add(self, more: Timed) -> None:
         """Add time-points behind the others."""
         choose_points(self.points, more.points, more.places)
         self.time_stamps = np.concatenate([self.time_stamps, more.time_stamps])
         self.offsets = np.concatenate([self.offsets, more.offsets])
+        self.held = np.concatenate([self.held, more.held])
 
     def keep(self, places: NDArray[np.intp], block: PointBlock) -> None:
         """Keep some of the time-points, in another order, in a new block."""
@@ -141,6 +161,7 @@ class _Chunk:
         self.points = block
         self.time_stamps = self.time_stamps[places]
         self.offsets = self.offsets[places]
+        self.held = self.held[places]
 
     @property
     def byte_count(self) -> int:
@@ -155,6 +176,7 @@ class ChunkedPoints:
         new_engine: makes an engine that has seen nothing; all of them share their texts.
         new_block: makes a block of time-points for it.
         by_stamp: whether all events of one time-stamp are one time-point.
+        conditional: the numbers of atoms whose rows count only where `Timed.held` says so.
         spacing: how many time-points a chunk has; 0 means as many as the state's size suggests.
         reach: for how long after a time-point anything depends on it, and how many times anything
             looks at the time-point before or behind; None if there is no limit.
@@ -175,6 +197,7 @@ class ChunkedPoints:
         new_block: Callable[[], PointBlock],
         *,
         by_stamp: bool = False,
+        conditional: Sequence[int] = (),
         spacing: int = 0,
         reach: tuple[int, int] | None = None,
     ) -> None:
@@ -182,6 +205,7 @@ class ChunkedPoints:
         self._new_engine = new_engine
         self._new_block = new_block
         self._by_stamp = by_stamp
+        self._conditional = tuple(conditional)
         self._spacing = spacing
         self.engine = new_engine()
         # what `latest` answers as time has passed
@@ -194,23 +218,35 @@ class ChunkedPoints:
         self.passed = 0
         self.replayed = 0
         self.early_stops = 0
+        # the last time-stamp of events that the present update removes
+        self._last_gone = -1
         # by time-stamp, the offsets of events that were taken back, in order
         self.missing: dict[int, list[int]] = {}
 
     # ---- time-points -----------------------------------------------------------------------
 
-    def update(self, new: Timed, gone: Iterable[Name]) -> None:
+    def update(
+        self, new: Timed, gone: Iterable[Name], revised: RevisedPoints | None = None
+    ) -> None:
         """Take in new time-points, and remove others.
 
         Args:
             new: the new ones, in the order of time; each comes behind those of its time-stamp.
             gone: the names of events that were taken back. Some may never have been there.
+            revised: others at which conditional atoms have changed. What is final may be forgotten.
 
         Raises:
             MtlmonError: integers overflow, or an operator would remember too much.
         """
         touched: dict[int, int] = {}
+        if revised is not None:
+            for name, held in zip(revised.names, revised.held, strict=True):
+                if (found := self._find(name)) is not None:
+                    self.chunks[found[0]].held[found[1]] = held
+                    touched[found[0]] = max(touched.get(found[0], 0), name[0])
+        self._last_gone = -1
         for name in gone:
+            self._last_gone = max(self._last_gone, name[0])
             if (place := self._remove(name)) is not None:
                 touched[place] = max(touched.get(place, 0), name[0])
         late = 0
@@ -264,7 +300,10 @@ class ChunkedPoints:
     def _chunk(self, start: int, engine: RelationalEngine) -> _Chunk:
         """A chunk that begins with the state of an engine."""
         state = engine.snapshot(has_texts=False)
-        return _Chunk(start, state, _open_from(engine), self._new_block())
+        return self._new_chunk(start, state, _open_from(engine))
+
+    def _new_chunk(self, start: int, state: bytes, open_from: int | None) -> _Chunk:
+        return _Chunk(start, state, open_from, self._new_block(), len(self._conditional))
 
     def _room(self, chunk: _Chunk) -> int:
         """How many time-points a chunk should have: its state takes no more memory than they do."""
@@ -274,7 +313,14 @@ class ChunkedPoints:
 
     def _take_in(self, engine: RelationalEngine, some: Timed, chunk: _Chunk) -> None:
         """Let an engine take in time-points of a chunk, and take its answers."""
-        choose_points(engine.points, some.points, some.places, self._by_stamp)
+        points, places = some.points, some.places
+        if self._conditional:
+            points = self._new_block()
+            choose_points(points, some.points, some.places)
+            for column, atom in enumerate(self._conditional):
+                points.unmark(atom, some.held[:, column].tobytes())
+            places = np.arange(len(points), dtype=np.uint32)
+        choose_points(engine.points, points, places, self._by_stamp)
         before = counts_of(engine)
         self._do(engine, engine.advance, chunk.told)
         more = counts_of(engine).plus(before, -1)
@@ -340,16 +386,26 @@ class ChunkedPoints:
         """Take an event out of its chunk; return the place of the chunk, if there is one."""
         time_stamp, offset = name
         insort(self.missing.setdefault(time_stamp, []), offset)
+        found = self._find(name)
+        if found is None:
+            return None
+        place, row = found
+        chunk = self.chunks[place]
+        chunk.keep(np.delete(np.arange(chunk.count), row), self._new_block())
+        return place
+
+    def _find(self, name: Name) -> tuple[int, int] | None:
+        """The place of the chunk that has an event, and its place there; None if none has it."""
         if not self.chunks:
             return None
+        time_stamp, offset = name
         place = self._place(time_stamp)
         while place >= 0:
             chunk = self.chunks[place]
             first, last = np.searchsorted(chunk.time_stamps, [time_stamp, time_stamp + 1])
             found = np.flatnonzero(chunk.offsets[first:last] == offset)
             if len(found):
-                chunk.keep(np.delete(np.arange(chunk.count), first + found[0]), self._new_block())
-                return place
+                return place, int(first + found[0])
             if chunk.start < time_stamp:
                 break
             # those of one time-stamp may stand in several chunks
@@ -401,11 +457,15 @@ class ChunkedPoints:
                     self.early_stops += 1
                     break
                 state = engine.snapshot(has_texts=False)
-                if state == following.state:
+                if state == following.state and not self._has_renamed(following):
                     self.early_stops += 1
                     break
                 following.state = state
                 following.open_from = _open_from(engine)
+
+    def _has_renamed(self, chunk: _Chunk) -> bool:
+        """Whether what is undecided before a chunk may have other names, as events are gone."""
+        return chunk.open_from is not None and chunk.open_from <= self._last_gone
 
     def _is_out_of_reach(self, place: int, time_stamp: int) -> bool:
         """Whether nothing depends on events up to a time from the start of a chunk on.
@@ -457,7 +517,7 @@ class ChunkedPoints:
             if first:
                 own = self._chunk(int(some.time_stamps[0]), engine)
             else:
-                own = _Chunk(chunk.start, chunk.state, chunk.open_from, self._new_block())
+                own = self._new_chunk(chunk.start, chunk.state, chunk.open_from)
             own.add(some)
             self.chunks.insert(place, own)
             place += 1
@@ -542,12 +602,14 @@ class ChunkedPoints:
             choose_points(block, some.points, some.places)
         stamps = [chunk.time_stamps for chunk in self.chunks]
         offsets = [chunk.offsets for chunk in self.chunks]
+        held = [chunk.held for chunk in self.chunks]
         count = sum(map(len, stamps))
         return Timed(
             block,
             np.arange(count, dtype=np.uint32),
             np.concatenate([np.empty(0, np.int64), *stamps]),
             np.concatenate([np.empty(0, np.uint64), *offsets]),
+            np.concatenate([np.empty((0, len(self._conditional)), np.bool_), *held]),
         )
 
     def begin_again(self, state: bytes, held: Timed) -> None:

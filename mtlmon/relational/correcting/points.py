@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.errors import SnapshotError
-from mtlmon.history.contents import Contents
 from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
 from mtlmon.history.operations import ADVANCE
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell
+from mtlmon.relational.correcting.admission import EventAdmission
 from mtlmon.relational.correcting.chunks import ChunkedPoints, Counts, Timed
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.native import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.history.following import Passed, Placements
+    from mtlmon.relational.correcting.admission import Admission, Admitted
     from mtlmon.relational.correcting.chunks import Name, Row
     from mtlmon.relational.plan import Plan
 
@@ -97,12 +97,14 @@ class PointHistory:
         keeps_found: whether `found_at` is asked for violations and matches.
         prepare: is called with each engine that is made.
         listener: is told which names events get; None if nobody asks.
+        admission: finds which events there are, by the lateness and the others; None for one that
+            lets all of their rows count.
+        conditional: the numbers of atoms whose rows count only where `admission` says so.
         spacing: as for `ChunkedPoints`.
 
     Attributes:
         plan: as given.
         arrivals: gets the next time-points.
-        leader: finds which events there are.
     """
 
     def __init__(
@@ -118,11 +120,12 @@ class PointHistory:
         keeps_found: bool = False,
         prepare: Callable[[RelationalEngine], None] = lambda _: None,
         listener: NameListener | None = None,
+        admission: Admission | None = None,
+        conditional: Sequence[int] = (),
         spacing: int = 0,
     ) -> None:
         self.plan = made
         self._listener = listener
-        self._lateness = lateness
         self._equality = equality
         self._corrects = corrects or equality
         self._by_stamp = by_stamp
@@ -131,13 +134,21 @@ class PointHistory:
         # the texts of the plan, and those that were kept last
         self._constants = self._kept_texts = len(made.texts)
         self.arrivals = self._block()
-        self.leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
-        self._contents = Contents()
+        if admission is None:
+            leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
+            admission = EventAdmission(leader, lateness)
+        self._admission = admission
+        self._conditional = tuple(conditional)
         # the events that have no names yet, by their numbers among all rows
         self._pool = self._block()
         self._pooled = np.empty(0, np.uint64)
         self.chunked = ChunkedPoints(
-            self._engine, self._block, by_stamp=by_stamp, spacing=spacing, reach=reach_of(made)
+            self._engine,
+            self._block,
+            by_stamp=by_stamp,
+            conditional=conditional,
+            spacing=spacing,
+            reach=reach_of(made),
         )
         # answers that were told once, and are not there now
         self._withdrawn: dict[Row, None] = {}
@@ -151,6 +162,11 @@ class PointHistory:
         delays = decision_delays(made)
         known = [delay for delay in delays if delay is not None]
         self._delay = max(known, default=0) if len(known) == len(delays) else None
+
+    @property
+    def leader(self) -> LeadingHistory:
+        """The history that finds which events there are."""
+        return self._admission.leader
 
     def _block(self) -> PointBlock:
         return PointBlock(array("I", self.plan.atoms))
@@ -183,7 +199,9 @@ class PointHistory:
             MtlmonError: integers overflow, or an operator would remember too much.
         """
         stamps = np.frombuffer(self.arrivals.time_stamps(), np.int64)
-        contents = self._contents_of(stamps, ids, operations)
+        texts = None
+        if self._equality or ids is not None or operations is not None:
+            texts = self._texts_of_arrivals()
         choose_points(self._pool, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
         self.arrivals.drop(len(stamps))
         numbers = self.leader.numbers_of_next(len(stamps))
@@ -192,28 +210,15 @@ class PointHistory:
             self._listener.come(numbers)
         if operations is not None:
             self._advanced = max(self._advanced, *stamps[operations == ADVANCE].tolist(), 0)
-        refused, found = self.leader.admit(stamps, contents, None, ids, operations)
-        self._take(found)
-        if operations is not None or ids is not None:
-            self._contents.forget(self.leader, 2 * (self._lateness or LARGEST // 2))
+        refused, admitted = self._admission.admit(stamps, texts, ids, operations)
+        self._take(admitted)
         return refused
 
-    def _contents_of(
-        self,
-        stamps: NDArray[np.int64],
-        ids: Sequence[Hashable] | None,
-        operations: NDArray[np.uint8] | None,
-    ) -> NDArray[np.uint64]:
-        """Numbers for the events of `arrivals`, which equal ones share if that matters."""
-        if not self._equality and ids is None and operations is None:
-            return self._contents.new(len(stamps))
+    def _texts_of_arrivals(self) -> list[str]:
+        """Texts of what is in the events of `arrivals`."""
         copied = self._block()
-        choose_points(copied, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
-        return self._contents.numbers_of(
-            map(self._text_of, (rows for _, rows in copied.take())),
-            np.zeros(len(stamps), np.uint32),
-            stamps,
-        )
+        choose_points(copied, self.arrivals, np.arange(len(self.arrivals), dtype=np.uint32))
+        return [self._text_of(rows) for _, rows in copied.take()]
 
     def _text_of(self, rows: list[tuple[int, tuple[int, ...]]]) -> str:
         """A text of what is in a time-point; numbers of texts change."""
@@ -233,8 +238,7 @@ class PointHistory:
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass without an event."""
         self._advanced = max(self._advanced, time_stamp)
-        passed = self.leader.let_time_pass(time_stamp)
-        self._take([(self.leader.placements(), passed)])
+        self._take(self._admission.let_time_pass(time_stamp))
 
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> None:
         """End the log: nothing waits any more.
@@ -244,10 +248,10 @@ class PointHistory:
         """
         if end_time == "last":
             end_time = self.leader.now()
-        self.leader.finish(end_time)
+        admitted = self._admission.finish(end_time)
         # what time has passed does not wait any longer, either
         self.chunked.pass_time(self._advanced)
-        self._take([(self.leader.placements(), None)])
+        self._take(admitted)
 
         def end(engine: RelationalEngine) -> None:
             passed = self.chunked.passed
@@ -260,8 +264,9 @@ class PointHistory:
 
         self.chunked.finish(end)
 
-    def _take(self, found: Sequence[tuple[Placements, Passed | None]]) -> None:
+    def _take(self, admitted: Admitted) -> None:
         """Take in events that have their names now, and remove those that were taken back."""
+        found = admitted.found
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         if self._listener is not None:
@@ -271,8 +276,12 @@ class PointHistory:
             withdrawn = taken_back(placed, withdrawn, flags)
         is_gone = flags & IS_GONE != 0
         gone = [*_names(withdrawn), *_names(placed[is_gone])]
-        placed = placed[~is_gone]
-        placed = placed[np.argsort(placed["time_stamp"], kind="stable")]
+        order = np.flatnonzero(~is_gone)
+        order = order[np.argsort(placed["time_stamp"][order], kind="stable")]
+        held = admitted.held
+        if held is None:
+            held = np.empty((len(placed), len(self._conditional)), np.bool_)
+        placed, held = placed[order], held[order]
         places = np.searchsorted(self._pooled, placed["number"])
         for _, passed in found:
             if passed is not None:
@@ -282,8 +291,9 @@ class PointHistory:
             places.astype(np.uint32),
             np.ascontiguousarray(placed["time_stamp"]),
             np.ascontiguousarray(placed["offset"]),
+            held,
         )
-        self.chunked.update(new, gone)
+        self.chunked.update(new, gone, admitted.revised)
         self._clear_pool()
         self._forget_texts()
 
@@ -407,7 +417,6 @@ class PointHistory:
         held = chunked.held
         head = {
             "plan": self.plan.digest().hex(),
-            "known": self._contents.parts(),
             "withdrawn": list(self._withdrawn),
             "found": list(self._found),
             "final": self._final,
@@ -419,12 +428,13 @@ class PointHistory:
         return joined_parts(
             [
                 json.dumps(head).encode(),
-                self.leader.snapshot(),
+                self._admission.snapshot(),
                 self.plan.texts.snapshot(),
                 chunked.state,
                 points_as_bytes(held.points),
                 held.time_stamps.tobytes(),
                 held.offsets.tobytes(),
+                held.held.tobytes(),
                 points_as_bytes(self._pool),
                 self._pooled.tobytes(),
             ]
@@ -437,14 +447,12 @@ class PointHistory:
             SnapshotError: the bytes are damaged, or of other policies.
         """
         try:
-            text, leader, texts, state, points, stamps, offsets, pool, pooled = split_parts(
-                snapshot
-            )
+            text, admitted, texts, state, *blobs = split_parts(snapshot)
+            points, stamps, offsets, conditional, pool, pooled = blobs
             head = json.loads(text)
             if head["plan"] != self.plan.digest().hex():
                 raise SnapshotError("the snapshot is of other policies")
-            self.leader.restore(leader)
-            self._contents.restore(head["known"])
+            self._admission.restore(admitted)
             self.plan.texts.restore(texts)
             block = self._block()
             points_of_bytes(block, points)
@@ -452,7 +460,9 @@ class PointHistory:
             self._pooled = np.frombuffer(pooled, np.uint64)
             times = np.frombuffer(stamps, np.int64)
             places = np.arange(len(times), dtype=np.uint32)
-            held = Timed(block, places, times, np.frombuffer(offsets, np.uint64))
+            marks = np.frombuffer(conditional, np.bool_)
+            marks = marks.reshape(len(times), len(self._conditional))
+            held = Timed(block, places, times, np.frombuffer(offsets, np.uint64), marks)
             if len(block) != len(times) or len(self._pool) != len(self._pooled):
                 raise damaged()
             self.chunked.passed = head["passed"]

@@ -166,6 +166,31 @@ cdef class PointBlock:
                 place -= 1
                 self.rows[place] = self.rows[row]
 
+    def unmark(self, uint32_t atom, bytes marks not None):
+        """Remove the rows of an atom from some of the time-points.
+
+        atom: the number of the atom, which may have arguments.
+        marks: a byte for each of the time-points that have not been read; those whose byte is 0
+            lose the rows.
+        """
+        cdef const char *is_marked = PyBytes_AS_STRING(marks)
+        cdef size_t k, row, end
+        cdef size_t kept = self.points[self.next - 1].row_end if self.next else 0
+        if atom >= self.atom_count:
+            raise ValueError(f"there is no atom {atom}")
+        if <size_t> len(marks) != self.point_count - self.next:
+            raise ValueError("expected a mark for each time-point")
+        row = kept
+        for k in range(self.next, self.point_count):
+            end = self.points[k].row_end
+            while row < end:
+                if self.rows[row].atom != atom or is_marked[k - self.next] != 0:
+                    self.rows[kept] = self.rows[row]
+                    kept += 1
+                row += 1
+            self.points[k].row_end = kept
+        self.row_count = kept
+
     def keep(self, size_t count):
         """Forget the time-points behind the first ones that have not been read."""
         if count >= self.point_count - self.next:

@@ -41,3 +41,14 @@ def test_a_time_point_depends_on_the_one_before_however_long_ago_it_was() -> Non
     history = compare(file, batches, None, spacing=1)
     # what comes long after that does not
     assert history.chunked.early_stops == 1
+
+
+def test_a_time_point_has_another_name_although_the_state_is_what_it_was() -> None:
+    """The event at 0 is replaced by one that makes no difference, after its violation is known."""
+    file = file_of("FORALL u. q(u) IMPLIES EVENTUALLY[0,3] (p(u) AND r(u))")
+    batches = [
+        [Insert(0, frozenset({"q(a)"}), id="i"), Insert(1, frozenset()), Insert(9, frozenset())],
+        [Insert(0, frozenset({"q(a)", "p(b)"}), id="i")],
+    ]
+    for spacing in (1, 2, 9):
+        compare(file, batches, None, spacing=spacing)

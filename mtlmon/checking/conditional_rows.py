@@ -1,0 +1,107 @@
+"""Atoms of policies with variables that depend on other rows, where these come late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.relational.correcting.admission import Admitted
+from mtlmon.relational.correcting.chunks import RevisedPoints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from typing import Any, Literal
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.late_partitions import LatePartition
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.history.following import LeadingHistory
+    from mtlmon.relational.native import PointBlock
+
+__all__ = ["ConditionalRows"]
+
+
+class ConditionalRows:
+    """Finds which events there are, and at which of them atoms hold, for a `PointHistory`.
+
+    All events have rows of these atoms, which count where they hold.
+
+    Args:
+        late: computes the atoms; it has no others, and its log is one trace.
+        inputs: returns the columns that streams read of a batch.
+        marked: the numbers of atoms without arguments whose rows are added here.
+    """
+
+    def __init__(
+        self,
+        late: LatePartition,
+        inputs: Callable[[Any], pa.RecordBatch | None],
+        marked: Sequence[int] = (),
+    ) -> None:
+        self._late = late
+        self._inputs = inputs
+        self._marked = tuple(marked)
+        self._batch: EventBatch | None = None
+        # there is no state before the first batch
+        self._has_begun = False
+
+    @property
+    def leader(self) -> LeadingHistory:
+        """The history that admits them."""
+        return self._late.leader
+
+    def note(self, batch: EventBatch, arrivals: PointBlock) -> None:
+        """Take the batch of the events that are admitted next, and their time-points."""
+        self._batch = batch
+        self._has_begun = True
+        for atom in self._marked:
+            arrivals.mark(atom, bytes([1]) * len(arrivals))
+
+    def admit(
+        self,
+        time_stamps: NDArray[np.int64],
+        texts: Iterable[str] | None,
+        ids: Sequence[Hashable] | None,
+        operations: NDArray[np.uint8] | None,
+    ) -> tuple[NDArray[np.int64], Admitted]:
+        """Do what `Admission` says."""
+        assert self._batch is not None
+        refused = self._late.push(self._batch, self._inputs(self._batch), texts)
+        self._batch = None
+        return refused, self._admitted()
+
+    def let_time_pass(self, time_stamp: int) -> Admitted:
+        """Do what `Admission` says."""
+        self._late.pass_time(time_stamp)
+        return self._admitted()
+
+    def finish(self, end_time: int | Literal["last", "inf"] | None) -> Admitted:
+        """Do what `Admission` says."""
+        self._late.finish(end_time)
+        return self._admitted()
+
+    def _admitted(self) -> Admitted:
+        self._late.compute()
+        held, (names, revised, flags) = self._late.told
+        # those that were taken back are in `found` as well
+        stays = flags == 0
+        columns = (names.time_stamps[stays].tolist(), names.offsets[stays].tolist())
+        changed = RevisedPoints(list(zip(*columns, strict=True)), revised[stays])
+        return Admitted(self._late.found, held, changed)
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that rows and states take, about."""
+        return self._late.byte_count
+
+    def snapshot(self) -> bytes:
+        """Do what `Admission` says."""
+        return self._late.snapshot() if self._has_begun else b""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Do what `Admission` says."""
+        self._has_begun = bool(snapshot)
+        if snapshot:
+            self._late.restore(snapshot)
