@@ -6,7 +6,7 @@ import re
 
 from mtlmon.policy.declarations import FORMULA, POLICY, TEXTS
 from mtlmon.policy.predicates.lexer import OFFSETS_HINT
-from mtlmon.syntax.lexer import COMPARISON_HINT
+from mtlmon.syntax.lexer import COMMENT_HINT, COMPARISON_HINT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ __all__ = ["form_of", "hint_for"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _LAST_WORD = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*(?=\Z)")
+_DOTTED = re.compile(r"([^\W\d]\w*)\.([^\W\d]\w*)(?![\w(.])")
 _METHOD = re.compile(r"\.([^\W\d]\w*)\(\s*\)\s*\Z")
 # A line that would be a declaration if its first word were a keyword.
 _HEAD = re.compile(r'[ \t]*([^\W\d]\w*)[ \t]+[^\s"`=:(),#]+[^\n:=#]*?(:|=(?![=>]))')
@@ -73,6 +74,8 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
         error: the error.
     """
     before = text[declaration.start : offset].rstrip()
+    if (dotted := _DOTTED.match(text, offset)) and _declares_relation(text, dotted[1]):
+        return f"a column of a relation is looked up by a key: {dotted[1]}[...].{dotted[2]}"
     if error.hint == COMPARISON_HINT:
         return _of_comparison(before)
     if text[offset : offset + 1] == "~" and (found := _LAST_WORD.search(before)):
@@ -103,6 +106,11 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     return None
 
 
+def _declares_relation(text: str, name: str) -> bool:
+    """Whether a relation of this name is declared in the text of a file."""
+    return re.search(rf"^[ \t]*relation[ \t]+{name}\b", text, re.MULTILINE) is not None
+
+
 def _blanks(text: str, offset: int) -> int:
     """How many blanks there are from a place on."""
     rest = text[offset:]
@@ -113,6 +121,8 @@ def form_of(line: str) -> str | None:
     """Return a hint how the declaration is written that a line was probably meant to be."""
     from mtlmon.support.guesses import nearest
 
+    if line.lstrip().startswith(("//", "--")):
+        return COMMENT_HINT
     if other := _OTHER_QUOTES.match(line):
         escaped = other["text"].replace("\\", "\\\\").replace('"', '\\"')
         return f'write {other["keyword"]} "{escaped}"'

@@ -127,6 +127,8 @@ _QUOTED_PART = r'[^"\\]+|\\["\\]'
 _NAME_MARKS = "_$"
 _ATOM = r"(?:[^\W\d]|\$)[\w$.']*"
 
+COMMENT_HINT = "a comment is written /* ... */ or after #"
+
 # Characters that often occur inside names, which then need double quotes.
 _GLUE = frozenset("-:/@+%")
 
@@ -143,7 +145,7 @@ _NOT_OURS = {
     ".": "the bounds of an interval are whole numbers with a comma between, as in [0,5]",
     "'": "an atom with unusual characters is written in double quotes",
     "{": "parentheses are round, intervals are written as in UNTIL[0,5]",
-    "/": "a comment is written /* ... */ or after #",
+    "/": COMMENT_HINT,
     "*/": "comments nest: each */ needs its own /*",
     "⁻": "the operators of the past written this way are U⁻, R⁻, X⁻, G⁻ and F⁻",
 }

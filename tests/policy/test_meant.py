@@ -55,6 +55,17 @@ FORM = (
         ("assume rate < 5/s\npolicy x: p", "as in assume rate <= 10/s"),
         ("policy x: p q", "join two formulas with an operator such as AND"),
         ("stream count = 3\npolicy x: p", "give the stream another name"),
+        ("// why\npolicy x: p", "a comment is written /* ... */ or after #"),
+        ("-- why not\npolicy x: p", "a comment is written /* ... */ or after #"),
+        (
+            "relation r = rows valid 1m\nrelation n = group r select count() as n",
+            "the relation comes first: r group ...",
+        ),
+        (
+            "relation r = rows valid 1m\npolicy x: r.n < 3",
+            "a column of a relation is looked up by a key: r[...].n",
+        ),
+        ("relation r = rows valid 1m\npolicy x: s.n < 3", "write `s.n`"),
     ],
 )
 def test_hints_say_what_was_probably_meant(text: str, hint: str) -> None:

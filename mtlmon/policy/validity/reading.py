@@ -78,7 +78,7 @@ class RelationReader:
             what = "an aggregate" if name in ops.AGGREGATES else "a word of relations"
             raise self.reader.error(place, f"{name} is {what}", "give the relation another name")
         source = self.source()
-        return DeclaredRelation(name, source, tuple(self.steps()), place)
+        return DeclaredRelation(name, source, tuple(self.steps(source)), place)
 
     def source(self) -> Source:
         """Read where the records come from."""
@@ -106,18 +106,23 @@ class RelationReader:
         key = clauses.columns() if clauses.take("key") else ()
         return TableOf(path, start, end, key, place)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self, source: Source) -> Iterator[Step]:
         """Read all steps."""
         clauses = self.clauses
+        # a word that was probably meant to be a step of the relation behind it
+        step = source.name if isinstance(source, Named) and source.name in STEPS else None
         while clauses.word or not clauses.is_at_end:
             place, word = clauses.position, clauses.word
             if word not in STEPS:
                 guess = nearest(word, STEPS) if word else None
                 hint = f"the steps are {', '.join(STEPS)}"
-                if guess is not None:
+                if step is not None and word:
+                    hint = f"the relation comes first: {word} {step} ..."
+                elif guess is not None:
                     hint = f"did you mean {guess}? {hint}"
                 raise clauses.expected("a step or the end", hint)
             clauses.take(word)
+            step = None
             yield self.step(word, place)
 
     def step(self, word: str, place: int) -> Step:
