@@ -52,6 +52,12 @@ _DURATION = re.compile(
 )
 _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _FOUND = re.compile(r"[\w.]+|\S")
+# How a clock is written, by its first word.
+_CLOCKS = {
+    "every": "on every 10s",
+    "changes": "on changes of RELATION",
+    "rows": "on rows where CONDITION",
+}
 _FOUND_WIDTH = 40
 
 
@@ -330,7 +336,10 @@ class PolicyClauses:
             if clauses.take("severity"):
                 self.severity = clauses.name("a word such as high")
         order = "per, on" if is_trigger else "a text, per, on, at most, severity"
-        clauses.require_end(f"':' (before it can be, in this order: {order})")
+        what = f"':' (before it can be, in this order: {order})"
+        if clauses.word in {"every", "changes", "rows"} and self.clock is None:
+            raise clauses.expected(what, f"write on before it, as in {_CLOCKS[clauses.word]}")
+        clauses.require_end(what)
 
     def read_tolerance(self, clauses: ClauseReader) -> None:
         """Read `most NUMBER [%]`, which follows the word `at`."""

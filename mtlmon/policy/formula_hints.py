@@ -31,6 +31,11 @@ _CLAUSE = re.compile(
     r"[ \t]*(severity|per|on[ \t]+every|on[ \t]+changes|at[ \t]+most)[ \t]+"
     r"(?![A-Z]+\b|and\b|or\b|implies\b|iff\b)[^\s:]+[^:]*\Z"
 )
+# What stands before a clock that lacks its first word, and the clock.
+_CLOCK = re.compile(
+    r"""[ \t]*(?P<head>(?:policy|trigger)[ \t]+[^\s":]+(?:"[^"]*"|[^":])*?)(?<![ \t]on)[ \t]+"""
+    r"(?P<clock>every[ \t]+[\d.]+[a-z]*|changes[ \t]+of[ \t]+\w+|rows[ \t]+where\b)"
+)
 _KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "relation", "const")
 _FORMS = {
     "policy": (
@@ -129,6 +134,10 @@ def form_of(line: str) -> str | None:
     if clause := _CLAUSE.match(line):
         key = ", or key COLUMN for all policies" if clause[1] == "per" else ""
         return f"this stands behind the name of a policy: {_FORMS[POLICY]}{key}"
+    if clock := _CLOCK.match(line):
+        more = " CONDITION" if clock["clock"].startswith("rows") else ""
+        what = "CONDITION" if clock["head"].startswith("trigger") else "FORMULA"
+        return f"write {clock['head']} on {' '.join(clock['clock'].split())}{more}: {what}"
     head = _HEAD.match(line)
     if head is None:
         return None
