@@ -10,7 +10,7 @@ import numpy as np
 
 from mtlmon.errors import SnapshotError
 from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
-from mtlmon.history.operations import ADVANCE
+from mtlmon.history.operations import ADVANCE, RETRACT
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.admission import EventAdmission
@@ -209,7 +209,12 @@ class PointHistory:
         if self._listener is not None:
             self._listener.come(numbers)
         if operations is not None:
-            self._advanced = max(self._advanced, *stamps[operations == ADVANCE].tolist(), 0)
+            # time passes where it is later than at any row before, also one that is refused
+            seen = np.where(operations == RETRACT, 0, stamps)
+            now = self.leader.now()
+            before = np.maximum.accumulate([-1 if now is None else now, *seen])[:-1]
+            passing = stamps[(operations == ADVANCE) & (stamps > before)]
+            self._advanced = max([self._advanced, *passing.tolist()])
         refused, admitted = self._admission.admit(stamps, texts, ids, operations)
         self._take(admitted)
         return refused
