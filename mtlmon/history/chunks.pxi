@@ -257,7 +257,12 @@ cdef int split_chunk(
 
 
 cdef uint32_t chunk_at(const Trace *trace, uint64_t time_stamp) noexcept nogil:
-    """The last chunk that begins no later than a time-stamp; NO_CHUNK if all begin later."""
+    """The last chunk that begins no later than a time-stamp; NO_CHUNK if all begin later.
+
+    PERF: with the starts of chunks in an array of their own, SINCE took 0.95 of the time with a
+    tenth of a thousand traces' events late, but a response 1.03 of it without late events. To fetch
+    the chunks of late events ahead took more time, too.
+    """
     cdef uint32_t low = trace.first
     cdef uint32_t high = trace.count
     cdef uint32_t middle
