@@ -63,9 +63,6 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         options: the options of the command line.
     """
     refused = {
-        "--report and --verdicts first": (
-            options.report is not None and options.given_verdicts == "first"
-        ),
         "--idle and --clock key": options.idle is not None and options.clock == "key",
         "--advance-every": options.advance_every is not None,
     }
@@ -96,8 +93,6 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
             raise refusal(f"messages of triggers, as {name}, in tables")
         if (obstacle := late_obstacle(file, policy)) is not None:
             raise refusal(f"{obstacle}, as in policy {name}")
-        if waits(policy) and options.given_verdicts == "first":
-            raise refusal(f"--verdicts first where rows wait for later values, as in {name}")
         if options.clock == "key" and waits(policy):
             raise refusal(f"--clock key where rows wait for later values, as in {name}")
         if options.clock == "key" and has_ticks(file, policy):
@@ -230,18 +225,18 @@ class CorrectingWork(LateWork):
 
     def take(self) -> None:
         """Take the changes out of the check."""
-        if self.first is not None:
-            for row in self.first.take(self.check.verdicts.taken()):
+        if self.revised is not None or self.first is not None:
+            rows = self.check.verdicts.taken()
+            if self.revised is not None:
+                self.revised.take(rows)
+            if self.first is not None:
+                rows = self.first.take(rows)
+            for row in rows:
                 self.check.verdicts.add(row)
         self.put()
 
     def put(self) -> None:
         """Convert the changes that are in the check."""
-        if self.revised is not None:
-            rows = self.check.verdicts.taken()
-            self.revised.take(rows)
-            for row in rows:
-                self.check.verdicts.add(row)
         if self.output is None:
             self.check.verdicts.taken()
         elif len(self.check.verdicts):

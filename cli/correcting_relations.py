@@ -400,7 +400,7 @@ class CorrectedRelations(RelationWork):
         """Take the changes out of the check."""
         changes = self.check.taken()
         if self.revised is not None:
-            self.revised.take(changes)
+            self.revised.take(self.check.all_taken())
         if self.output is not None and changes:
             self.output.put(changes)
 
@@ -538,6 +538,7 @@ def valuation_check(
         unmatched="error" if options.on_error == "stop" else "count",
         wants_first=options.verdicts == "first",
         tracks_rows=options.rows,
+        keeps_all=options.report is not None,
     )
 
 

@@ -641,9 +641,13 @@ class HistoryCheck:
 
     @property
     def earliest_pending(self) -> tuple[int, int] | None:
-        """Time-stamp and offset of the earliest undecided time-point of policies, or None."""
+        """Time-stamp and offset of the earliest undecided time-point of policies, or None.
+
+        Rows that wait for later values may become such time-points.
+        """
         histories = self._histories[: len(self.policies)]
-        pending = (history.earliest_pending for history in histories)
+        pending = [history.earliest_pending for history in histories]
+        pending += [late.earliest_waiting for late in self._late_partitions.values()]
         return min((one for one in pending if one is not None), default=None)
 
     @property

@@ -489,6 +489,12 @@ class LatePartition:
         """How many rows wait for later values."""
         return sum(group.waiting_count for group in self._groups.values())
 
+    @property
+    def earliest_waiting(self) -> tuple[int, int] | None:
+        """Time-stamp and offset of the earliest of these rows; None if there is none."""
+        names = (group.earliest_waiting for group in self._groups.values())
+        return min((one for one in names if one is not None), default=None)
+
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:

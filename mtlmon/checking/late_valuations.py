@@ -72,6 +72,7 @@ class ValuationCheck:
             by time-point, then by policy. Matches of a `find` count if it is alone.
         tracks_rows: whether to find the rows that answers are about; the source must track them,
             and `make` let `origins` listen.
+        keeps_all: whether `all_taken` is asked for.
 
     Attributes:
         policies: the policies with variables.
@@ -102,7 +103,10 @@ class ValuationCheck:
         unmatched: str,
         wants_first: bool = False,
         tracks_rows: bool = False,
+        keeps_all: bool = False,
     ) -> None:
+        # all changes, where only the first violation is told
+        self._every: list[ChangedAnswers] | None = [] if keeps_all else None
         self.origins = AnswerRows() if tracks_rows else None
         self.policies = tuple(policy for policy in file.policies if policy.is_first_order)
         has_others = len(self.policies) < len(file.policies)
@@ -212,6 +216,8 @@ class ValuationCheck:
         self.revision_count += sum(one.change != NEW for one in changes)
         told = bound if bound > self._told else None
         self._told = max(self._told, bound)
+        if self._every is not None and (changes or told is not None):
+            self._every.append(ChangedAnswers(changes, self.revision, told))
         if first is not None:
             changes = []
             told = told if first else None
@@ -269,6 +275,12 @@ class ValuationCheck:
     def taken(self) -> list[ChangedAnswers]:
         """Remove the changes that have not been taken out yet, and return them."""
         changes, self.verdicts = self.verdicts, []
+        return changes
+
+    def all_taken(self) -> list[ChangedAnswers]:
+        """Remove and return all changes, although only the first violation may be wanted."""
+        assert self._every is not None
+        changes, self._every = self._every, []
         return changes
 
     def close(self) -> None:

@@ -219,6 +219,16 @@ class ChunkedRows:
         """How many rows wait for later values."""
         return max((len(one.traces) for one in self._last_queues.values()), default=0)
 
+    @property
+    def earliest_waiting(self) -> tuple[int, int] | None:
+        """Time-stamp and offset of the earliest row that waits; None if none does."""
+        names = (
+            name
+            for queue in self._last_queues.values()
+            for name in zip(queue.time_stamps.tolist(), queue.offsets.tolist(), strict=True)
+        )
+        return min(names, default=None)
+
     def known_below(self, bound: int) -> int:
         """The time below which no row waits for one that can still come: from a time on.
 

@@ -196,10 +196,6 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         (["--lateness", "5", "--sort"], "--lateness does not work with --sort"),
         (["--lateness", "5", "--signature", "s"], "--lateness does not work yet with --signature"),
         (
-            ["--lateness", "5", "--verdicts", "first", "--report", "r.html"],
-            "--lateness does not work yet with --report and --verdicts first: ",
-        ),
-        (
             ["--lateness", "5", "--explain", "--clock", "key"],
             "--explain does not work yet with --lateness and --clock key: ",
         ),

@@ -113,3 +113,23 @@ def test_explanations_are_of_the_first_violation(tmp_path: Path, command: Comman
         wanted = command("--wait", "6s", *options, reasons[1], file, log)
         assert done.output == wanted.output != ""
         assert reasons[0].read_text() == reasons[1].read_text() != ""
+
+
+@pytest.mark.parametrize("kind", list(POLICIES))
+def test_a_report_shows_what_holds_where_a_run_stops(
+    kind: str, tmp_path: Path, command: Command
+) -> None:
+    file, log, page = tmp_path / "p.mtl", tmp_path / "log", tmp_path / "page.html"
+    file.write_text("unit s\n" + POLICIES[kind])
+    # both policies are violated, and a late row takes a violation back
+    rows = {"plain": "pq", "variables": ("p(a)", "q(a)")}[kind]
+    first, second = rows
+    log.write_text(f"@100 {first}\n@109 {second}\n@102 {second}\n@120 {first}\n@140\n@150\n")
+    done = command("--lateness", "9s", "--verdicts", "first", "--report", page, file, log)
+    assert done.status == 1
+    name = done.output.split()[1]
+    assert done.output.startswith("two\t109:0 false" if kind == "plain" else "one\t120:0 false")
+    text = page.read_text()
+    assert name in text
+    # all has been read at once
+    assert "120:0" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,42 @@ def test_options_beside_later_values(tmp_path: Path, command: Command) -> None:
     assert [line for line in done.output.splitlines() if "@" not in line] == [
         f"calm\tx\t{verdict}" for verdict in verdicts
     ]
-    for options, message in (
-        (["--clock", "key"], "--clock key where rows wait for later values, as in calm"),
-        (["--verdicts", "first"], "--verdicts first where rows wait for later values, as in calm"),
-    ):
-        done = command("--lateness", 60, *options, file, log)
-        assert done.status == 2
-        assert message in done.errors
+    done = command("--lateness", 60, "--clock", "key", file, log)
+    assert done.status == 2
+    assert "--clock key where rows wait for later values, as in calm" in done.errors
+
+
+def test_the_first_violation_is_the_earliest_of_all(tmp_path: Path, command: Command) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text("policy calm per none: v.next(2) < 9 OR NEXT[0,1] v.next() > 2\n")
+    told = 0
+    for seed in range(8):
+        source = random.Random(seed)
+        now, rows = 100, []
+        for _ in range(40):
+            now += source.choice([0, 1, 2])
+            rows.append(f"{now - source.choice([0, 0, 0, 1, 4])},{source.randrange(10)}\n")
+        log.write_text("ts,v\n" + "".join(rows))
+        for end in ([], ["--end-time", "inf"]):
+            every = command("--wait", 6, *end, file, log).output.splitlines()
+            false = [line for line in every if line.endswith("false")]
+            found = command("--lateness", 6, "--verdicts", "first", *end, file, log)
+            assert found.output.splitlines() == false[:1]
+            assert found.status == bool(false)
+            told += bool(false)
+    assert told > 8
+
+
+def test_a_row_that_waits_at_the_end_may_be_the_first(tmp_path: Path, command: Command) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text("key user\npolicy calm: v.next() - v < 5\n")
+    log.write_text("ts,user,v\n104,x,1\n103,y,1\n105,x,9\n")
+    done = command("--lateness", 60, "--verdicts", "first", file, log)
+    assert (done.status, done.output) == (1, "")
+    assert "104:0 is false, but a time-point of time-stamp 103 is undecided" in done.errors
+    log.write_text("ts,user,v\n104,x,1\n103,y,1\n105,x,9\n106,y,2\n")
+    done = command("--lateness", 60, "--verdicts", "first", file, log)
+    assert (done.status, done.output) == (1, "calm\tx\t104:0 false\n")
 
 
 def test_a_run_that_is_killed_has_the_same_rows(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.reference.history import Insert
+from tests.reference.history import Arrival, Insert
 from tests.relational.correcting.comparing import POLICIES, compare, file_of, random_batches
 from tests.traces import Advance
 
@@ -58,6 +58,6 @@ def test_a_time_point_has_another_name_although_the_state_is_what_it_was() -> No
 def test_time_does_not_pass_where_a_refused_event_was_as_late() -> None:
     """The event at 5 is refused, as the one with its id can be taken back no more."""
     file = file_of("FORALL u. p(u) IMPLIES EVENTUALLY[0,1] q(u)")
-    rows = [Insert(0, frozenset({"p(a)"}), id="i"), Insert(5, frozenset(), id="i"), Advance(5)]
-    compare(file, [rows], 3)
-    compare(file, [rows, [Advance(6)]], 3)
+    rows: list[Arrival] = [Insert(0, frozenset({"p(a)"}), id="i"), Insert(5, frozenset(), id="i")]
+    compare(file, [[*rows, Advance(5)]], 3)
+    compare(file, [[*rows, Advance(5)], [Advance(6)]], 3)
