@@ -117,6 +117,12 @@ def test_batch_and_command(spark: SparkSession, policies: Path, tmp_path: Path) 
     found = monitor(frame, policies, resolution="s", time_unit="s").collect()
     assert verdicts(found) == wanted
     assert len({row["verdict"] for row in found}) == 2
+    # beside policies with variables
+    fast = "atom seen(road) = speed > 90\npolicy rare: seen(r) IMPLIES NOT ONCE[1s,20s] seen(r)\n"
+    policies.write_text(POLICIES + fast)
+    both = monitor(frame, policies, resolution="s", time_unit="s").collect()
+    assert verdicts([row for row in both if row["r"] is None]) == wanted
+    assert len(both) > len(wanted)
 
 
 def test_changes_are_those_of_the_command(
@@ -307,5 +313,5 @@ def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) ->
         f"{head}atom a(car, m = limits[road].max) = true\n"
         "policy p: FORALL c, m. a(c, m) IMPLIES m > 1\n"
     )
-    with pytest.raises(MtlmonError, match="for policies without variables"):
+    with pytest.raises(MtlmonError, match="with variables look values up in relation limits"):
         monitor(frame, variables)

@@ -123,7 +123,7 @@ def test_what_is_refused(spark: SparkSession, rules: Path) -> None:
     with pytest.raises(PolicyError, match="relation r: there is no column sped"):
         query(df, "relation r = rows where sped > 5", "r")
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(MtlmonError, match="evaluates data frames at rest"):
+    with pytest.raises(MtlmonError, match="is for data frames at rest"):
         query(stream, rules, "slow")
 
 

@@ -26,7 +26,7 @@ from mtlmon.spark.streaming.packing import PackRows, key_types
 from mtlmon.spark.streaming.queries import stream_columns
 from mtlmon.spark.streaming.relation_records import RelationRecords
 from mtlmon.spark.streaming.relation_state import RelationStates
-from mtlmon.spark.streaming.row_relations import PackRelationRows, RowsToCome, relations_of_rows
+from mtlmon.spark.streaming.row_relations import PackRelationRows, relations_of_rows
 from mtlmon.spark.streaming.settings import NO_SETTINGS, stream_settings
 from mtlmon.tables import check_tables
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.relations.looking_up import KnownRelation
+    from mtlmon.relations.of_rows import LogRelation
     from mtlmon.spark.common.events import EventSource
 
 TABLE = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "n": pa.int64()})
@@ -83,6 +86,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class Rows:
+    """The rows of a stream, as relations read them."""
+
+    names = TABLE.names
+
+    def known(self, relation: LogRelation, environment: Environment) -> KnownRelation:
+        relation.read(pa.RecordBatch.from_pylist([], TABLE))
+        return relation
+
+
 def source_of(text: str, folder: Path, on_error: Literal["stop", "skip"] = "skip") -> EventSource:
     (folder / "keyed.mtl").write_text(text)
     policies = compile_policies(
@@ -92,7 +105,7 @@ def source_of(text: str, folder: Path, on_error: Literal["stop", "skip"] = "skip
         "s",
         has_keys=True,
         looks_up=True,
-        log=lambda _: RowsToCome(TABLE),
+        log=lambda _: Rows(),
         has_changes=True,
     )
     keys = policies.key

@@ -16,6 +16,7 @@ from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
+from mtlmon.spark.common.frames import check_passable, require_at_rest
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     TIME_STAMP,
@@ -145,6 +146,7 @@ def monitor(
         TableError: a column is missing, or has a type that does not fit its use.
         MtlmonError: an argument is invalid.
     """
+    require_at_rest(df, "monitor", "mtlmon.spark.monitor_stream is for it")
     _check_ties(ties)
     file = relational_file(policy, resolution, time_unit, has_changes=True)
     is_mixed = has_both_kinds(file)
@@ -206,6 +208,7 @@ def monitor(
     source, prepared = given.sources(policies, keys, file)
     wanted = source.selection.names
     selected = df.select(*map(column_named, wanted))
+    check_passable(selected.schema.fields)
     schema = selected.limit(0).toArrow().schema
     check_schema(source, schema)
     check_keys(keys, schema)

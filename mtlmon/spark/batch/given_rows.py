@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.spark.batch.relations import prepared_relations
 from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations
 from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.frames import require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +101,7 @@ class GivenRows(NamedTuple):
             resolution=self.resolution,
             on_error=self.on_error,
         )
-        source.selection.require(self.df.columns, source.place)
+        require_columns(self.df, source.selection, source.place)
         if file is None:
             return source, None
         if self.on_error != "skip":

@@ -16,6 +16,7 @@ from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source
 from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.failures import plain_errors
+from mtlmon.spark.common.frames import check_passable, require_at_rest, require_columns
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     check_order_types,
@@ -114,6 +115,7 @@ def monitor_trace(
         ExecutorError: a row is not an event.
         MtlmonError: an argument is invalid.
     """
+    require_at_rest(df, "monitor_trace", "mtlmon.spark.monitor_stream is for it")
     policies = compile_policies(policy, mode, resolution, time_unit)
     source = event_source(
         policies,
@@ -125,8 +127,9 @@ def monitor_trace(
         resolution=resolution,
         on_error=on_error,
     )
-    source.selection.require(df.columns, source.place)
+    require_columns(df, source.selection, source.place)
     wanted = [column_named(name) for name in source.selection.names]
+    check_passable(df.select(*wanted).schema.fields)
     schema = df.select(*wanted).limit(0).toArrow().schema
     check_schema(source, schema)
     orders = orders_of(df, order_within, source)

@@ -10,6 +10,7 @@ from mtlmon.spark.batch.traces import Columns, PartitionTrace
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
 from mtlmon.spark.common.facts import with_facts
+from mtlmon.spark.common.frames import check_passable, require_at_rest, require_columns
 from mtlmon.spark.common.monitoring import OrderedRows
 from mtlmon.spark.common.ordering import column_named
 from mtlmon.spark.common.policies import compile_policies
@@ -99,8 +100,10 @@ def monitor_partitions(
             PartitionTrace(policies, resolve, end_time, columns, reporter)
         )
     selection = source.selection
-    selection.require(events.columns, source.place)
+    require_at_rest(events, "monitor_partitions", "mtlmon.spark.monitor_stream is for it")
+    require_columns(events, selection, source.place)
     rows = events.select(*map(column_named, selection.names))
+    check_passable(rows.schema.fields)
     schema = rows.limit(0).toArrow().schema
     check_schema(source, schema)
     end = time_stamp_of(end_time, source, schema, events.sparkSession)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.validity.building import Relation
@@ -15,6 +15,8 @@ from mtlmon.relations.evaluation import coalesced_plan
 from mtlmon.relations.partitioning import partitioning_columns
 from mtlmon.relations.typing import Types
 from mtlmon.spark.common.atom_rows import spark_schema
+from mtlmon.spark.common.events import shown_row
+from mtlmon.spark.common.frames import require_at_rest
 from mtlmon.spark.common.ordering import column_named
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.tables.querying import (
@@ -81,11 +83,7 @@ def query(
     """
     from pyspark.sql import functions as F
 
-    if df.isStreaming:
-        raise MtlmonError(
-            "mtlmon.spark.query evaluates data frames at rest: use foreachBatch, or write the rows "
-            "to a table first"
-        )
+    require_at_rest(df, "query", "use foreachBatch, or write the rows to a table first")
     options: dict[str, Any] = {"time": time, "time_unit": time_unit, "resolution": resolution}
     if isinstance(policies, Relation):
         relation = policies.shown_name
@@ -172,7 +170,19 @@ class PartOfRows:
             return
         table = pa.Table.from_batches(found, found[0].schema if found else self._rows)
         del found
-        answer = evaluated(
-            self._file, self._relation, table, self._known, **self._options, sort=True
-        )
+        try:
+            answer = evaluated(
+                self._file, self._relation, table, self._known, **self._options, sort=True
+            )
+        except TableError as error:
+            if error.row is None:
+                raise
+            # rows of parts have no numbers, and none are skipped
+            message = error.message.partition("; on_error=")[0]
+            shown = shown_row(table, error.row - 1)
+            raise TableError(
+                f"{message}; remove such rows before; the row is {shown}",
+                path="DataFrame",
+                column=error.column,
+            ) from None
         yield from answer.cast(self._records).to_batches(_BATCH)

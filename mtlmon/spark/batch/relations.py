@@ -24,6 +24,7 @@ from mtlmon.spark.common.atom_rows import (
 )
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
+from mtlmon.spark.common.frames import arrow_schema, require_at_rest, require_columns
 from mtlmon.spark.common.ordering import check_order_types, column_named
 from mtlmon.spark.common.policies import relational_file
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
@@ -94,11 +95,9 @@ def prepared_relations(
     if beside is not None:
         source = source._replace(source=source.source.reading_beside(beside))
     selection = source.source.selection
-    selection.require(df.columns, source.source.place)
+    require_columns(df, selection, source.source.place)
     rows = df.select(*map(column_named, selection.names))
-    # an empty data frame runs no job
-    empty = df.sparkSession.createDataFrame([], rows.schema) if df.isStreaming else rows
-    schema = empty.limit(0).toArrow().schema
+    schema = arrow_schema(df, selection.names)
     check_schema(source.source, schema)
     check_order_types(source.source, rows.schema.fields, schema)
     # not what is read beside, so that the state of a query is the same whether rows are skipped
@@ -323,6 +322,7 @@ def relation_statistics(
     Raises:
         MtlmonError: no policy has variables; or as `monitor`.
     """
+    require_at_rest(df, "relation_statistics", "count the rows of a table that it is written to")
     file = relational_file(policy, resolution, time_unit)
     if file is None:
         raise MtlmonError("statistics are for policies with variables, and this has none")

@@ -448,7 +448,7 @@ def row_error(
     source: EventSource, batch: pa.RecordBatch, row: int, message: str, column: str | None = None
 ) -> TableError:
     """Make the error for a row of a batch; the message shows the row."""
-    shown = f"{message}; the row is {_shown(batch, row)}"
+    shown = f"{message}; the row is {shown_row(batch, row)}"
     return TableError(shown, path=source.place, column=column)
 
 
@@ -471,8 +471,8 @@ def check_schema(source: EventSource, schema: pa.Schema) -> None:
             pass
 
 
-def _shown(batch: pa.RecordBatch, row: int) -> str:
-    """The values of a row, for a message of one line."""
+def shown_row(batch: pa.RecordBatch | pa.Table, row: int) -> str:
+    """Return the values of a row, for a message of one line."""
     (values,) = batch.slice(row, 1).to_pylist()
     shown = ", ".join(
         f"{name}={value!r}" for name, value in values.items() if not name.startswith(HIDDEN)

@@ -144,7 +144,7 @@ def check_order_types(
 
     Raises:
         TableError: times are texts.
-        MtlmonError: a key or an order has a collation.
+        MtlmonError: a key or an order has a collation, or the values of an order have no order.
     """
     name = source.selection.time_name
     if is_text(schema.field(name).type):
@@ -156,6 +156,11 @@ def check_order_types(
         )
     check_collations([one for one in fields if one.name in source.selection.keys])
     for number, field in enumerate(fields[len(source.selection.names) :], 1):
+        kind = field.dataType.simpleString()
+        if "map<" in kind or "variant" in kind:
+            raise MtlmonError(
+                f"order_within, number {number}, is of type {kind}, whose values have no order"
+            )
         if (collation := _collation(field.dataType)) is not None:
             raise MtlmonError(
                 f"order_within, number {number}, has the collation {collation}: take "

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.events import key_names
+from mtlmon.spark.common.frames import require_at_rest
 from mtlmon.spark.common.ordering import check_collations, column_named
 from mtlmon.spark.common.verdicts import COLUMNS, POLICY, verdict_columns, verdict_schema
 from mtlmon.verdicts.arrays import EQUIVALENT, verdict_type
@@ -33,9 +35,20 @@ def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] | None = N
 
     Returns:
         Rows like those of `monitor` with `resolve=True`; late events are left out.
+
+    Raises:
+        MtlmonError: a column is missing.
     """
+    require_at_rest(verdicts, "resolve_verdicts", "resolve the table that it is written to")
     keys = key_names(key)
-    check_collations([verdicts.schema[name] for name in keys])
+    known = verdicts.columns
+    check_collations([verdicts.schema[name] for name in keys if name in known])
+    for name in (POLICY, *keys, *COLUMNS):
+        if name not in known:
+            raise MtlmonError(
+                "a table of verdicts has the columns of monitor or monitor_stream, and "
+                f"{name!r} is missing"
+            )
     names = (POLICY, *keys, *COLUMNS)
     # pyspark cannot look up columns whose names contain dots
     plain = [column_named(name).alias(f"column{number}") for number, name in enumerate(names)]

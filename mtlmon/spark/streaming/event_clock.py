@@ -73,8 +73,13 @@ class EventClock(NamedTuple):
         Raises:
             FormulaError: the text is not a length of time.
             UnitError: the text has a unit, but the time-stamps have none.
-            MtlmonError: the length is negative.
+            MtlmonError: the length is negative, or neither an integer nor a text.
         """
+        if isinstance(delay, bool) or not isinstance(delay, int | str):
+            raise MtlmonError(
+                f"the {name} is a number of time-stamps, such as 5, or a text with a unit, such as "
+                f"'90s', not {delay!r}"
+            )
         bound = read_bound(Cursor(delay, f"<{name}>")) if isinstance(delay, str) else delay
         if isinstance(bound, Duration):
             if unit is None:

@@ -15,6 +15,7 @@ from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
+from mtlmon.spark.common.frames import arrow_schema, check_passable, require_frame
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
@@ -148,6 +149,7 @@ def monitor_stream(
         MtlmonError: an argument is invalid; the data frame is not streaming; Spark is older than
             4.1; its state store is not that of RocksDB; or protobuf is missing.
     """
+    require_frame(df, "monitor_stream")
     file = relational_file(policy, resolution, time_unit, has_changes=True)
     if file is None and (slices is not None or statistics is not None):
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
@@ -209,7 +211,7 @@ def monitor_stream(
         replaces_keys=key is not None,
         leaves_out=is_mixed,
         looks_up=True,
-        log=lambda _: RowsToCome(_arrow_schema(df)),
+        log=lambda _: RowsToCome(df),
         has_changes=True,
     )
     default = key_names(policies.key if key is None else key)
@@ -221,6 +223,7 @@ def monitor_stream(
     check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)
     fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields
+    check_passable(fields)
     rows, _ = plain_rows(df, source, orders)
     schema = _checked_schema(rows, source)
     check_order_types(source, fields, schema)
@@ -231,7 +234,6 @@ def monitor_stream(
         refuse_corrections(policies)
         beyond = lateness_beyond(df, lateness, delay, clock, unit)
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
-    columns = _arrow_schema(df)
     fields = [df.schema[name] for name in keys]
     parts = []
     for own in sources_of(source, partitions):
@@ -248,7 +250,7 @@ def monitor_stream(
         steps = _steps(own, records, clock, own_fields, beyond)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         sent = packed.drop(LATEST)
-        told = told_buckets(df, own, columns, settings, clock, waits, own_count)
+        told = told_buckets(df, own, settings, clock, waits, own_count)
         if told is not None:
             sent = sent.union(told)
         found = _verdicts(sent, steps)
@@ -394,7 +396,7 @@ def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
     Raises:
         TableError, PolicyError, MtlmonError: the type of a column does not fit.
     """
-    fields = list(_arrow_schema(rows))
+    fields = list(arrow_schema(rows, rows.columns))
     names = source.selection.names
     wanted = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=False)])
     check_schema(source, wanted)
@@ -404,12 +406,6 @@ def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
         if trouble is not None:
             raise TableError(f"order_within, number {number}, is {trouble}", path=source.place)
     return pa.schema([*wanted, *fields[len(names) :]])
-
-
-def _arrow_schema(rows: DataFrame) -> pa.Schema:
-    """The columns of rows as Arrow has them."""
-    # an empty data frame runs no job
-    return rows.sparkSession.createDataFrame([], rows.schema).limit(0).toArrow().schema
 
 
 def unit_of(source: EventSource, schema: pa.Schema) -> str | None:

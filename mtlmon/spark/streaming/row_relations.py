@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.errors import PolicyError
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.relations.of_rows import RowRelation
 from mtlmon.spark.batch.frames import plain_rows
 from mtlmon.spark.common.events import HIDDEN, EventReader
+from mtlmon.spark.common.frames import arrow_schema
 from mtlmon.spark.common.ordering import column_named
 from mtlmon.spark.streaming.packing import (
     BUCKET,
@@ -28,6 +31,8 @@ from mtlmon.spark.streaming.packing import (
     packed_schema,
 )
 from mtlmon.spark.streaming.relation_records import RelationRecords
+from mtlmon.support.guesses import did_you_mean
+from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,16 +53,15 @@ class RowsToCome(NamedTuple):
     """The rows of a streaming data frame as relations read them; a `KnownLog`.
 
     Attributes:
-        schema: their columns.
+        df: the data frame.
     """
 
-    schema: pa.Schema
+    df: DataFrame
 
     @property
     def names(self) -> Sequence[str]:
         """The columns."""
-        names: Sequence[str] = self.schema.names
-        return names
+        return self.df.columns
 
     def known(self, relation: LogRelation, environment: Environment) -> KnownRelation:
         """Return the relation without records, which gets to know its columns.
@@ -65,7 +69,19 @@ class RowsToCome(NamedTuple):
         Raises:
             PolicyError: it does not fit the columns.
         """
-        relation.read(pa.RecordBatch.from_pylist([], self.schema))
+        for name in relation.columns:
+            if name not in self.names:
+                close = did_you_mean(name, self.names) or f"the columns are {some(self.names)}"
+                raise formula_error(
+                    relation.file.text,
+                    relation.file.intervals[relation.name].place,
+                    f"relation {relation.name} reads column {name}, which the data frame lacks",
+                    source=relation.file.source,
+                    hint=close.removeprefix("; "),
+                    kind=PolicyError,
+                )
+        schema = arrow_schema(self.df, relation.columns)
+        relation.read(pa.RecordBatch.from_pylist([], schema))
         return relation
 
 
@@ -136,7 +152,6 @@ class PackRelationRows:
 def told_buckets(
     df: DataFrame,
     source: EventSource,
-    schema: pa.Schema,
     settings: bytes,
     clock: EventClock,
     delay: str | None,
@@ -147,7 +162,6 @@ def told_buckets(
     Args:
         df: the rows of the stream.
         source: how rows become events.
-        schema: the columns of the stream.
         settings: digests of the settings that states depend on.
         clock: the clock of the query.
         delay: that of the watermark; None if the rows have a watermark.
@@ -161,8 +175,7 @@ def told_buckets(
     if not relations:
         return None
     names = dict.fromkeys(name for one in relations.values() for name in one.columns)
-    read = pa.schema([schema.field(name) for name in names])
-    records = RelationRecords(read, settings)
+    records = RelationRecords(arrow_schema(df, list(names)), settings)
     rows, _ = plain_rows(df, source, kept=[column_named(name) for name in names])
     packed = rows.mapInArrow(PackRelationRows(source, records, clock), packed_schema())
     if delay is not None:

@@ -1,0 +1,116 @@
+"""Checks data frames that callers give, before anything of Spark fails on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import MtlmonError, TableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+    from mtlmon.tables.columns.wanted import Selection
+
+__all__ = ["arrow_schema", "check_passable", "require_at_rest", "require_columns", "require_frame"]
+
+
+def require_frame(df: object, function: str) -> None:
+    """Check that a data frame of Spark is given.
+
+    Raises:
+        MtlmonError: it is something else.
+    """
+    from pyspark.sql import DataFrame
+
+    if isinstance(df, DataFrame):
+        return
+    what = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
+    if df is None or what.startswith("builtins."):
+        what = type(df).__name__
+    raise MtlmonError(
+        f"mtlmon.spark.{function} takes a data frame of Spark, not a {what}: "
+        "spark.createDataFrame makes one"
+    )
+
+
+def require_at_rest(df: object, function: str, instead: str) -> None:
+    """Check that a data frame of Spark is given that is not streaming.
+
+    Args:
+        df: what is given.
+        function: the name of the function in `mtlmon.spark`.
+        instead: what to do with a streaming one.
+
+    Raises:
+        MtlmonError: it is something else.
+    """
+    require_frame(df, function)
+    if getattr(df, "isStreaming", False):
+        raise MtlmonError(
+            f"mtlmon.spark.{function} is for data frames at rest, and this one is streaming: "
+            f"{instead}"
+        )
+
+
+def require_columns(df: DataFrame, selection: Selection, place: str) -> None:
+    """Check that every wanted column occurs exactly once.
+
+    Args:
+        df: the data frame.
+        selection: the wanted columns.
+        place: the name of the rows in messages.
+
+    Raises:
+        TableError: a column does not, or is a field of a struct.
+    """
+    from pyspark.sql.types import StructType
+
+    for name in selection.names:
+        struct, _, field = name.partition(".")
+        if name in df.columns or struct not in df.columns:
+            continue
+        if isinstance(df.schema[struct].dataType, StructType):
+            raise TableError(
+                f"no column {name!r}, and fields of the struct {struct!r} are no columns: make it "
+                f"one before, as in df.withColumn({field!r}, pyspark.sql.functions.col({name!r}))",
+                path=place,
+            )
+    selection.require(df.columns, place)
+
+
+def check_passable(fields: Sequence[StructField]) -> None:
+    """Check that Spark can pass columns to Python.
+
+    Raises:
+        MtlmonError: it cannot, because of the type of a column.
+    """
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    for field in fields:
+        try:
+            to_arrow_type(field.dataType, timezone="UTC")
+        except PySparkTypeError:
+            raise MtlmonError(
+                f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark "
+                "cannot pass to Python: cast it to a number or text before"
+            ) from None
+
+
+def arrow_schema(df: DataFrame, names: Sequence[str]) -> pa.Schema:
+    """Return the types of some columns as Arrow has them.
+
+    Raises:
+        MtlmonError: Spark cannot pass a column to Python.
+    """
+    from pyspark.sql.types import StructType
+
+    fields = [df.schema[name] for name in names]
+    check_passable(fields)
+    # an empty data frame runs no job
+    empty = df.sparkSession.createDataFrame([], StructType(fields))
+    return empty.limit(0).toArrow().schema
