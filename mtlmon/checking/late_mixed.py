@@ -62,7 +62,8 @@ class MixedHistories:
         others: checks those with variables.
 
     Attributes:
-        plain, others: as given.
+        plain: as given.
+        others: as given.
         refused_count: the number of events that came too late for some policy.
         is_within_row: whether some policies have not had the last batch yet.
     """
