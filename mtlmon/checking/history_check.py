@@ -140,13 +140,15 @@ class HistoryCheck:
         self._equality = equality
         self._unmatched = unmatched
         owners = self.partitions.of_policies
-        self.origins = LateOrigins(owners) if tracks_rows else None
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
         self._partition_of = list(owners)
         # the atoms that choose time-points; None where all rows are, or ticks of a period
         clocks = [clock_of(policy) for policy in self.policies]
         self._periods = [ticks_of(clock) for clock in clocks]
+        with_rows = zip(owners, self._periods, strict=True)
+        of_rows = [own if period is None else None for own, period in with_rows]
+        self.origins = LateOrigins(of_rows) if tracks_rows else None
         # the later values that rows wait for
         self._waits = [
             clock.period if clock is not None and isinstance(clock.period, Waiting) else None

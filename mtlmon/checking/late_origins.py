@@ -35,13 +35,14 @@ class LateOrigins:
     """Keeps the rows of time-points for as long as verdicts about them can change.
 
     Args:
-        partition_of: for each policy, the number of its partition.
+        partition_of: for each policy, the number of its partition; None for those on ticks, which
+            have no rows.
 
     Attributes:
         files: the names of the files so far; None for an object, such as a data frame.
     """
 
-    def __init__(self, partition_of: Sequence[int]) -> None:
+    def __init__(self, partition_of: Sequence[int | None]) -> None:
         self.files: list[str | None] = []
         self._partition_of = tuple(partition_of)
         self._numbers: dict[str | None, int] = {}

@@ -161,6 +161,21 @@ def test_rows_that_are_taken_back_while_they_wait(
             assert line.endswith(f"\t{log}:{row}")
 
 
+def test_a_tick_at_the_time_of_a_row_has_no_row(tmp_path: Path, command: Command) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text("policy one on every 5: count[0,4]() < 1\npolicy two: n < 1\n")
+    log.write_text("ts,n\n105,1\n104,0\n112,2\n")
+    done = command("--lateness", 9, "--rows", "--end-time", "last", file, log)
+    lines = [line for line in done.output.splitlines() if "!" not in line]
+    assert lines == [
+        "one\t105:0 false",
+        "one\t110:0 true",
+        f"two\t104:0 true\t{log}:2",
+        f"two\t105:0 false\t{log}:1",
+        f"two\t112:0 false\t{log}:3",
+    ]
+
+
 def test_lines_of_a_text_log(tmp_path: Path, command: Command) -> None:
     log = tmp_path / "log"
     log.write_text("# a comment\n@100 p\n\n@107\n@102 q\n@107 p\n")
