@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.reference.history import Arrival, Insert
+from tests.reference.history import Arrival, Insert, Retraction
 from tests.relational.correcting.comparing import POLICIES, compare, file_of, random_batches
 from tests.traces import Advance
 
@@ -61,3 +61,72 @@ def test_time_does_not_pass_where_a_refused_event_was_as_late() -> None:
     rows: list[Arrival] = [Insert(0, frozenset({"p(a)"}), id="i"), Insert(5, frozenset(), id="i")]
     compare(file, [[*rows, Advance(5)]], 3)
     compare(file, [[*rows, Advance(5)], [Advance(6)]], 3)
+
+
+PAST = "FORALL u. p(u) IMPLIES ONCE[0,5] q(u)"
+FUTURE = "FORALL u. p(u) IMPLIES EVENTUALLY[0,50] q(u)"
+
+
+def event(time_stamp: int, *rows: str, id: str | None = None) -> Arrival:
+    return Insert(time_stamp, frozenset(rows), id=id)
+
+
+@pytest.mark.parametrize(
+    ("text", "batches"),
+    [
+        # a late one comes between what is forgotten and the rest, where one was taken back
+        (
+            PAST,
+            [
+                [event(1), event(2), event(40), event(50, id="i"), event(55), event(56)],
+                [Retraction("i")],
+                [event(57)],
+                [event(50, "p(a)")],
+            ],
+        ),
+        # one of the first chunk that is kept has another name than its place, and is told again
+        (
+            PAST,
+            [
+                [event(1), event(2), event(40, "p(a)", id="i"), event(40, "p(b)"), event(55)],
+                [Retraction("i")],
+                [event(57)],
+                [event(50, "q(a)")],
+                [event(58, "p(a)")],
+            ],
+        ),
+        # an undecided one is before all that is kept
+        (
+            FUTURE,
+            [
+                [event(30, id="i"), event(30, "p(a)"), event(40), event(41)],
+                [Retraction("i")],
+                [event(60), event(62)],
+                [event(63)],
+                [event(90), event(95)],
+            ],
+        ),
+        # the event at the bound is taken back, and the one below it is not
+        (
+            PAST,
+            [
+                [event(9), event(10), event(46, "p(b)", id="h"), event(47, "p(a)", id="i")],
+                [event(57)],
+                [Retraction("h"), Retraction("i")],
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("spacing", [1, 2, 3])
+def test_what_is_forgotten_is_not_needed(
+    text: str, batches: list[list[Arrival]], spacing: int
+) -> None:
+    compare(file_of(text), batches, 10, spacing=spacing)
+    compare(file_of(text), batches, 10, spacing=spacing, interrupt=2)
+
+
+def test_chunks_below_the_bound_are_forgotten() -> None:
+    batches: list[list[Arrival]] = [[event(time, "p(a)")] for time in range(40)]
+    chunked = compare(file_of(PAST), batches, 10, spacing=1).chunked
+    # the first one that an event can still come into
+    assert [chunk.start for chunk in chunked.chunks] == list(range(29, 40))
