@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
+    from mtlmon.policy import PolicyFile
     from mtlmon.relational.slicing import Statistics
     from mtlmon.spark.batch.given_rows import PreparedRelations
     from mtlmon.spark.common.end_times import EndTimeLike
@@ -189,6 +190,12 @@ def monitor(
         policy = file
     elif slices is not None or statistics is not None:
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
+    at_rest: list[RowsAtRest] = []
+
+    def log(file: PolicyFile) -> RowsAtRest:
+        at_rest.append(RowsAtRest(df, time or file.time or DEFAULT_TIME))
+        return at_rest[0]
+
     policies = compile_policies(
         policy,
         mode,
@@ -198,14 +205,16 @@ def monitor(
         replaces_keys=key is not None,
         leaves_out=is_mixed,
         looks_up=True,
-        log=lambda file: RowsAtRest(df, time or file.time or DEFAULT_TIME, on_error),
+        log=log,
         has_changes=True,
     )
     default = key_names(policies.key if key is None else key)
-    policies.watch(default)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
     source, prepared = given.sources(policies, keys, file)
+    for rows_of_relations in at_rest:
+        rows_of_relations.evaluate(source)
+    policies.watch(default)
     wanted = source.selection.names
     selected = df.select(*map(column_named, wanted))
     check_passable(selected.schema.fields)

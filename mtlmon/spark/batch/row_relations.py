@@ -4,61 +4,94 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.errors import MtlmonError
 from mtlmon.relations.looking_up import KnownRelation
 from mtlmon.spark.batch.querying import query
+from mtlmon.spark.common.monitoring import GoodRows
 from mtlmon.spark.common.ordering import column_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.of_rows import LogRelation
+    from mtlmon.spark.common.events import EventSource
 
 __all__ = ["RowsAtRest"]
 
 
-class RowsAtRest(NamedTuple):
-    """The rows of a data frame as relations read them; a `KnownLog`.
+class _Asked(NamedTuple):
+    """A relation that has no records yet.
 
     Attributes:
-        df: the rows.
-        time: the column of times.
-        on_error: what to do with rows that are not events.
+        relation: how it reads rows.
+        environment: the units.
+        known: what look-ups use.
     """
 
-    df: DataFrame
-    time: str
-    on_error: str
+    relation: LogRelation
+    environment: Environment
+    known: KnownRelation
+
+
+class RowsAtRest:
+    """The rows of a data frame as relations read them; a `KnownLog`.
+
+    Args:
+        df: the rows.
+        time: the column of times.
+    """
+
+    def __init__(self, df: DataFrame, time: str) -> None:
+        self._df = df
+        self._time = time
+        self._asked: list[_Asked] = []
 
     @property
     def names(self) -> Sequence[str]:
         """The columns."""
-        return self.df.columns
+        return self._df.columns
 
     def known(self, relation: LogRelation, environment: Environment) -> KnownRelation:
-        """Evaluate a relation in Spark; the driver has its records, in the order of time.
+        """Return the relation with its columns; `evaluate` gets its records.
 
         Raises:
-            MtlmonError: rows are skipped, a column is missing, or the relation does not fit.
+            MtlmonError: a column is missing, or the relation does not fit.
         """
-        if self.on_error == "skip":
-            raise MtlmonError(
-                f"relation {relation.name} reads the rows of the data frame, of which none can be "
-                "skipped then: remove rows that are not events before, or leave out on_error"
-            )
+        # which rows are events is not known before relations have columns
+        known = KnownRelation(self._records(self._df.limit(0), relation, environment))
+        self._asked.append(_Asked(relation, environment, known))
+        return known
+
+    def evaluate(self, source: EventSource) -> None:
+        """Evaluate relations in Spark; the driver has their records, in the order of time.
+
+        Args:
+            source: how rows become events; relations read the same rows.
+        """
+        for relation, environment, known in self._asked:
+            rows = self._df
+            if source.on_error == "skip":
+                names = dict.fromkeys([*source.selection.names, *relation.columns])
+                rows = rows.select(*map(column_named, names))
+                rows = rows.mapInArrow(GoodRows(source), rows.schema)
+            known.replace(self._records(rows, relation, environment))
+
+    def _records(
+        self, rows: DataFrame, relation: LogRelation, environment: Environment
+    ) -> pa.Table:
         columns = dict.fromkeys(
-            name for name in (self.time, *relation.columns) if name in self.df.columns
+            name for name in (self._time, *relation.columns) if name in self.names
         )
         found = query(
-            self.df.select(*map(column_named, columns)),
+            rows.select(*map(column_named, columns)),
             relation.file,
             relation.name,
-            time=self.time,
+            time=self._time,
             time_unit=environment.time_unit,
             resolution=environment.unit,
         )
         order = [("start", "ascending"), ("end", "ascending")]
-        return KnownRelation(found.toArrow().sort_by(order))
+        return found.toArrow().sort_by(order)
