@@ -21,6 +21,7 @@ from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.predicates.time_points import Changes as ChangesOf
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
@@ -252,20 +253,19 @@ class HistoryCheck:
                 wait=wait,
                 clock=self._clock,
                 equality=self._equality,
-                looked_up=self._looked_up(partition),
+                relations=self._relations_of(partition),
+                columns=() if self.relations is None else self.relations.columns,
                 spacing=self._spacing,
                 origins=self.origins,
             )
             for partition, atoms in followed.items()
         }
 
-    def _looked_up(self, partition: int) -> Sequence[str] | None:
-        """The columns of the relations in which atoms of a partition look values up, if any do."""
-        relations = self.relations
-        if relations is None or self.streams is None:
-            return None
-        names = (node.looked_up.relation for node in self.streams.look_ups(partition))
-        return None if relations.names.isdisjoint(names) else relations.columns
+    def _relations_of(self, partition: int) -> frozenset[str]:
+        """The relations of the log's rows that the rows and ticks of a partition depend on."""
+        if self.relations is None or self.streams is None:
+            return frozenset()
+        return self.relations.names & self.streams.relations_of(partition)
 
     def _history(self, number: int, lateness: int, wait: int) -> NumberedHistory:
         """A history that admits rows itself, or one that follows."""
@@ -275,6 +275,11 @@ class HistoryCheck:
         follows = self.origins is not None or chosen_by is not None
         follows = follows or self._periods[number] is not None or self._waits[number] is not None
         follows = follows or not set(session.atoms).isdisjoint(computed)
+        # a time-point that is there now may be none if another row comes late
+        period = self._periods[number]
+        can_go = chosen_by in computed or self._waits[number] is not None
+        if isinstance(period, ChangesOf) and self.relations is not None:
+            can_go = can_go or period.relation in self.relations.names
         kind = FollowingHistory if follows else NumberedHistory
         return kind(
             session.program,
@@ -282,8 +287,7 @@ class HistoryCheck:
             lateness=lateness,
             wait=0 if follows else wait,
             clock=self._clock,
-            # a row that is a time-point now may be none if another one comes late
-            equality=self._equality or chosen_by in computed or self._waits[number] is not None,
+            equality=self._equality or can_go,
             bdd=self._bdd,
         )
 
@@ -346,7 +350,7 @@ class HistoryCheck:
     def _compute(self, *, is_end: bool = False) -> None:
         """Compute the atoms that depend on other rows, of the last batch or of the end."""
         changed: Sequence[Changed] = ()
-        looking = [late for late in self._late_partitions.values() if late.looks_up]
+        looking = [late for late in self._late_partitions.values() if late.relations]
         if looking:
             assert self.relations is not None
             # all partitions take in the same rows
@@ -354,7 +358,8 @@ class HistoryCheck:
         for late in self._late_partitions.values():
             late.compute(changed)
         if looking and self.relations is not None:
-            self.relations.forget(min(late.computed_from for late in looking))
+            # whether a relation changes at a time depends on what is valid just before
+            self.relations.forget(min(late.computed_from for late in looking) - 1)
 
     def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
         """Let time pass without events; whenever this yields, there may be changes to take out.

@@ -104,8 +104,9 @@ class LatePartition:
         wait: likewise.
         clock: likewise.
         equality: likewise.
-        looked_up: the columns of the log that relations of its rows read, if atoms look values up
-            there: the rows of a time-stamp are judged once time has passed it.
+        relations: the relations of the log's rows that its rows and ticks depend on; if there are
+            any, the rows of a time-stamp are judged once time has passed it.
+        columns: the columns of the log that these read.
         spacing: as for `ChunkedRows`.
         origins: gets the rows that time-points come from, if they are wanted.
 
@@ -113,7 +114,7 @@ class LatePartition:
         leader: finds which rows there are.
         found: what has become of rows, as `leader` has told last.
         atoms: the atoms, in the order of the columns of `Rows.held`.
-        looks_up: whether there are such relations.
+        relations: as given.
     """
 
     def __init__(
@@ -127,14 +128,15 @@ class LatePartition:
         wait: int,
         clock: Literal["all", "key"],
         equality: bool,
-        looked_up: Sequence[str] | None = None,
+        relations: frozenset[str] = frozenset(),
+        columns: Sequence[str] = (),
         spacing: int = 0,
         origins: LateOrigins | None = None,
     ) -> None:
         self._streams = streams
         self._origins = origins
-        self._looked_up = tuple(looked_up or ())
-        self.looks_up = looked_up is not None
+        self.relations = relations
+        self._of_relations = tuple(columns)
         self._partition = partition
         self._has_keys = has_keys
         self._lateness = lateness
@@ -243,7 +245,7 @@ class LatePartition:
         if self._streams is not None and inputs is not None:
             program = self._streams.programs_now[self._partition]
         if program is not None:
-            columns = tuple(dict.fromkeys([*program.columns, *self._looked_up]))
+            columns = tuple(dict.fromkeys([*program.columns, *self._of_relations]))
             if self._computer is None:
                 assert self._streams is not None
                 self._computer = Computer(self._streams, self._partition, len(self._plain))
@@ -285,7 +287,7 @@ class LatePartition:
             self._held = None
         if len(withdrawn):
             withdrawn = taken_back(ready.rows.by_name, withdrawn, ready.flags)
-        if self.looks_up and not is_end:
+        if self.relations and not is_end:
             waits = ready.rows.time_stamps >= self.known_below
             if waits.any():
                 held = ready.taken(np.flatnonzero(waits))
@@ -308,8 +310,10 @@ class LatePartition:
         staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
         rows = rows.taken(staying)
         watermark = max(self.known_below, relations.watermark)
-        if is_end and len(staying):
-            watermark = max(watermark, int(rows.time_stamps[-1]) + 1)
+        if is_end:
+            # ticks can be behind the last row
+            last = int(rows.time_stamps[-1]) + 1 if len(staying) else 0
+            watermark = max(watermark, last, self._end or 0)
         return relations.update(rows, self._gone, watermark)
 
     def compute(self, changed: Sequence[Changed] = ()) -> None:
@@ -347,10 +351,11 @@ class LatePartition:
         leaving = self._groups_of(gone.traces)
         touching = None
         touched = np.unique(np.concatenate([groups, leaving])).tolist()
-        if changed_records and self.looks_up:
+        concerning = [one for one in changed_records if one.relation in self.relations]
+        if concerning:
             assert self._streams is not None
             look_ups = self._streams.look_ups(self._partition)
-            touching = TouchedRows(changed_records, look_ups, self._streams.environment)
+            touching = TouchedRows(concerning, look_ups, self._streams.environment)
             touched = sorted({*touched, *self._numbers})
         for number in touched:
             group = self._group(number)
@@ -411,12 +416,12 @@ class LatePartition:
             bound = self.leader.admits_from(number if self._clock == "key" else 0)
             if bound is not None:
                 # relations are known as far back as rows are computed again
-                reach_back = self._lateness if self.looks_up else None
+                reach_back = self._lateness if self.relations else None
                 self._groups[number].forget(bound, reach_back)
 
     @property
     def computed_from(self) -> int:
-        """The time below which no row is computed again, nor comes or goes."""
+        """The time below which no row or tick is computed again, nor comes or goes."""
         starts = [group.first_start for group in self._groups.values()]
         known = [start for start in starts if start is not None]
         return min([self.leader.admits_from() or 0, *known])
@@ -561,7 +566,7 @@ class LatePartition:
         self._computer = Computer(self._streams, self._partition, len(self._plain))
         self._computer.first_state, *states = states
         for number, facts in head["groups"]:
-            last = first + sum(count for _, count, _ in facts["chunks"])
+            last = first + sum(count for _, count, *_ in facts["chunks"])
             size = 3 + len(facts["chunks"])
             self._group(number).restore(facts, states[:size], rows.between(first, last))
             states = states[size:]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.environment import Changes
     from mtlmon.policy.predicates.kinds import Kind
 
 __all__ = ["FIRST", "KnownRelation"]
@@ -64,7 +65,7 @@ class KnownRelation:
         held: int = self._table.nbytes
         return held + sum(one.held_bytes for one in self._changes.values())
 
-    def changes(self, keys: Sequence[str]) -> ChangeTimes:
+    def changes(self, keys: Sequence[str]) -> Changes:
         """Return the times at which it changes, for each value of some columns if there are any."""
         found = self._changes.get(tuple(keys))
         if found is None:

@@ -15,11 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.relations.looking_up import FIRST
-from mtlmon.relations.lookup import LookUp
-from mtlmon.relations.multiplicity import multiplied
-from mtlmon.relations.of_rows import LogRelation, as_table
-from mtlmon.relations.records import Records, typed
-from mtlmon.relations.rowwise import united
+from mtlmon.relations.of_rows import LogRelation
+from mtlmon.relations.spans import SpannedChanges, Spans
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import RowParts, Rows, joined
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -29,8 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.environment import Changes
     from mtlmon.relations.incremental import QueryState
     from mtlmon.relations.of_rows import ReadRows
+    from mtlmon.relations.records import Records
     from mtlmon.streams.named_rows import Names
 
 __all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
@@ -53,30 +52,6 @@ class Changed(NamedTuple):
     records: Records
 
 
-class _Span:
-    """What a relation says of the time from one watermark to the next.
-
-    Args:
-        start: the one watermark.
-        records: the records that are valid from there on, cut at both watermarks.
-    """
-
-    def __init__(self, start: int, records: Records) -> None:
-        self.start = start
-        self.records = records
-        self._look_ups: dict[tuple[str, ...], LookUp] = {}
-
-    def by(self, keys: tuple[str, ...]) -> LookUp:
-        """Return what finds records by some columns."""
-        if keys not in self._look_ups:
-            self._look_ups[keys] = LookUp(as_table(self.records), keys)
-        return self._look_ups[keys]
-
-    def rest(self) -> None:
-        """Keep nothing but the records."""
-        self._look_ups = {}
-
-
 class RevisedRelation(LogRelation):
     """A relation that reads the rows of the log, and whose past can change.
 
@@ -86,44 +61,26 @@ class RevisedRelation(LogRelation):
 
     def __init__(self, read: ReadRows) -> None:
         super().__init__(read)
-        self._spans: list[_Span] = []
-        # for each span its start, and the number of records before it
-        self._starts = np.empty(0, np.int64)
-        self._firsts = np.empty(0, np.int64)
+        self._spans = Spans()
+
+    def changes(self, keys: Sequence[str]) -> Changes:
+        """Return the times at which it changes, for each value of some columns if there are any.
+
+        They are known above the time below which it was forgotten, and can change themselves.
+        """
+        return SpannedChanges(self._spans, keys)
 
     # ---- look-ups --------------------------------------------------------------------------
 
     def find(
         self, keys: Sequence[str], times: NDArray[np.int64], values: Sequence[pa.Array]
     ) -> NDArray[np.int64]:
-        """Do what `KnownRelation` does, at times that are known and were not forgotten.
-
-        The number of a record counts those of all earlier spans, too.
-        """
-        found = np.empty(len(times), np.int64)
-        places = np.searchsorted(self._starts, times, "right") - 1
-        for place in np.unique(places).tolist():
-            rows = np.flatnonzero(places == place)
-            chosen = pa.array(rows)
-            own = [column.take(chosen) for column in values]
-            numbers = self._spans[place].by(tuple(keys)).find(times[rows], own)
-            found[rows] = np.where(numbers < 0, numbers, numbers + self._firsts[place])
-        return found
+        """Do what `KnownRelation` does, at times that are known and were not forgotten."""
+        return self._spans.find(keys, times, values)
 
     def column(self, name: str, records: NDArray[np.int64]) -> pa.Array:
         """Return the values of a column in records; null for negative ones."""
-        wanted = self._table.schema.field(name).type
-        parts = [pa.nulls(1, wanted)]
-        indices = np.zeros(len(records), np.int64)
-        count = 1
-        places = np.searchsorted(self._firsts, records, "right") - 1
-        for place in np.unique(places[records >= 0]).tolist():
-            rows = np.flatnonzero(places == place)
-            column = self._spans[place].records.by_name[name]
-            parts.append(column.take(pa.array(records[rows] - self._firsts[place])).cast(wanted))
-            indices[rows] = np.arange(count, count + len(rows))
-            count += len(rows)
-        return pa.concat_arrays(parts).take(pa.array(indices))
+        return self._spans.column(name, records, self._table.schema.field(name).type)
 
     # ---- what it says ----------------------------------------------------------------------
 
@@ -166,32 +123,15 @@ class RevisedRelation(LogRelation):
         Returns:
             What was valid and is no longer, and what was not; None if there is neither.
         """
-        first, last = np.searchsorted(self._starts, [spans[0][0], end])
-        before = [typed(one.records, spans[0][1].schema) for one in self._spans[first:last]]
-        self._spans[first:last] = [_Span(start, records) for start, records in spans]
-        self._number_spans()
-        return _difference(before, _together([records for _, records in spans]))
+        return self._spans.say(spans, end)
 
     def merge(self, start: int, end: int) -> None:
         """Keep what it says of the time from one watermark on below another as one span."""
-        first, last = np.searchsorted(self._starts, [start, end])
-        some = self._spans[first:last]
-        schema = some[-1].records.schema
-        whole = _together([typed(one.records, schema) for one in some])
-        self._spans[first:last] = [_Span(start, whole)]
-        self._number_spans()
+        self._spans.merge(start, end)
 
     def forget(self, until: int) -> None:
         """Forget what it says of the time below a watermark, and let look-ups rest."""
-        for span in self._spans:
-            span.rest()
-        del self._spans[: int(np.searchsorted(self._starts, until))]
-        self._number_spans()
-
-    def _number_spans(self) -> None:
-        counts = [len(span.records) for span in self._spans]
-        self._starts = np.array([span.start for span in self._spans], np.int64)
-        self._firsts = np.cumsum([0, *counts])[:-1]
+        self._spans.forget(until)
 
     def snapshot(self) -> tuple[bytes, bytes]:
         """Return its columns of the log and its state as bytes, for `restore`."""
@@ -211,38 +151,12 @@ class RevisedRelation(LogRelation):
         assert self._query is not None
         self._query.restore(state)
         self._tables = None
-        self._spans = []
-        self._number_spans()
+        self._spans.clear()
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that records take."""
-        return super().held_bytes + sum(span.records.held_bytes for span in self._spans)
-
-
-def _together(parts: Sequence[Records]) -> Records:
-    """All records of some parts, of which there is one."""
-    if len(parts) == 1:
-        return parts[0]
-    columns = zip(*(one.columns for one in parts), strict=True)
-    return Records(
-        parts[0].schema,
-        tuple(map(pa.concat_arrays, columns)),
-        np.concatenate([one.starts for one in parts]),
-        np.concatenate([one.ends for one in parts]),
-    )
-
-
-def _difference(olds: Sequence[Records], new: Records) -> Records | None:
-    """The records of one side that the other has not, at each instant."""
-    if not olds:
-        return None
-    old = _together(olds)
-    if old.equals(new):
-        return None
-    gone = multiplied("less", united(old, new, new.schema), len(old))
-    come = multiplied("less", united(new, old, new.schema), len(new))
-    return _together([gone, come]) if len(gone) or len(come) else None
+        return super().held_bytes + self._spans.held_bytes
 
 
 class _Chunk(RowParts):

@@ -49,8 +49,10 @@ class TouchedRows:
     def __init__(
         self, changed: Sequence[Changed], look_ups: Iterable[Expression], environment: Environment
     ) -> None:
-        self.first = min(int(one.records.starts.min()) for one in changed)
-        self.last = max(int(one.records.ends.max()) for one in changed) - 1
+        self._starts = np.concatenate([one.records.starts for one in changed])
+        self._ends = np.concatenate([one.records.ends for one in changed])
+        self.first = int(self._starts.min())
+        self.last = int(self._ends.max()) - 1
         tables: dict[str, list[pa.Table]] = {}
         for one in changed:
             tables.setdefault(one.relation, []).append(as_table(one.records))
@@ -63,6 +65,14 @@ class TouchedRows:
             str(number): Predicate(node, "", str(number)) for number, node in enumerate(asked)
         }
         self._compiled: tuple[pa.Schema, CompiledExpressions] | None = None
+
+    def last_tick(self, start: int, limit: int) -> int | None:
+        """Return the last time from one on below another at which ticks may be concerned, or None.
+
+        What has changed may begin or end there, so that a relation changes, or not any more.
+        """
+        which = (self._starts < limit) & (self._ends >= start)
+        return min(int(self._ends[which].max()), limit - 1) if which.any() else None
 
     def of(self, rows: Rows) -> NDArray[np.bool_]:
         """Return which of some rows are concerned."""

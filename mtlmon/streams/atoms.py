@@ -231,8 +231,22 @@ class StreamAtoms:
         return {when: names for when, names in wanted if when != ROWS}
 
     def look_ups(self, partition: int) -> tuple[Expression, ...]:
-        """Return the look-ups in relations that the atoms at the rows of a partition have."""
-        return needs_of(self._file, self.names_of(partition)).look_ups
+        """Return the look-ups in relations that the atoms of a partition have.
+
+        Those at ticks are among them, as windows there have values of rows.
+        """
+        names = (name for some in self._wanted[partition].values() for name in some)
+        return needs_of(self._file, names).look_ups
+
+    def relations_of(self, partition: int) -> frozenset[str]:
+        """Return the relations that the rows and ticks of a partition depend on.
+
+        Their atoms look values up there, or their time-points are its changes.
+        """
+        wanted = self._wanted[partition]
+        names = [name for some in wanted.values() for name in some]
+        changing = {when.relation for when in wanted if isinstance(when, Changes)}
+        return frozenset({*needs_of(self._file, names).relations, *changing})
 
     @property
     def environment(self) -> Environment:

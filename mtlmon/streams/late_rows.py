@@ -8,6 +8,7 @@ up to a chunk whose rows see none of what has changed. So no stream needs an alg
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -65,6 +66,9 @@ class Touching(Protocol):
     def last(self) -> int:
         """No row above this time is concerned."""
 
+    def last_tick(self, start: int, limit: int) -> int | None:
+        """Return the last time from one on below another at which ticks may be concerned."""
+
     def of(self, rows: Rows) -> NDArray[np.bool_]:
         """Return which of some rows are concerned."""
 
@@ -78,15 +82,17 @@ class _Chunk(RowParts):
 
     Attributes:
         queues: the rows that wait before the first row.
+        seen: all ticks below this time have been computed before.
         ticks: the ticks that were computed with these rows, and the rows that they have let go.
         done: all ticks below this time have been computed then.
     """
 
-    def __init__(self, start: int, state: bytes, queues: Queues) -> None:
+    def __init__(self, start: int, state: bytes, queues: Queues, seen: int) -> None:
         super().__init__()
         self.start = start
         self.state = state
         self.queues = queues
+        self.seen = seen
         self.ticks: list[TickSets] = []
         self.done = 0
 
@@ -133,6 +139,8 @@ class ChunkedRows:
         self._chunks: list[_Chunk] = []
         # the state at the end, unless the computer has it
         self._live = computer.first_state
+        # without chunks: all ticks below this time have been computed
+        self._done = 0
 
     def update(
         self, new: Rows, gone: Names, touching: Touching | None = None
@@ -179,7 +187,10 @@ class ChunkedRows:
 
     def _new_chunk(self, start: int) -> _Chunk:
         """A chunk that begins with the state that the computer has."""
-        return _Chunk(start, self._computer.program.snapshot(), self._queues)
+        program = self._computer.program
+        # the ticks of a trace begin with its first row
+        seen = program.ticks_done if program.ticks_end < inf else start
+        return _Chunk(start, program.snapshot(), self._queues, seen)
 
     def _add_ticks(self, chunk: _Chunk, ticks: TickSets) -> None:
         self._last_queues = self._queues
@@ -190,14 +201,13 @@ class ChunkedRows:
 
     def pass_time(self, limit: int) -> None:
         """Compute the ticks below a time, by which all rows below it have come but late ones."""
-        if not self._chunks:
-            return
-        chunk = self._chunks[-1]
-        if not self._computer.has_ticks_between(max(chunk.done, chunk.end), limit):
+        chunk = self._chunks[-1] if self._chunks else None
+        known = self._done if chunk is None else max(chunk.done, chunk.end)
+        if not self._computer.has_ticks_between(known, limit):
             return
         self._load_end()
-        if chunk.size >= self._room(chunk):
-            chunk = self._new_chunk(max(chunk.done, chunk.end))
+        if chunk is None or chunk.size >= self._room(chunk):
+            chunk = self._new_chunk(known)
             self._chunks.append(chunk)
         self._add_ticks(chunk, self._compute(None, limit)[1])
 
@@ -362,6 +372,7 @@ class ChunkedRows:
             if is_same or self._is_out_of_reach(following, highest):
                 highest = -1
             following.state, following.queues = state, self._queues
+            following.seen = self._computer.program.ticks_done
 
     def _is_out_of_reach(self, chunk: _Chunk, time_stamp: int) -> bool:
         """Whether no row of a chunk depends on rows of a time-stamp or below."""
@@ -372,12 +383,15 @@ class ChunkedRows:
         """By the places of chunks, the time of the last row that something concerns."""
         touched: dict[int, int] = {}
         for place, chunk in enumerate(self._chunks):
-            if chunk.start > touching.last or chunk.end < touching.first or not chunk.count:
-                continue
-            rows = chunk.rows
-            concerned = np.flatnonzero(touching.of(rows))
-            if len(concerned):
-                touched[place] = int(rows.time_stamps[concerned[-1]])
+            if chunk.start <= touching.last and chunk.end >= touching.first and chunk.count:
+                rows = chunk.rows
+                concerned = np.flatnonzero(touching.of(rows))
+                if len(concerned):
+                    touched[place] = int(rows.time_stamps[concerned[-1]])
+            if chunk.done > chunk.seen:
+                last = touching.last_tick(chunk.seen, chunk.done)
+                if last is not None:
+                    touched[place] = max(last, touched.get(place, -1))
         return touched
 
     def _touched(
@@ -429,6 +443,7 @@ class ChunkedRows:
             return np.zeros(chunk.count, np.bool_)
         before = chunk.count
         chunk.start = min(chunk.start, int(late.time_stamps[new[0]]))
+        chunk.seen = min(chunk.seen, chunk.start)
         both = joined([*([chunk.rows] if before else []), late.taken(new)])
         order = np.argsort(both.time_stamps, kind="stable")
         chunk.rows = both.taken(order)
@@ -502,30 +517,43 @@ class ChunkedRows:
         self.tick_changes.forget(bound)
         # what comes between these and the rest is computed from the state before the rest
         del self._chunks[:count]
-        if reach_back is not None and self._chunks and self._chunks[0].start < bound - reach_back:
+        first = self.first_start
+        if reach_back is not None and first is not None and first < bound - reach_back:
             self._cut_off(bound)
 
     def _cut_off(self, bound: int) -> None:
-        """Leave out the rows below a time that the first chunk begins with."""
+        """Leave out the rows and ticks below a time that the first chunk begins with."""
         chunk = self._chunks[0]
-        if chunk.end < bound:
+        if chunk.end < bound and chunk.done <= bound:
             # the state at the end goes on without rows
-            self._chunks = []
+            self._chunks, self._done = [], max(chunk.done, chunk.end)
             return
-        rows = chunk.rows
-        count = int(np.searchsorted(rows.time_stamps, bound))
+        rows = chunk.rows if chunk.count else None
+        count = 0 if rows is None else int(np.searchsorted(rows.time_stamps, bound))
         self._computer.park()
-        self._computer.program.restore(chunk.state)
-        self._compute(rows.between(0, count))
-        # relations of the log's rows are not read where there are ticks
-        chunk.state = self._computer.program.snapshot()
-        chunk.rows = rows.between(count, chunk.count)
-        chunk.start = bound
+        program = self._computer.program
+        program.restore(chunk.state)
+        self._queues = chunk.queues
+        has_ticks = program.has_ticks
+        first = None if rows is None or not count else rows.between(0, count)
+        self._compute(first, bound if has_ticks else None)
+        chunk.state, chunk.queues = program.snapshot(), self._queues
+        chunk.start = chunk.seen = bound
+        if rows is not None:
+            chunk.rows = rows.between(count, chunk.count)
+        if has_ticks:
+            chunk.ticks = [
+                {kind: own.taken(own.time_stamps >= bound) for kind, own in ticks.items()}
+                for ticks in chunk.ticks
+            ]
 
     @property
     def first_start(self) -> int | None:
-        """The time below which no row is computed again; None if no row is at all."""
-        return self._chunks[0].start if self._chunks else None
+        """The time below which no row or tick is computed again; None if none is at all."""
+        if not self._chunks:
+            return None
+        chunk = self._chunks[0]
+        return min(chunk.start, chunk.seen) if chunk.done > chunk.seen else chunk.start
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -542,7 +570,8 @@ class ChunkedRows:
         queues = queues_as_bytes([self._last_queues, *(chunk.queues for chunk in chunks)])
         return (
             {
-                "chunks": [(chunk.start, chunk.count, chunk.done) for chunk in chunks],
+                "chunks": [(one.start, one.count, one.seen, one.done) for one in chunks],
+                "done": self._done,
                 "hidden": self.tick_changes.parts(),
             },
             [ticks, queues, self._live, *(chunk.state for chunk in chunks)],
@@ -553,15 +582,16 @@ class ChunkedRows:
         """Go on from what `parts` has returned, with the rows of all chunks."""
         ticks, queues, self._live, *states = states
         self.tick_changes.restore(facts["hidden"])
+        self._done = facts["done"]
         chunks = facts["chunks"]
         ticks_of = ticks_of_bytes(ticks, len(chunks), self._computer.tick_atoms)
         self._last_queues, *queues_of = queues_of_bytes(
             queues, 1 + len(chunks), self._computer.waiting
         )
         first = 0
-        for place, (start, count, done) in enumerate(chunks):
+        for place, (start, count, seen, done) in enumerate(chunks):
             own = ticks_of[place]
-            chunk = _Chunk(start, states[place], queues_of[place])
+            chunk = _Chunk(start, states[place], queues_of[place], seen)
             chunk.ticks, chunk.done = [own], done
             if count:
                 chunk.rows = rows.between(first, first + count)

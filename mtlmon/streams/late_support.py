@@ -21,15 +21,8 @@ def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
     Streams are computed again from a state before a late row. It has the rows that wait for later
     values then, so this works for these, too.
     """
-    clock = policy.clock
-    changing = None if clock is None else clock.period
-    if isinstance(changing, Changes) and _reads_rows(file, changing.relation):
-        return f"changes of relations made of rows ({changing.relation})"
-    if (relation := row_relation(file, policy)) is None:
-        return None
-    if has_ticks(file, policy):
-        return f"ticks beside relations made of rows ({relation})"
-    if waits(policy):
+    relation = row_relation(file, policy)
+    if relation is not None and waits(policy):
         return f"values of later rows, next(...), beside relations made of rows ({relation})"
     return None
 
@@ -51,9 +44,15 @@ def has_ticks(file: PolicyFile, policy: Policy) -> bool:
 
 
 def row_relation(file: PolicyFile, policy: Policy) -> str | None:
-    """Return a relation made of rows in which a policy looks values up; None if there is none."""
+    """Return a relation made of rows that a policy depends on; None if there is none.
+
+    Values are looked up there, or the policy is on its changes.
+    """
     clock = policy.clock
     atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    period = None if clock is None else clock.period
+    if isinstance(period, Changes) and _reads_rows(file, period.relation):
+        return period.relation
     return row_relation_of(file, atoms)
 
 

@@ -163,7 +163,7 @@ def test_outputs_and_explanations(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lateness", "5s"], "changes of relations made of rows (at_once), as in policy cap"),
+        (["--lateness", "5s", "--clock", "key"], "work with ticks, as in policy capacity"),
         (["--key", "kind"], "each kind, which is no column of relation sessions"),
     ],
 )

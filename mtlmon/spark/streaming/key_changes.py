@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.relations.changing import ChangeTimes
+    from mtlmon.policy.predicates.environment import Changes as ChangeTimes
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.bucket_keys import BucketKeys
 

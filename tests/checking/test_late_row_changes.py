@@ -1,0 +1,137 @@
+"""Changes of relations of rows, and ticks beside such relations, where rows come late."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from mtlmon.checking import late_partitions
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.streams import late_computing
+from tests.checking.late_streams import (
+    KEYS,
+    compare_with_rows_left,
+    ordered,
+    random_run,
+    table,
+    with_operation,
+    withdrawn_and_back,
+)
+from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
+from tests.checking.test_late_ticks import ENDS
+
+RELATIONS = """\
+key user
+relation open  = rows where ask valid until reply or ask per user select user as user, host as host
+relation busy  = rows where amount > 3 valid 6 select user as user, host as host distinct
+relation calls = rows valid 4 select user as user, host as host, amount as amount
+relation calm  = rows valid 5 select user as user, host as host minus all busy
+relation sums  = rows valid 5 group user, host select sum(amount) as s, count() as n
+relation total = rows valid until next 7 group select count() as n
+relation ever  = rows valid until false group select max(amount) as most
+stream lit   = coalesce(total[].n, 0) every 4
+stream grown = grown.last(or: 0) + coalesce(ever[].most, 0) every 6
+stream asked = count[0,9](exists busy[user, host])
+"""
+OF_USERS = ("open", "busy", "calls", "calm", "sums")
+AT_TICKS = (
+    "exists open[user = user.hold(), host = host.hold()]",
+    'exists busy[host = "x"]',
+    "coalesce(sums[user = user.hold(), host = host.hold()].s, 0) > 8",
+    "coalesce(total[].n, 0) > 3",
+    "count[0,3](ask) > 0",
+    "count[0,6](exists calm[user, host]) > 1",
+    "amount.hold(or: 0) < coalesce(ever[].most, 0)",
+    "lit.hold(or: 0) > 2",
+    "asked.hold(or: 0) > 1",
+)
+AT_ROWS = (
+    "lit.hold(or: 0) > 2",
+    "exists sums[user = user, host = host, n = 2]",
+    "grown.hold(or: 0) > 30",
+    "asked > 1 AND exists open[user]",
+)
+FORMULAS = (
+    "{a}",
+    "NOT {a}",
+    "{b} AND PREVIOUS {a}",
+    "{a} IMPLIES EVENTUALLY[0,3] {b}",
+    "NEXT[0,5] {a}",
+    "{a} IMPLIES EVENTUALLY {b}",
+)
+
+
+def program(source: random.Random) -> PolicyFile:
+    """Policies on changes, on ticks and perhaps on rows, with the names of `KEYS`."""
+    others = source.choice([[" on every 4"], [" on every 4", ""]])
+    policies = ""
+    for place, (name, key) in enumerate(KEYS.items()):
+        names = [*OF_USERS, "total", "ever"] if key == " per none" else OF_USERS
+        changes = f" on changes of {source.choice(names)}"
+        clock = source.choice([changes, changes, *others]) if place else changes
+        conditions: Sequence[str] = AT_TICKS if clock else AT_ROWS
+        if clock == " on every 4":
+            conditions = [one.replace("lit.hold(or: 0)", "lit") for one in AT_TICKS]
+        first, second = (f"({source.choice(conditions)})" for _ in "ab")
+        formula = source.choice(FORMULAS).format(a=first, b=second)
+        policies += f"policy {name}{key}{clock}: {formula}\n"
+    return parse_policies(RELATIONS + policies)
+
+
+@pytest.mark.parametrize("first", range(0, 24, 6))
+def test_the_latest_verdicts_are_those_of_the_order_of_time(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After batches, and at the end."""
+    if first % 12:
+        # most traces share their chunks with others
+        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
+    if first >= 12:
+        # ticks are computed few at once
+        monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)
+    revised = 0
+    for seed in range(first, first + 6):
+        source = random.Random(seed)
+        rows = list(late_rows(seed, source.choice([8, 30, 40])))
+        file = program(source)
+        end = ENDS[seed % len(ENDS)]
+        run = random_run(file, rows, source, end, is_live=seed % 3 > 0)
+        so_far: list[str] = []
+        count = 0
+        for batch, more in zip(run.batches, run.found.lines[:-1], strict=True):
+            so_far += more
+            count += len(batch)
+            # the rows of the last time are held back, and are not in the check of rows in order
+            is_known = run.bounds.wait == 0 and all(one.clock for one in file.policies)
+            if is_known and source.random() < 0.3:
+                known = table(admitted(rows[:count], run.bounds.lateness, ()))
+                assert collapsed(so_far) == ordered(file, known, run.mode, None, ends=False).lines
+        every = [*so_far, *run.found.lines[-1]]
+        revised += sum("!" in line and "!@" not in line for line in every)
+        known = table(admitted(rows, run.bounds.lateness, ()))
+        in_order = ordered(file, known, run.mode, end)
+        assert collapsed(every) == in_order.lines
+        if run.mode == "naive":
+            assert run.found.check.counts == in_order.check.counts
+    assert revised > 2
+
+
+def test_changes_of_rows_that_are_taken_back() -> None:
+    gone = back = 0
+    for seed in range(8):
+        source = random.Random(seed)
+        rows = list(late_rows(seed, 24))
+        file = program(source)
+        left: dict[str, Row] = {}
+        batches: list[pa.Table] = []
+        for row in rows:
+            batches.append(with_operation(row, left, source))
+        every = compare_with_rows_left(file, batches, left, source, 500, restores=seed % 3 == 0)
+        withdrawn, returned = withdrawn_and_back(every)
+        gone += withdrawn
+        back += returned
+    assert gone > 5
+    assert back > 0
