@@ -223,11 +223,12 @@ class RowRelation(LogRelation):
 
     def said(self) -> bytes:
         """Return what is known since the last watermark, for `hear`: records, and changes."""
-        parts = [table_as_bytes(self._table)]
+        parts = [table_as_bytes(self._table, is_sent=True)]
         for changes in self._changes.values():
             times, values = changes.between(FIRST, NO_END)
             names = list(map(str, range(1 + len(values))))
-            parts.append(table_as_bytes(pa.table([pa.array(times), *values], names)))
+            table = pa.table([pa.array(times), *values], names)
+            parts.append(table_as_bytes(table, is_sent=True))
         return joined_parts(parts)
 
     def hear(self, content: bytes) -> None:
