@@ -88,6 +88,9 @@ def test_data_frames_that_do_not_fit(spark: SparkSession) -> None:
         "number 1, is of type map<.*>, whose values have no order": lambda: monitor(
             rows, "p", order_within="map(user, ts)"
         ),
+        r"no column 'ts' for the times; name their column with time=\. Col": lambda: monitor(
+            rows.select("e", "p"), "p"
+        ),
         "has the columns of monitor .* and 'policy' is missing": lambda: resolve_verdicts(rows),
         "policies with variables look values up in relation r": lambda: monitor(
             rows, RECENT + VARIABLES.replace("a(user)", "a(n = r[user].n)")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from mtlmon.checking.time_points import chosen_points
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import parse_predicate
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import SPARK
 from mtlmon.support.time_columns import time_columns
@@ -177,6 +178,10 @@ def event_source(
         MtlmonError: an atom has two predicates or is unknown; a unit is unknown; or a column is not
             given by its name.
     """
+    hints: dict[str, str] = {}
+    declared = None if policies.file is None else policies.file.time
+    if time is None and declared is None and (option := options.written("time")) is not None:
+        hints[DEFAULT_TIME] = f"name their column with {option}"
     time, event = policies.time_column(time), policies.event_column(event)
     for argument, name in (("time", time), ("event", event), *(("key", key) for key in keys)):
         if name is not None:
@@ -211,7 +216,7 @@ def event_source(
     defined = {*predicates, *policies.remembering}
     others = [name for name in policies.atoms if name not in defined]
     booleans = () if event is not None else others
-    selection = Selection(time, event, keys, booleans, columns, options)
+    selection = Selection(time, event, keys, booleans, columns, options, hints=hints)
     source = EventSource(
         policies,
         selection,
