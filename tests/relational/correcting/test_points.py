@@ -88,7 +88,8 @@ def event(time_stamp: int, *rows: str, id: str | None = None) -> Arrival:
         (
             PAST,
             [
-                [event(1), event(2), event(40, "p(a)", id="i"), event(40, "p(b)"), event(55)],
+                [event(1), event(2), event(3)],
+                [event(40, "p(a)", id="i"), event(40, "p(b)"), event(55)],
                 [Retraction("i")],
                 [event(57)],
                 [event(50, "q(a)")],
@@ -130,3 +131,7 @@ def test_chunks_below_the_bound_are_forgotten() -> None:
     chunked = compare(file_of(PAST), batches, 10, spacing=1).chunked
     # the first one that an event can still come into
     assert [chunk.start for chunk in chunked.chunks] == list(range(29, 40))
+    chunked = compare(file_of(PAST), [*batches, [event(90)], [event(91)]], 10, spacing=1).chunked
+    assert [chunk.start for chunk in chunked.chunks] == [90, 91]
+    chunked = compare(file_of(PAST), [*batches, [event(90)]], 10, spacing=1).chunked
+    assert [chunk.start for chunk in chunked.chunks] == [90]
