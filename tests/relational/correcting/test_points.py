@@ -88,8 +88,8 @@ def event(time_stamp: int, *rows: str, id: str | None = None) -> Arrival:
         (
             PAST,
             [
-                [event(1), event(2), event(3)],
-                [event(40, "p(a)", id="i"), event(40, "p(b)"), event(55)],
+                [event(35), event(36), event(39)],
+                [event(40, "p(a)", id="i"), event(40, "p(b)"), event(49)],
                 [Retraction("i")],
                 [event(57)],
                 [event(50, "q(a)")],
@@ -100,7 +100,7 @@ def event(time_stamp: int, *rows: str, id: str | None = None) -> Arrival:
         (
             FUTURE,
             [
-                [event(30, id="i"), event(30, "p(a)"), event(40), event(41)],
+                [event(30, id="i"), event(30, "p(a)"), event(40)],
                 [Retraction("i")],
                 [event(60), event(62)],
                 [event(63)],
