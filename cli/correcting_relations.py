@@ -233,6 +233,7 @@ class TableOfAnswers(ChangedOutput):
     def output(self) -> TableOutput:
         """What writes the rows."""
         if self.made is None:
+            from mtlmon.tables.change_tables import CHANGE_COLUMNS
             from mtlmon.tables.changed_valuations import ChangedValuations
             from mtlmon.tables.outputs import CsvOutput, ParquetOutput
             from mtlmon.tables.relation_check import valuation_table
@@ -240,7 +241,9 @@ class TableOfAnswers(ChangedOutput):
 
             made = self.check.history.plan
             origins = self.check.origins
-            rows = valuation_table(made, self.times, self.options.verdicts, origins)
+            rows = valuation_table(
+                made, self.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
+            )
             table = ChangedValuations(made, rows, self.final)
             if self.options.output_format == "jsonl":
                 self.made = JsonRowsOutput(table)

@@ -69,7 +69,9 @@ class JoinedChanges:
             rows: finds the rows of their answers; None if they are not wanted.
         """
         if self._answers is None:
-            self._joined.valuations = valuation_table(made, self._times, wanted, rows)
+            self._joined.valuations = valuation_table(
+                made, self._times, wanted, rows, more=CHANGE_COLUMNS
+            )
             self._answers = ChangedValuations(made, self._joined, self._final)
             self._rows = rows
 

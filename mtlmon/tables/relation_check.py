@@ -123,7 +123,12 @@ def counts_of(run: RelationalRun) -> dict[str | None, PolicyCounts]:
 
 
 def valuation_table(
-    made: Plan, times: Times | None, wanted: Wanted, point_rows: KnownRows | None = None
+    made: Plan,
+    times: Times | None,
+    wanted: Wanted,
+    point_rows: KnownRows | None = None,
+    *,
+    more: Sequence[str] = (),
 ) -> ValuationTable:
     """Return what makes batches of the answers about the policies of a plan.
 
@@ -132,6 +137,7 @@ def valuation_table(
         times: the log's notation of times, or None if it has the time-stamps.
         wanted: which answers are wanted.
         point_rows: the rows of time-points, if the batches tell them.
+        more: the names of columns that whoever takes the batches adds.
     """
     return ValuationTable(
         [one.name for one in made.named_policies],
@@ -144,6 +150,7 @@ def valuation_table(
         has_true=wanted in {"all", "boolean"},
         facts=PolicyFacts(made.named_policies),
         point_rows=point_rows,
+        more=more,
     )
 
 

@@ -75,6 +75,7 @@ class ValuationTable:
         facts: what the file says of the policies, which becomes columns; None for no such columns.
         point_rows: the rows of time-points, which become columns `file` and `row` behind those of
             variables; None for no such columns.
+        more: the names of columns that whoever takes the batches adds.
 
     Raises:
         MtlmonError: variables of one name have two types.
@@ -90,6 +91,7 @@ class ValuationTable:
         has_true: bool = False,
         facts: PolicyFacts | None = None,
         point_rows: KnownRows | None = None,
+        more: Sequence[str] = (),
     ) -> None:
         self._names = pa.array(names, pa.string())
         self._texts = texts
@@ -97,7 +99,7 @@ class ValuationTable:
         self._has_true = has_true
         self._kinds = _kinds_of(names, variables)
         self._point_rows = point_rows
-        fixed = FIXED if point_rows is None else (*FIXED, *ROW_COLUMNS)
+        fixed = (*FIXED, *(() if point_rows is None else ROW_COLUMNS), *more)
         columns = unique_columns(list(self._kinds), fixed, "var_")
         self._columns = dict(zip(self._kinds, columns, strict=True))
         # for each policy and variable, the place of its value among those of an answer

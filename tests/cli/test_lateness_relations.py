@@ -188,3 +188,23 @@ def test_what_is_refused(text: str, options: list[str], words: str, tmp_path: Pa
     assert ended.status == 2
     assert ended.errors.startswith("mtlmon: --lateness does not work yet with")
     assert words in ended.errors
+
+
+@pytest.mark.parametrize("more", ["", 'policy plain: NOT what = "p"\n'])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_variables_are_called_like_columns_of_changes(more: str, form: str, tmp_path: Path) -> None:
+    policies, log, output = (tmp_path / name for name in ("p.mtl", "log.csv", "out"))
+    policies.write_text(
+        'atom p(user) = what = "p"\n'
+        f"policy one: p(op) IMPLIES PREVIOUS p(op)\n{more}"
+        "policy two: p(revision) IMPLIES NOT PREVIOUS EXISTS u. p(u)\n"
+    )
+    log.write_text("ts,user,what\n1,ann,p\n9,bob,p\n7,eve,q\n20,joe,p\n")
+    options = ["--lateness", "10", "--output-format", form, "-o", str(output), str(policies)]
+    assert mtlmon(*options, str(log)).status == 1
+    rows = [row for row in read_table(output, form).to_pylist() if row["policy"] != "plain"]
+    assert {row["op"] for row in rows} <= {"insert", "delete"}
+    assert {(row["policy"], row["var_op"] or row["var_revision"]) for row in rows} == {
+        *(("one", name) for name in ("ann", "bob", "joe")),
+        ("two", "joe"),
+    }
