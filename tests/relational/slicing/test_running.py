@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from threading import Event
 
 import pytest
 
@@ -39,8 +38,6 @@ class Slices:
         router = Router(routing_of(slicing, made), made.texts)
         self.splitter = Splitter(router, timeline, [True] * SLICES)
         self.engines = [RelationalEngine(made, made.texts, timeline) for _ in range(SLICES)]
-        self.may_end = Event()
-        self.may_end.set()
         self.begun: list[SplitBlock] = []
         self.ended: list[SplitBlock] = []
         self.fails_at = self.stops_at = 0
@@ -58,7 +55,6 @@ class Slices:
         self.splitter.tell(block)
 
     def end(self, block: SplitBlock) -> bool:
-        self.may_end.wait()
         self.ended.append(block)
         # each slice has taken in this block and those before
         assert {one.point_count for one in self.engines} == {len(self.ended)}
@@ -89,10 +85,8 @@ def test_threads_start_again_after_they_have_waited() -> None:
 def test_an_error_is_raised_where_one_waits() -> None:
     slices = Slices()
     slices.fails_at = 2
-    slices.may_end.clear()
     slices.runner.put(slices.block(0))
     slices.runner.put(slices.block(1))
-    slices.may_end.set()
     with pytest.raises(ArithmeticError, match="at the end of a block"):
         slices.runner.settle()
     assert len(slices.ended) == 2
@@ -104,10 +98,8 @@ def test_an_error_is_raised_where_one_waits() -> None:
 def test_nothing_follows_where_slices_stop() -> None:
     slices = Slices()
     slices.stops_at = 1
-    slices.may_end.clear()
     slices.runner.put(slices.block(0))
     slices.runner.put(slices.block(1))
-    slices.may_end.set()
     slices.runner.settle()
     slices.runner.put(slices.block(2))
     slices.runner.settle()
