@@ -19,6 +19,7 @@ from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
 from mtlmon.cli.late_work import LateLines, LateWork, bounds_of, refusal, run_late_work
 from mtlmon.cli.policies import open_table_source, require_no_terminal
 from mtlmon.cli.pump import LogEnds
+from mtlmon.cli.relation_readers import computed_atoms, log_events
 from mtlmon.cli.relation_vacuity import counts_left_sides, never_matched, require_counted
 from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import corrected_answers_summary, plural
@@ -29,21 +30,18 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
-    named_rows,
     refuse_points,
     refuse_traces,
     require_rows_of_tables,
     used_atoms,
 )
 from mtlmon.relational.correcting.points import PointHistory
-from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
-from mtlmon.tables.text_atoms import text_streams
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.revised_relation_report import RevisedRelationReport
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
+    from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
     from mtlmon.streams.atoms import StreamAtoms
@@ -641,25 +640,12 @@ def read_text(
         options: the options of the command line.
         marks: the atoms of the log that events have for other policies.
     """
-    computed = {
-        atom.name: number for number, atom in enumerate(made.named_atoms) if atom.name in file.atoms
-    }
-    conditions = None
-    used: Sequence[str] = ()
-    if computed:
+    if computed := computed_atoms(file, made):
         require_correctable_atoms(file, list(computed), {})
-        streams = text_streams(file, tuple(computed), file.unit, name)
-        conditions = Conditions(streams.atoms, streams.inputs, marked=True)
-        used = streams.atoms.log_atoms
-    scanner = RowScanner(
-        named_rows(made, computed),
-        points,
-        made.texts,
-        path=name,
-        skip_errors=options.on_error == "skip",
-        marks=dict.fromkeys([*marks, *used]),
-    )
-    return RowEvents(scanner), conditions
+    events, streams = log_events(file, made, points, name, options, marks)
+    if streams is None:
+        return events, None
+    return events, Conditions(streams.atoms, streams.inputs, marked=True)
 
 
 def run_corrections(

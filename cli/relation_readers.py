@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
+    from mtlmon.checking.text_streams import TextStreams
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.row_work import RowSource
     from mtlmon.engine.native import MemoryLimit
@@ -27,13 +28,52 @@ if TYPE_CHECKING:
 
 __all__ = [
     "block_reader",
+    "computed_atoms",
     "dropped_events",
+    "log_events",
     "rewind",
     "table_reader",
     "text_events",
     "text_reader",
     "text_rows",
 ]
+
+
+def computed_atoms(file: PolicyFile, made: Plan) -> dict[str, int]:
+    """Return the atoms of a text log that are computed, with their numbers in the plan."""
+    return {
+        one.name: number for number, one in enumerate(made.named_atoms) if one.name in file.atoms
+    }
+
+
+def log_events(
+    file: PolicyFile,
+    made: Plan,
+    points: PointBlock,
+    name: str,
+    options: Options,
+    marks: Sequence[str] = (),
+) -> tuple[RowEvents, TextStreams | None]:
+    """Return what reads the events of a text log, and what computes atoms; None if none is.
+
+    The arguments are as for `text_events`.
+    """
+    computed = computed_atoms(file, made)
+    streams = None
+    if computed:
+        from mtlmon.tables.text_atoms import text_streams
+
+        streams = text_streams(file, tuple(computed), file.unit, name)
+    used = () if streams is None else streams.atoms.log_atoms
+    rows = RowScanner(
+        named_rows(made, computed),
+        points,
+        made.texts,
+        path=name,
+        skip_errors=options.on_error == "skip",
+        marks=dict.fromkeys([*marks, *used]),
+    )
+    return RowEvents(rows), streams
 
 
 def text_events(
@@ -54,29 +94,12 @@ def text_events(
         options: the options of the command line.
         marks: the atoms of the log that events have, beside those that computed ones use.
     """
-    computed = {
-        one.name: number for number, one in enumerate(made.named_atoms) if one.name in file.atoms
-    }
-    streams = None
-    if computed:
-        from mtlmon.tables.text_atoms import text_streams
-
-        streams = text_streams(file, tuple(computed), file.unit, name)
-    used = () if streams is None else streams.atoms.log_atoms
-    rows = RowScanner(
-        named_rows(made, computed),
-        points,
-        made.texts,
-        path=name,
-        skip_errors=options.on_error == "skip",
-        marks=dict.fromkeys([*marks, *used]),
-    )
-    events = RowEvents(rows)
+    events, streams = log_events(file, made, points, name, options, marks)
     if streams is None:
         return events
     from mtlmon.checking.computed_rows import ComputedEvents
 
-    return ComputedEvents(events, streams, computed)
+    return ComputedEvents(events, streams, computed_atoms(file, made))
 
 
 def dropped_events(
@@ -103,7 +126,7 @@ def text_rows(
     file: PolicyFile, made: Plan, points: PointBlock, name: str, options: Options
 ) -> RowScanner | ComputedRows:
     """Return what reads a text log into time-points; the arguments are as for `text_events`."""
-    if not any(one.name in file.atoms for one in made.named_atoms):
+    if not computed_atoms(file, made):
         return RowScanner(
             named_rows(made),
             points,

@@ -21,6 +21,7 @@ from tests.checking.late_streams import (
     withdrawn_and_back,
 )
 from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
+from tests.checking.test_late_changes import FORMULAS
 from tests.checking.test_late_ticks import ENDS
 
 RELATIONS = """\
@@ -53,14 +54,6 @@ AT_ROWS = (
     "exists sums[user = user, host = host, n = 2]",
     "grown.hold(or: 0) > 30",
     "asked > 1 AND exists open[user]",
-)
-FORMULAS = (
-    "{a}",
-    "NOT {a}",
-    "{b} AND PREVIOUS {a}",
-    "{a} IMPLIES EVENTUALLY[0,3] {b}",
-    "NEXT[0,5] {a}",
-    "{a} IMPLIES EVENTUALLY {b}",
 )
 
 
