@@ -66,12 +66,14 @@ class LookUp:
         firsts = np.frombuffer(first.results, np.int64)
         is_one = np.frombuffer(count.results, np.int64) == 1
         self._times = np.unique(self._starts)
-        self._values = [pc.unique(column) for column in self._keys]
+        self._values = [_findable(column) for column in self._keys]
+        # for each key but the first, the numbers that the keys up to it have together
+        self._known: list[NDArray[np.int64]] = []
         codes = self._codes([column.take(pa.array(firsts)) for column in self._keys], len(firsts))
         self._width = len(self._times) + 1
         places = codes * self._width + np.searchsorted(self._times, self._starts)
         order = np.argsort(places, kind="stable")
-        # keys with null are never found
+        # keys with null or NaN are never found
         order = order[codes[order] >= 0]
         self._places = places[order]
         self._codes_of_places = codes[order]
@@ -87,7 +89,7 @@ class LookUp:
             keys: their values, a column for each key, as long as `times`.
 
         Returns:
-            The row of each; `NOTHING_VALID` if there is none, and where a key is null, and
+            The row of each; `NOTHING_VALID` if there is none, and where a key is null or NaN, and
             `SEVERAL_VALID` if there are more.
 
         Raises:
@@ -96,7 +98,7 @@ class LookUp:
         if not len(self._places):
             return np.full(len(times), NOTHING_VALID)
         codes = self._codes([canonical_column(column) for column in keys], len(times))
-        count = prod(map(len, self._values))
+        count = len(self._known[-1]) if self._known else prod(map(len, self._values))
         if count > len(times) // _LEAST_ROWS_OF_A_KEY:
             return self._found(self._last_before(codes, times), codes, times)
         # PERF: of 1,000 keys with 20 records each, 64k rows in order of time see one or two each;
@@ -137,15 +139,40 @@ class LookUp:
         return column.take(pa.array(rows, mask=rows < 0))
 
     def _codes(self, columns: Sequence[pa.Array], length: int) -> NDArray[np.int64]:
-        """A number for the values of each row; -1 if they do not occur together with others."""
+        """A number for the values of each row; -1 if no record has them.
+
+        The first call is about the records.
+        """
         codes = np.zeros(length, np.int64)
         is_known = np.ones(length, np.bool_)
-        for column, values in zip(columns, self._values, strict=True):
+        for number, (column, values) in enumerate(zip(columns, self._values, strict=True)):
             places = pc.index_in(*_alike(column, values))
             is_valid = pc.and_(places.is_valid(), column.is_valid())
             is_known &= is_valid.to_numpy(zero_copy_only=False)
             codes = codes * len(values) + pc.fill_null(places, 0).to_numpy()
+            if number:
+                # numbers without gaps, as those of many columns would be too large
+                if len(self._known) < number:
+                    self._known.append(np.unique(codes[is_known]))
+                codes, is_in = _places_in(codes, self._known[number - 1])
+                is_known &= is_in
         return np.where(is_known, codes, -1)
+
+
+def _findable(column: pa.Array) -> pa.Array:
+    """The values of a key column that can be found: NaN is equal to nothing, and neither is null."""
+    found = pc.drop_null(pc.unique(column))
+    return found.filter(pc.invert(pc.is_nan(found))) if pa.types.is_floating(found.type) else found
+
+
+def _places_in(
+    numbers: NDArray[np.int64], known: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The places of numbers among others in order, and whether they are there."""
+    if not len(known):
+        return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
+    places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return places, known[places] == numbers
 
 
 def _alike(column: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,22 @@ def test_errors() -> None:
         LookUp(table, ["m"])
     with pytest.raises(MtlmonError, match="a key is a text, and the column of the relation an int"):
         LookUp(table, ["k"]).find(np.array([1]), [pa.array(["3"])])
+
+
+def test_nan_is_equal_to_nothing() -> None:
+    table = pa.table({"start": [0, 0], "end": [5, 5], "k": [nan, 1.0]})
+    found = LookUp(table, ["k"]).find(np.array([1, 1]), [pa.array([nan, 1.0])])
+    assert found.tolist() == [-1, 1]
+
+
+def test_keys_of_many_columns() -> None:
+    """There are more combinations of their values than 64 bits can tell apart."""
+    count, names = 2000, [f"k{number}" for number in range(7)]
+    numbers = np.arange(count)
+    keys = {name: numbers * (place + 1) % 1999 for place, name in enumerate(names)}
+    look_up = LookUp(pa.table({"start": numbers, "end": numbers + 9, **keys}), names)
+    times = numbers + 4
+    found = look_up.find(times, [pa.array(keys[name]) for name in names])
+    assert found.tolist() == numbers.tolist()
+    mixed = [pa.array(np.roll(keys[name], place)) for place, name in enumerate(names)]
+    assert set(look_up.find(times, mixed).tolist()) == {-1}
