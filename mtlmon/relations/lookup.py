@@ -160,7 +160,7 @@ class LookUp:
 
 
 def _findable(column: pa.Array) -> pa.Array:
-    """The values of a key column that can be found: NaN is equal to nothing, and neither is null."""
+    """The values of a key column that can be found, without null and NaN, which equal nothing."""
     found = pc.drop_null(pc.unique(column))
     return found.filter(pc.invert(pc.is_nan(found))) if pa.types.is_floating(found.type) else found
 
