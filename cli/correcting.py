@@ -20,11 +20,11 @@ from mtlmon.cli.policies import (
     note_modes,
     open_table_source,
     policies_of,
-    require_no_terminal,
     text_atoms,
 )
 from mtlmon.cli.report import correcting_summary, is_violated
 from mtlmon.cli.snapshot_parts import damaged
+from mtlmon.cli.table_output import continue_table, table_output
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.support.option_names import COMMAND
@@ -279,14 +279,13 @@ class CorrectingWork(LateWork):
         if self.output is None or self.options.output_format == "text":
             return
         from mtlmon.tables.change_tables import ChangeTable
+        from mtlmon.tables.json_rows import JsonRowsOutput
         from mtlmon.tables.outputs import CsvOutput
-        from mtlmon.tables.stream_values import JsonRowsOutput
 
         assert isinstance(self.output, CsvOutput | JsonRowsOutput)
         assert isinstance(self.output.table, ChangeTable)
         self.output.table.know(self.check.bounds)
-        if size and isinstance(self.output, CsvOutput):
-            self.output.has_header = True
+        continue_table(self.output, size, self.options)
 
     def settings(self) -> list[tuple[str, object]]:
         columns = list(map(list, self.check.partitions.columns))
@@ -413,21 +412,12 @@ def make_output(check: HistoryCheck, source: Source, options: Options) -> Change
         from mtlmon.cli.time_stamps import iso_times
 
         return ChangeLines(names, keys, options.verdicts, iso_times(options, times), check.origins)
-    require_no_terminal(options)
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput
     from mtlmon.tables.verdicts import VerdictTable
 
     facts = PolicyFacts(check.policies)
     verdicts = VerdictTable(
         names, keys, times, row_tracker=check.origins, facts=facts, more=CHANGE_COLUMNS
     )
-    table = ChangeTable(verdicts, options.verdicts)
-    outputs: dict[str, Callable[[ChangeTable], ChangeOutput]] = {
-        "jsonl": JsonRowsOutput,
-        "csv": CsvOutput,
-        "parquet": ParquetOutput,
-    }
-    return outputs[options.output_format](table)
+    return table_output(ChangeTable(verdicts, options.verdicts), options)

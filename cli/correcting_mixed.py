@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.changes import Bound, ChangedRows, ChangeLines, PolicyChanges
 from mtlmon.checking.late_mixed import MixedHistories
+from mtlmon.cli.changed_answers import AnswerOutput
 from mtlmon.cli.correcting import fails_without_variables, history_check, restore_keys
 from mtlmon.cli.correcting_relations import (
-    AnswerOutput,
-    RelationWork,
     history_for,
     read_text,
     require_correctable_atoms,
@@ -23,9 +22,11 @@ from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import TableOrder, late_file
 from mtlmon.cli.late_work import LateLines, bounds_of, refusal, run_late_work
 from mtlmon.cli.option_rules import require_no_keys
-from mtlmon.cli.policies import note_modes, open_table_source, require_no_terminal, text_atoms
+from mtlmon.cli.policies import note_modes, open_table_source, text_atoms
+from mtlmon.cli.relation_corrections import RelationWork
 from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import mixed_corrections_summary
+from mtlmon.cli.table_output import continue_table, table_output
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.needs import remembers
 from mtlmon.relational.atoms import require_rows_of_tables, used_atoms
@@ -33,10 +34,8 @@ from mtlmon.relational.native import PointBlock
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 from mtlmon.tables.changed_verdicts import JoinedChanges
-from mtlmon.tables.outputs import CsvOutput, ParquetOutput
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 from mtlmon.tables.relations_ahead import atoms_of_all
-from mtlmon.tables.stream_values import JsonRowsOutput
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -59,12 +58,8 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.outputs import RowOutput
 
-    ChangesOutput = (
-        CsvOutput[list[MixedChange]]
-        | ParquetOutput[list[MixedChange]]
-        | JsonRowsOutput[list[MixedChange]]
-    )
     PlanFor = Callable[[pa.Schema, Mapping[str, Relation]], Plan]
 
 __all__ = ["correct_mixed", "require_correctable_together"]
@@ -131,12 +126,7 @@ class MixedTable:
         self.table: JoinedChanges = JoinedChanges(
             plain.policies, keys, times, options.verdicts, plain.origins
         )
-        outputs: dict[str, Callable[[JoinedChanges], ChangesOutput]] = {
-            "jsonl": JsonRowsOutput,
-            "csv": CsvOutput,
-            "parquet": ParquetOutput,
-        }
-        self.output = outputs[options.output_format](self.table)
+        self.output: RowOutput[list[MixedChange]] = table_output(self.table, options)
 
     def know_plan(self) -> None:
         """Let the table know its columns."""
@@ -147,8 +137,7 @@ class MixedTable:
     def go_on(self, bound: int | None, size: int) -> None:
         """Go on with a table of which so many bytes have been written, and its last bound."""
         self.table.know_bound(bound)
-        if size and isinstance(self.output, CsvOutput):
-            self.output.has_header = True
+        continue_table(self.output, size, self.options)
 
     def put(self, rows: Sequence[MixedChange]) -> None:
         """Write what has changed."""
@@ -247,7 +236,6 @@ def correct_mixed(
         if options.output_format == "text" and options.verdicts != "none":
             output = MixedLines(both, source, options)
         elif options.verdicts != "none":
-            require_no_terminal(options)
             output = MixedTable(both, source, options)
         return CorrectedMixed(both, others, source, events, output, late, logs, options)
 

@@ -6,26 +6,23 @@ from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from mtlmon.checking import TextLog
 from mtlmon.checking.conditional_rows import ConditionalRows
 from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.late_valuations import ValuationCheck
+from mtlmon.cli.changed_answers import AnswerOutput, TableOfAnswers
 from mtlmon.cli.corrected_reasons import Reasons
-from mtlmon.cli.failure import VIOLATION, Failure, note
+from mtlmon.cli.failure import VIOLATION, Failure
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
-from mtlmon.cli.late_work import LateLines, LateWork, bounds_of, refusal, run_late_work
-from mtlmon.cli.policies import open_table_source, require_no_terminal
-from mtlmon.cli.pump import LogEnds
+from mtlmon.cli.late_work import LateLines, bounds_of, refusal, run_late_work
+from mtlmon.cli.policies import open_table_source
+from mtlmon.cli.relation_corrections import CorrectedRelations
 from mtlmon.cli.relation_readers import computed_atoms, log_events
-from mtlmon.cli.relation_vacuity import counts_left_sides, never_matched, require_counted
+from mtlmon.cli.relation_vacuity import counts_left_sides, require_counted
 from mtlmon.cli.relations import require_no_conditions
-from mtlmon.cli.report import corrected_answers_summary, plural
-from mtlmon.cli.row_lines import row_endings
-from mtlmon.cli.snapshot_parts import damaged
-from mtlmon.cli.text_checkpoints import LogDigest
+from mtlmon.cli.report import corrected_answers_summary
+from mtlmon.cli.table_output import require_no_terminal
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.relational.analysis import valid_analysis
@@ -37,25 +34,20 @@ from mtlmon.relational.atoms import (
 )
 from mtlmon.relational.correcting.points import PointHistory
 from mtlmon.relational.native import PointBlock
-from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
-from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
     from mtlmon.checking.history_check import Bounds
-    from mtlmon.checking.late_valuations import ChangedAnswers
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.late_work import LateCheck, LateOutput
     from mtlmon.cli.policy_work import Source
-    from mtlmon.cli.revised_relation_report import RevisedRelationReport
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.relational.input.native import RowEvents
@@ -63,13 +55,6 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.columns.times import Times
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput
-
-    TableOutput = (
-        CsvOutput[ChangedAnswers] | JsonRowsOutput[ChangedAnswers] | ParquetOutput[ChangedAnswers]
-    )
 
 __all__ = ["correct_relations", "require_correctable_relations"]
 
@@ -157,269 +142,6 @@ def conditions_of_tables(source: TableEvents) -> Conditions | None:
     if source.streams is None or not source.streams.names_of(0):
         return None
     return Conditions(source.streams, lambda batch: batch.inputs, marked=False)
-
-
-class ChangedOutput:
-    """Writes changes, once the policies have a plan.
-
-    Args:
-        check: the check.
-        source: the log.
-        options: the options of the command line.
-    """
-
-    def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
-        self.writer = ByteWriter()
-        self.check = check
-        self.source = source
-        self.options = options
-
-    @property
-    def times(self) -> Times | None:
-        """The notation of times of tables; None for a text log."""
-        return None if isinstance(self.source, TextLog) else self.source.times
-
-
-class AnswerOutput(ChangedOutput):
-    """Writes changes as the lines of a changelog.
-
-    The other arguments are those of `ChangedOutput`.
-
-    Args:
-        key_count: as for `ChangedAnswerLines`.
-    """
-
-    def __init__(
-        self, check: ValuationCheck, source: Source, options: Options, key_count: int = 0
-    ) -> None:
-        super().__init__(check, source, options)
-        self.key_count = key_count
-        self.lines: ChangedAnswerLines | None = None
-
-    def put(self, batches: Sequence[ChangedAnswers]) -> None:
-        """Write what batches have changed."""
-        if self.lines is None:
-            from mtlmon.cli.time_stamps import iso_times
-
-            times = iso_times(self.options, self.times)
-            self.lines = ChangedAnswerLines(self.check.history.plan, times, self.key_count)
-        origins = self.check.origins
-        for batch in batches:
-            tails = None
-            if origins is not None:
-                origins.find(batch.changes)
-                numbers = np.arange(len(batch.changes), dtype=np.uint64)
-                tails = row_endings(origins.of(numbers), origins.files)
-            self.writer.write(b"".join(self.lines.lines(batch.changes, tails)))
-            if batch.final_below is not None and self.options.verdicts != "first":
-                self.writer.write(self.lines.bound(batch.final_below))
-
-    def close(self) -> None:
-        """Do nothing: lines need no end."""
-
-
-class TableOfAnswers(ChangedOutput):
-    """Writes changes as tables."""
-
-    def __init__(self, check: ValuationCheck, source: Source, options: Options) -> None:
-        super().__init__(check, source, options)
-        # for tables that an earlier run has begun: whether anything is written, and its bound
-        self.goes_on = False
-        self.final: int | None = None
-        self.made: TableOutput | None = None
-
-    @property
-    def output(self) -> TableOutput:
-        """What writes the rows."""
-        if self.made is None:
-            from mtlmon.tables.change_tables import CHANGE_COLUMNS
-            from mtlmon.tables.changed_valuations import ChangedValuations
-            from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-            from mtlmon.tables.relation_check import valuation_table
-            from mtlmon.tables.stream_values import JsonRowsOutput
-
-            made = self.check.history.plan
-            origins = self.check.origins
-            rows = valuation_table(
-                made, self.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
-            )
-            table = ChangedValuations(made, rows, self.final)
-            if self.options.output_format == "jsonl":
-                self.made = JsonRowsOutput(table)
-            elif self.options.output_format == "csv":
-                self.made = CsvOutput(table)
-                self.made.has_header = self.goes_on
-            else:
-                self.made = ParquetOutput(table)
-        return self.made
-
-    def put(self, batches: Sequence[ChangedAnswers]) -> None:
-        """Write what batches have changed."""
-        for batch in batches:
-            if self.check.origins is not None:
-                self.check.origins.find(batch.changes)
-            self.output.put(batch)
-        self.writer.write(self.output.writer.take())
-
-    def close(self) -> None:
-        """Write the end of the file."""
-        self.output.close()
-        self.writer.write(self.output.writer.take())
-
-
-class RelationWork(LateWork):
-    """Checks policies with variables, and perhaps others.
-
-    The other arguments are those of `LateWork`.
-
-    Args:
-        answers: checks those with variables.
-        events: what reads a text log; None for tables.
-    """
-
-    def __init__(
-        self,
-        check: LateCheck,
-        answers: ValuationCheck,
-        source: Source,
-        events: RowEvents | None,
-        output: LateOutput | None,
-        late: LateLines | LateFile | None,
-        logs: Mapping[str, os.stat_result],
-        options: Options,
-    ) -> None:
-        super().__init__(check, source, output, late, logs, options)
-        self.answers = answers
-        self.events = events
-        self.digest = LogDigest()
-
-    def fails(self) -> bool:
-        if self.options.fail_on_vacuous and self.never_matched():
-            return True
-        least = self.options.fail_on
-        return any(
-            has_failed and policy.is_at_least(least)
-            for policy, has_failed in zip(self.answers.policies, self.answers.failed, strict=True)
-        )
-
-    def never_matched(self) -> list[str]:
-        """The names of the policies whose left side was never matched."""
-        return never_matched(self.answers.history)
-
-    def report_end(self) -> None:
-        """Mention what the changes do not show."""
-        super().report_end()
-        made = self.answers.rows
-        if isinstance(made, RelationRows) and made.left_out:
-            rows = plural(made.left_out, "row")
-            note(f"left out {rows} of atoms, as an argument is null or no number")
-        if self.options.fail_on_vacuous and self.is_complete:
-            for name in self.never_matched():
-                note(f"{name} was never triggered (--fail-on-vacuous)")
-
-    # ---- checkpoints -----------------------------------------------------------------------
-
-    @property
-    def log(self) -> TextLog:
-        """The text log."""
-        assert isinstance(self.source, TextLog)
-        return self.source
-
-    def begin_digest(self) -> None:
-        if self.events is None:
-            super().begin_digest()
-            return
-        before = self.log.note_block
-
-        def note_block(block: memoryview) -> None:
-            if before is not None:
-                before(block)
-            self.digest.add(block)
-            self.digest.up_to(min(self.position, self.log.bytes_read))
-
-        self.log.note_block = note_block
-        self.log.marks_end = True
-
-    @property
-    def position(self) -> int:
-        return self.event_count if self.events is None else self.events.rows.position
-
-    @property
-    def amount(self) -> str:
-        return super().amount if self.events is None else f"{self.position:,} bytes"
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether `snapshot` can be called: not within a batch, nor at the end."""
-        if self.has_ended or self.check.is_within_row:
-            return False
-        return self.events is None or (
-            self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
-        )
-
-    def log_digest(self) -> bytes:
-        return super().log_digest() if self.events is None else self.digest.up_to(self.position)
-
-    def skip(self) -> Iterator[None]:
-        if self.events is None:
-            yield from super().skip()
-            # what is wrong with the snapshot is said before anything is written
-            _ = self.answers.history
-            return
-        count, events = self.position, self.events
-        if self.log.size is not None and self.log.size < count:
-            raise LogEnds
-        yield from self.log.skip_bytes(count, events.rows.point_count, events.last_time_stamp)
-        if self.log.bytes_read < count:
-            raise LogEnds
-
-    def own_parts(self) -> Sequence[bytes]:
-        return [b"" if self.events is None else self.events.snapshot()]
-
-    def restore_own(self, parts: Sequence[bytes]) -> None:
-        if len(parts) != 1:
-            raise damaged()
-        if self.events is not None:
-            self.events.restore(parts[0])
-
-    def settings(self) -> list[tuple[str, object]]:
-        return [
-            *super().settings(),
-            ("with other --time-points", self.options.time_points),
-            ("with another --verdicts", self.options.given_verdicts),
-            (f"with{'out' if self.options.rows else ''} --rows", self.options.rows),
-        ]
-
-
-class CorrectedRelations(RelationWork):
-    """Checks policies with variables only; the arguments are those of `RelationWork`."""
-
-    check: ValuationCheck
-    output: AnswerOutput | TableOfAnswers | None
-    revised: RevisedRelationReport | None
-
-    def take(self) -> None:
-        """Take the changes out of the check."""
-        changes = self.check.taken()
-        if self.revised is not None:
-            self.revised.take(self.check.all_taken())
-        if self.output is not None and changes:
-            self.output.put(changes)
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check.is_stopped
-
-    def open_first(self) -> tuple[str, str] | None:
-        if self.check.open_first is None:
-            return None
-        time_stamp, offset = self.check.open_first
-        return f"{time_stamp}:{offset} is violated", "a time-point before it"
-
-    def restore_output(self, size: int) -> None:
-        if isinstance(self.output, TableOfAnswers):
-            self.output.goes_on = size > 0
-            self.output.final = self.check.bounds
 
 
 def prepared(options: Options, engine: RelationalEngine) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.checking.partitions import TraceKeys
 from mtlmon.checking.policy_facts import PolicyFacts
-from mtlmon.cli.failure import Failure
 from mtlmon.cli.relations import Check
-from mtlmon.cli.report import is_terminal
+from mtlmon.cli.table_output import table_output
 from mtlmon.cli.time_stamps import iso_times, time_texts
 from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead
@@ -31,14 +29,11 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.joined_verdicts import JoinedTable
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.outputs import RowOutput
     from mtlmon.tables.relations import RelationRows
-    from mtlmon.tables.stream_values import JsonRowsOutput
 
     Rows = VerdictRows | AnswerBlock
-    MixedOutput = (
-        TextOutput | PeopleOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
-    )
+    MixedOutput = TextOutput | PeopleOutput | RowOutput[Rows]
 
 __all__ = ["Part", "mixed_output"]
 
@@ -144,17 +139,10 @@ def mixed_output(
         return PeopleOutput(check, keys, time_texts(options, times), options), None
     if options.output_format == "text" or options.verdicts == "none":
         return TextOutput(names, keys, check.row_tracker, iso_times(options, times)), None
-    is_parquet = options.output_format == "parquet"
-    if is_parquet and options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
     from mtlmon.tables.joined_verdicts import JoinedTable
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput
     from mtlmon.tables.verdicts import VerdictTable
 
     facts = PolicyFacts(check.policies)
     rows = check.row_tracker
     table = JoinedTable(VerdictTable(names, keys, times, check.messages, rows, facts))
-    if options.output_format == "jsonl":
-        return JsonRowsOutput(table), table
-    return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
+    return table_output(table, options), table

@@ -19,9 +19,10 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import is_terminal, name_list, progress_for, wants_summary
+from mtlmon.cli.report import name_list, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
+from mtlmon.cli.table_output import table_output
 from mtlmon.cli.time_stamps import iso_times, time_texts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
@@ -510,12 +511,6 @@ def statuses(source: Source) -> dict[str, os.stat_result]:
     }
 
 
-def require_no_terminal(options: Options) -> None:
-    """Raise Failure if the output is binary, but would go to a terminal."""
-    if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
-
-
 def make_output(check: LogCheck, source: Source, options: Options) -> Output | None:
     """Return the converter of verdicts to bytes, or None if no verdicts are wanted.
 
@@ -537,20 +532,17 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     facts = PolicyFacts(check.policies)
     messages = check.messages
     if options.output_format == "jsonl" and (messages is not None or rows is not None):
-        from mtlmon.tables.stream_values import JsonRowsOutput
         from mtlmon.tables.verdicts import VerdictTable
 
-        return JsonRowsOutput(VerdictTable(names, keys, times, messages, rows, facts))
+        return table_output(VerdictTable(names, keys, times, messages, rows, facts), options)
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names, facts=facts)
         return JsonLinesOutput(names, keys, source.times, facts)
-    require_no_terminal(options)
-    from mtlmon.tables.outputs import OUTPUTS
     from mtlmon.tables.verdicts import VerdictTable
 
     if isinstance(source, TextLog):
         table = VerdictTable(names, messages=messages, row_tracker=rows, facts=facts)
     else:
         table = VerdictTable(names, keys, source.times, messages, rows, facts)
-    return OUTPUTS[options.output_format](table)
+    return table_output(table, options)

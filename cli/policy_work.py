@@ -13,6 +13,7 @@ from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.report import is_violated, plural, policies_summary
 from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
+from mtlmon.cli.table_output import continue_table
 from mtlmon.errors import SnapshotError
 from mtlmon.syntax.report import visible
 
@@ -473,11 +474,7 @@ class PolicyWork(EventWork):
                     raise damaged()
         if self.findings is not None:
             self.findings.restore(json.loads(findings))
-        if output_size and self.options.output_format == "csv":
-            from mtlmon.tables.outputs import CsvOutput
-
-            assert isinstance(self.output, CsvOutput)
-            self.output.has_header = True
+        continue_table(self.output, output_size, self.options)
 
     def settings(self) -> list[tuple[str, object]]:
         """Return the settings that must not change, each with the words for an error message."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_verdicts, texts_of
 from mtlmon.cli.option_groups import (
     add_cell_options,
@@ -18,7 +16,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
-from mtlmon.cli.report import is_terminal
+from mtlmon.cli.table_output import table_output
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import LATER
@@ -157,18 +155,7 @@ def write(records: pa.Table, read: Mapping[str, os.stat_result], options: Option
     Raises:
         Failure: the file cannot be written, or the output is binary and would go to a terminal.
     """
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput
-
-    is_binary = options.output_format == "parquet"
-    if is_binary and options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
-    table = RecordTable(records)
-    output: JsonRowsOutput[pa.Table] | CsvOutput[pa.Table] | ParquetOutput[pa.Table]
-    if options.output_format == "jsonl":
-        output = JsonRowsOutput(table)
-    else:
-        output = ParquetOutput(table) if is_binary else CsvOutput(table)
+    output = table_output(RecordTable(records), options)
     target = open_verdicts(options.output, read, options.files)
     output.put(records)
     output.close()

@@ -9,6 +9,7 @@ from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.cli.policies import asks_for_triggered
 from mtlmon.cli.row_work import PassingTime, RowWork
 from mtlmon.cli.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
+from mtlmon.cli.table_output import continue_table
 from mtlmon.cli.text_checkpoints import DigestedText
 from mtlmon.errors import SnapshotError
 
@@ -18,14 +19,13 @@ if TYPE_CHECKING:
     from mtlmon.checking.computed_rows import ComputedEvents
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
-    from mtlmon.cli.relations import Check, Output
+    from mtlmon.cli.relations import Check
     from mtlmon.cli.row_work import KeptRows, RowLoop
     from mtlmon.relational.input.native import RowEvents, RowScanner
 
 __all__ = [
     "CheckpointedRows",
     "TimedCheckpointedRows",
-    "continue_output",
     "restore_check",
     "restored_source",
     "snapshot_of",
@@ -89,15 +89,6 @@ def restore_check(check: Check, state: Sequence[bytes]) -> None:
         check.point_rows.restore(rows)
     if check.findings is not None:
         check.findings.restore(json.loads(findings))
-
-
-def continue_output(output: Output, output_size: int, options: Options) -> None:
-    """Let an output go on behind what an earlier run has written."""
-    if output_size and options.output_format == "csv" and options.verdicts != "none":
-        from mtlmon.tables.outputs import CsvOutput
-
-        assert isinstance(output, CsvOutput)
-        output.has_header = True
 
 
 def _settings(options: Options) -> list[tuple[str, object]]:
@@ -179,7 +170,7 @@ class CheckpointedRows(DigestedText, RowWork):
         # another file is said to be one before its relations are compared
         restore_check(self.check, run)
         self.rows.restore(source)
-        continue_output(self.output, output_size, self.options)
+        continue_table(self.output, output_size, self.options)
 
 
 class TimedCheckpointedRows(PassingTime, CheckpointedRows):

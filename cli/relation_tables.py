@@ -14,7 +14,6 @@ from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
 from mtlmon.cli.pump import LogEnds, Pump
 from mtlmon.cli.relation_checkpoints import (
-    continue_output,
     restore_check,
     restored_source,
     snapshot_of,
@@ -23,6 +22,7 @@ from mtlmon.cli.relations import Check, engine_for, points_at_once, tell_finding
 from mtlmon.cli.report import absent_atoms, broken_rows, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
+from mtlmon.cli.table_output import continue_table
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
@@ -230,7 +230,7 @@ class TableWork(LogWork["EventBatch"]):
         check, rows = self.started()
         restore_check(check, run)
         rows.restore(source)
-        continue_output(check.output, output_size, self.options)
+        continue_table(check.output, output_size, self.options)
 
     def work_in_small_steps(self, events: int) -> None:
         self.most_points = min(self.most_points, max(SMALLEST_STEP_EVENTS, events))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.cli.context import texts_of_log
@@ -21,7 +20,6 @@ from mtlmon.cli.report import (
     absent_atoms,
     broken_rows,
     counts_table,
-    is_terminal,
     plural,
     progress_for,
     table,
@@ -29,6 +27,7 @@ from mtlmon.cli.report import (
 from mtlmon.cli.row_work import RowLoop, row_pump
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
+from mtlmon.cli.table_output import table_output
 from mtlmon.cli.time_stamps import TimedAnswers, iso_times, time_texts
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
@@ -295,18 +294,10 @@ class Check:
             if texts is None:
                 return output
             return TimedAnswers(output, (names[0] is not None) + self.key_count, texts)
-        is_parquet = options.output_format == "parquet"
-        if is_parquet and options.output is None and is_terminal(sys.stdout):
-            raise Failure("cannot write Parquet to a terminal: add -o FILE")
-        from mtlmon.tables.outputs import CsvOutput, ParquetOutput
         from mtlmon.tables.relation_check import valuation_table
-        from mtlmon.tables.stream_values import JsonRowsOutput
 
         tracked = self.point_rows if options.rows else None
-        rows = valuation_table(self.plan, times, options.verdicts, tracked)
-        if options.output_format == "jsonl":
-            return JsonRowsOutput(rows)
-        return ParquetOutput(rows) if is_parquet else CsvOutput(rows)
+        return table_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
 
     def note_rows(self, batch: EventBatch) -> None:
         """If rows are wanted, note those of a batch before its time-points are checked."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -35,9 +34,10 @@ from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import Progress, absent_atoms, is_terminal, streams_summary
+from mtlmon.cli.report import Progress, absent_atoms, streams_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
+from mtlmon.cli.table_output import table_output
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.table_formats import FORMAT_NAMES
@@ -53,12 +53,9 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.streams.atoms import Values
     from mtlmon.tables.event_batch import EventBatch
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput
+    from mtlmon.tables.outputs import RowOutput
 
-    StreamOutput = (
-        StreamCollector | JsonRowsOutput[Values] | CsvOutput[Values] | ParquetOutput[Values]
-    )
+    StreamOutput = StreamCollector | RowOutput[Values]
 
 __all__ = ["write_streams"]
 
@@ -201,8 +198,7 @@ def make_output(
     Raises:
         Failure: the output is binary, but would go to a terminal.
     """
-    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-    from mtlmon.tables.stream_values import JsonRowsOutput, StreamTable
+    from mtlmon.tables.stream_values import StreamTable
 
     table, times = StreamTable(names), None
     if not isinstance(source, TextLog):
@@ -217,13 +213,7 @@ def make_output(
         others = [*options.logs, *options.formula_files, options.output, options.late]
         check_file(options.plot, "the picture", others, statuses(source).values())
         return PlotOutput(table, names, source, times, file, options.plot, options, memory)
-    if options.output_format == "jsonl":
-        return JsonRowsOutput(table)
-    if options.output_format == "csv":
-        return CsvOutput(table)
-    if options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
-    return ParquetOutput(table)
+    return table_output(table, options)
 
 
 class StreamWork(LogWork["TextBatch | EventBatch"]):

@@ -1,4 +1,4 @@
-"""Write tables of verdicts and of streams as CSV and Parquet."""
+"""Write tables of verdicts and of streams as CSV, JSON lines and Parquet."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from mtlmon.errors import MtlmonError
+from mtlmon.tables.json_rows import JsonRowsOutput
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from mtlmon.checking.outputs import Output
-    from mtlmon.tables.verdicts import VerdictTable
-
-__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "ParquetOutput", "RowTable"]
+__all__ = ["ByteWriter", "CsvOutput", "ParquetOutput", "RowOutput", "RowTable", "row_output"]
 
 _Rows = TypeVar("_Rows")
 _Rows_contra = TypeVar("_Rows_contra", contravariant=True)
@@ -128,8 +126,12 @@ class ParquetOutput(Generic[_Rows]):
         return self._parquet
 
 
-OUTPUTS: dict[str, Callable[[VerdictTable], Output]] = {
-    "csv": CsvOutput,
-    "parquet": ParquetOutput,
-}
-"""Output formats that are tables, by name."""
+RowOutput = CsvOutput[_Rows] | JsonRowsOutput[_Rows] | ParquetOutput[_Rows]
+"""Something that writes a table."""
+
+
+def row_output(table: RowTable[_Rows], output_format: str) -> RowOutput[_Rows]:
+    """Return what writes a table as `jsonl`, `csv` or `parquet`."""
+    if output_format == "jsonl":
+        return JsonRowsOutput(table)
+    return ParquetOutput(table) if output_format == "parquet" else CsvOutput(table)

@@ -19,7 +19,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
 from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
-from mtlmon.tables.stream_values import JsonRowsOutput
+from mtlmon.tables.json_rows import JsonRowsOutput
 from mtlmon.tables.verdicts import VerdictTable
 from tests.reference.changelog import Collapsed
 from tests.traces import EndTime

@@ -17,8 +17,8 @@ from pyarrow import csv, parquet
 from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.output.native import AnswerLines, FirstAnswers
+from mtlmon.tables.json_rows import JsonRowsOutput
 from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-from mtlmon.tables.stream_values import JsonRowsOutput
 from mtlmon.tables.valuations import ValuationTable
 from tests.relational.answers import (
     HOLDS,

@@ -1,0 +1,86 @@
+"""Write tables as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.text.byte_writer import ByteWriter
+
+if TYPE_CHECKING:
+    from mtlmon.tables.outputs import RowTable
+
+__all__ = ["JsonRowsOutput"]
+
+_Rows = TypeVar("_Rows")
+
+
+class JsonRowsOutput(Generic[_Rows]):
+    """Writes an object for each row, one per line, with a member for each column.
+
+    Args:
+        table: creates the rows.
+    """
+
+    lines = None
+
+    def __init__(self, table: RowTable[_Rows]) -> None:
+        self.writer = ByteWriter()
+        self.table = table
+
+    def put(self, rows: _Rows) -> None:
+        """Write the rows."""
+        for batch in self.table.batches(rows):
+            if batch.num_rows:
+                self.writer.write(json_lines(batch))
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+
+def json_lines(batch: pa.RecordBatch) -> memoryview:
+    """Return the rows of a batch, which is not empty, as lines of JSON.
+
+    Texts are texts, and so are times, as in ISO 8601. JSON has no numbers that are not finite, so
+    these are null.
+    """
+    pieces: list[pa.Array | pa.Scalar] = []
+    before = "{"
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        pieces += [_text(f"{before}{json.dumps(name, ensure_ascii=False)}:"), _json(column)]
+        before = ","
+    lines = pc.binary_join_element_wise(*pieces, _text("}\n"), _text(""))
+    _, starts, data = lines.buffers()
+    places = memoryview(starts).cast("q")
+    return memoryview(data)[places[lines.offset] : places[lines.offset + len(lines)]]
+
+
+def _text(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _json(column: pa.Array) -> pa.Array:
+    """Return the cells of a column as JSON."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        texts = column.cast(pa.large_string())
+        is_whole = pc.match_substring_regex(texts, "^-?[0-9]+$")
+        texts = pc.if_else(
+            is_whole, pc.binary_join_element_wise(texts, _text(".0"), _text("")), texts
+        )
+        texts = pc.if_else(pc.is_finite(column), texts, _text("null"))
+    elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        texts = column.cast(pa.large_string())
+    elif pa.types.is_null(kind):
+        texts = pa.nulls(len(column), pa.large_string())
+    else:
+        texts = column.cast(pa.large_string())
+        if pa.types.is_timestamp(kind):
+            texts = pc.replace_substring(texts, " ", "T")
+        entries = texts.dictionary_encode()
+        distinct = [json.dumps(text, ensure_ascii=False) for text in entries.dictionary.to_pylist()]
+        texts = pa.array(distinct, pa.large_string()).take(entries.indices)
+    return texts.fill_null("null")
