@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.common.atom_rows import ATOM, END, MARK, AtomRows, relation_source
+from mtlmon.spark.common.atom_rows import ATOM, END, MARK, TIME, AtomRows, relation_source
 from mtlmon.spark.common.shared_bytes import SharedBytes
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
 from mtlmon.spark.streaming import journal, slice_checkpoints, slice_processor, stateful
@@ -73,6 +73,7 @@ class Cluster:
     Args:
         source: how rows are sliced.
         monkeypatch: replaces what is Spark's.
+        lateness: how far below the horizon rows are taken in; None if they correct nothing.
         skips: whether batches that are written are not executed again, as with files.
         draw: chooses workers.
     """
@@ -83,8 +84,10 @@ class Cluster:
         monkeypatch: pytest.MonkeyPatch,
         draw: Random,
         *,
+        lateness: int | None = None,
         skips: bool = False,
     ) -> None:
+        self._lateness = lateness
         self.store = Store()
         self.written: dict[int, list[Row]] = {}
         self._skips = skips
@@ -102,7 +105,7 @@ class Cluster:
 
     def use(self, source: SliceSource, moved: slice_processor.Moved | None) -> None:
         self.source = source
-        self.settings = SliceSettings.of(source)
+        self.settings = SliceSettings.of(source, self._lateness)
         self.processor = SliceProcessor(source, CLOCK, self.settings, moved, is_known=True)
 
     def restart(self, source: SliceSource, planned: Batch | None) -> None:
@@ -113,11 +116,15 @@ class Cluster:
             self.use(source, None)
             return
         watermark = None if planned is None else (planned.number, planned.horizon * 1000)
-        checkpoint = checkpoint_of(source.source, states, watermark)
+        checkpoint = checkpoint_of(source.source, states, watermark, self._lateness)
         self.visited = checkpoint.visited
         session: Any = None
         moved = checkpoint.moved(
-            session, source, SliceSettings.of(source), CLOCK, lambda rows: self._split(source, rows)
+            session,
+            source,
+            SliceSettings.of(source, self._lateness),
+            CLOCK,
+            lambda rows: self._split(source, rows),
         )
         self.use(source, moved)
 
@@ -138,7 +145,7 @@ class Cluster:
         for row in store.visit(self.processor, blocks, batch.horizon * 1000):
             self._choose_worker()
             for one in unpacked_rows(row[RECORDS]).to_pylist():
-                if ATOM in one or self._is_owned(one):
+                if ATOM in one or TIME not in one or self._is_owned(one):
                     found.append(one)
         if is_written:
             self.written.setdefault(batch.number, found)
@@ -208,4 +215,9 @@ def late_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def violations(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if ATOM not in row]
+    return [row for row in rows if ATOM not in row and TIME in row]
+
+
+def bounds(rows: Sequence[Row]) -> list[Row]:
+    """What rows say of how far verdicts are final, beside those of changes."""
+    return [row for row in rows if ATOM not in row and TIME not in row]

@@ -163,10 +163,6 @@ def test_what_cannot_be_corrected_is_refused(spark: SparkSession) -> None:
             build('trigger x: ts > 3 message "is"')
         with pytest.raises(MtlmonError, match="atoms with windows or streams"):
             build("policy x: count[0,9]() < 3")
-        with pytest.raises(MtlmonError, match="policies with variables are not corrected"):
-            build("atom p(key) = true\npolicy x: NOT p(k)", key=None)
-        with pytest.raises(MtlmonError, match="without variables can have a lateness in a query"):
-            build("atom p(key) = true\npolicy x: NOT p(k)\npolicy y: ts > 3")
         times = frame.withColumn("at", frame.ts.cast("timestamp"))
         frame = times.withWatermark("at", "7 seconds")
         build(time="at", delay=None, lateness="7s")

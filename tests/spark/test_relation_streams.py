@@ -13,9 +13,9 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from pyspark.errors import StreamingQueryException
 
-from mtlmon.errors import ExecutorError, MtlmonError
+from mtlmon.errors import ExecutorError, MtlmonError, SnapshotError
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark import RowCounts, monitor_stream, plain_errors
+from mtlmon.spark import RowCounts, latest_verdicts, monitor_stream, plain_errors
 from mtlmon.tables import check_tables
 from tests.spark.streams import put, state_store
 
@@ -51,6 +51,7 @@ ARROW = pa.schema(
     ]
 )
 DELAY = 3
+WHATS = ("publish", "approve", "quiet")
 
 
 def log_of(seed: int) -> list[list[dict[str, Any]]]:
@@ -268,6 +269,75 @@ def test_policies_of_both_kinds_are_one_query(
     assert counts.skipped > 0
 
 
+CORRECTED = """
+key user
+policy calm: quiet IMPLIES (what = "publish") SINCE[0,9] (what = "approve")
+policy few per file: quiet IMPLIES PREVIOUS[0,3] true
+"""
+LATENESS = 12
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_late_rows_correct_policies_of_both_kinds(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    """The latest verdicts are those of one machine, with other slices and after a failure."""
+    text = FILE + CORRECTED
+    batches = log_of(3)
+    good = {**batches[0][0], "user": "u1", "file": "f1", "level": 1}
+    for rows in batches:
+        rows[:] = [
+            {**good, **row, "user": row["user"] or "u4", "file": row["file"] or "f3"}
+            for row in rows
+        ]
+    # late by up to the lateness, or too late
+    latest = max(row["ts"] for rows in batches[:2] for row in rows)
+    ages = LATENESS + 1, LATENESS, LATENESS - 1, LATENESS // 2
+    late = [{**good, "ts": latest - age, "what": what} for age in ages for what in WHATS]
+    refused = late[: len(WHATS)]
+    first, second = [*batches[0], *batches[1]], [*batches[2], *late]
+    batches = [first, second, [{**good, "ts": 60, "what": "quiet"}]]
+    skewed = Statistics({}, {("publish", 0): frozenset({"u0"})})
+
+    def go_on(slices: int, **changed: Any) -> None:
+        arguments = {"delay": DELAY, "lateness": LATENESS, "buckets": 2, **changed}
+        frame = monitor_stream(
+            rows_of(spark, source),
+            text,
+            slices=slices,
+            statistics=skewed,
+            checkpoint=str(tmp_path / "checkpoint"),
+            **arguments,
+        )
+        run(spark, frame, tmp_path)
+
+    put(source, "0", batches[0])
+    go_on(3)
+    for number, rows in enumerate(batches[1:], 1):
+        put(source, f"{number}", rows)
+    go_on(2)
+    with pytest.raises(SnapshotError, match="was made with another delay or lateness, which"):
+        go_on(2, lateness=LATENESS + 1)
+
+    written = spark.read.parquet(str(tmp_path / "verdicts"))
+    horizon = 60 - DELAY
+    rows = [row for batch in batches for row in batch if row["ts"] < horizon]
+    latest = latest_verdicts(written).drop("revision", "is_final")
+    found = [row.asDict() for row in latest.collect()]
+    expected = truth([row for row in rows if row not in refused], horizon - 1, text)
+    assert counted(found) == expected
+    said = [row.asDict() for row in written.collect()]
+    assert {row["op"] for row in said} >= {"insert", "delete", None}
+    told = {(row["policy"], row["final"]) for row in said if row["op"] is None}
+    assert {("approved", 60 - LATENESS), ("soon", 60 - LATENESS - 5)} <= told
+    late_ones = [
+        (row["time"], *row["late"])
+        for row in said
+        if row["late"] and not (row["user"] or row["file"])
+    ]
+    assert sorted(late_ones) == sorted((row["ts"], row["what"]) for row in refused)
+
+
 def test_what_streams_refuse(spark: SparkSession, source: Path) -> None:
     df = rows_of(spark, source)
     with state_store(spark):
@@ -278,8 +348,8 @@ def test_what_streams_refuse(spark: SparkSession, source: Path) -> None:
         with pytest.raises(MtlmonError, match="key is for policies without variables"):
             monitor_stream(df, FILE, key="user", delay=1)
         both = f"{FILE}policy other: ONCE quiet\n"
-        with pytest.raises(MtlmonError, match="verdicts of policies with variables are not corr"):
-            monitor_stream(df, both, delay=1, lateness=2)
+        with pytest.raises(MtlmonError, match="the delay is 3 and the lateness 2, but rows"):
+            monitor_stream(df, FILE, delay=3, lateness=2)
         with pytest.raises(MtlmonError, match="mode 'global' is for policies without variables"):
             monitor_stream(df, both, delay=1, mode="global")
         with pytest.raises(MtlmonError, match="how late rows may be is not said"):

@@ -33,6 +33,7 @@ from mtlmon.spark.streaming.slice_rows import (
     PackSlices,
     UnpackSlices,
     packed_rows,
+    result_schema,
     unpacked_rows,
 )
 from mtlmon.spark.streaming.slice_state import LiveSlice
@@ -294,6 +295,8 @@ def test_results_are_unpacked() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array([0] * len(records), pa.int32()), records], [SLICE, "mtlmon_records"]
     )
-    unpacked = pa.Table.from_batches(list(UnpackSlices(source.schema())(iter([batch]))))
+    unpacked = pa.Table.from_batches(
+        list(UnpackSlices(result_schema(source.schema()))(iter([batch])))
+    )
     assert unpacked.column(LATE).to_pylist()[0] == 1
     assert unpacked.column(TIME).to_pylist()[0] == 3

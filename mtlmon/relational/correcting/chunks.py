@@ -187,6 +187,8 @@ class ChunkedPoints:
         net: the answers that have changed: 1 if there is one now that was not there before, -1 if
             there was one.
         passed: how far time has passed without events.
+        due: the least time at which time alone may bring an answer; None if it cannot.
+        behind: the last time-stamp of time-points that are forgotten; -1 if none are.
         replayed: how many time-points were taken in again.
         early_stops: how often this ended as the state was what it had been.
     """
@@ -216,6 +218,8 @@ class ChunkedPoints:
         self.chunks: list[_Chunk] = []
         self.net: dict[Row, int] = {}
         self.passed = 0
+        self.due: int | None = None
+        self.behind = -1
         self.replayed = 0
         self.early_stops = 0
         # the last time-stamp of events that the present update removes
@@ -336,7 +340,9 @@ class ChunkedPoints:
         try:
             work()
         except RowError as error:
-            place = f"{engine.clock}, time-point {engine.point_count - 1} of the log"
+            place = str(engine.clock)
+            if not engine.timeline.is_of_stamps:
+                place += f", time-point {engine.point_count - 1} of the log"
             raise MtlmonError(f"at time-stamp {place}: {error.reason}") from None
         finally:
             for policy, kind, time_stamp, offset, _, cells in engine.answers.take():
@@ -369,12 +375,14 @@ class ChunkedPoints:
             self._count(row, -1)
         self._told_ahead = []
         self._ahead = None
-        if self.passed > self.engine.clock:
+        self.due = self.engine.next_due()
+        if self.due is not None and self.due <= self.passed:
             ahead = self._new_engine()
             ahead.restore(self.engine.snapshot(has_texts=False))
             before = counts_of(ahead)
             self._do(ahead, lambda: ahead.end(self.passed, False), self._told_ahead)
             self._ahead = counts_of(ahead).plus(before, -1)
+            self.due = ahead.next_due()
 
     # ---- late time-points ------------------------------------------------------------------
 
@@ -559,6 +567,7 @@ class ChunkedPoints:
         if not count:
             return []
         told = [row for chunk in self.chunks[:count] for row in chunk.told]
+        self.behind = self.chunks[count - 1].end
         for chunk in self.chunks[:count]:
             if chunk.counts is not None:
                 self.forgotten = self.forgotten.plus(chunk.counts)
@@ -647,7 +656,12 @@ def _parts(
 
 
 def _open_from(engine: RelationalEngine) -> int | None:
-    """The time-stamp of the first time-point that is undecided, or None."""
+    """The time-stamp of the first time-point that is undecided, or None.
+
+    None as well where each time-stamp is a time-point: those without rows are not listed.
+    """
+    if engine.timeline.is_of_stamps:
+        return None
     policies = range(len(engine.plan.named_policies))
     points = (point for policy in policies for point in engine.waiting_points(policy, 1))
     return min((time_stamp for time_stamp, _ in points), default=None)

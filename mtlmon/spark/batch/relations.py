@@ -28,7 +28,7 @@ from mtlmon.spark.common.frames import arrow_schema, require_at_rest, require_co
 from mtlmon.spark.common.ordering import check_order_types, column_named
 from mtlmon.spark.common.policies import relational_file
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
-from mtlmon.spark.common.slice_monitors import SLICE, SlicedRows, SliceSource
+from mtlmon.spark.common.slice_monitors import NUMBER, SLICE, SlicedRows, SliceSource
 from mtlmon.spark.session import cores_of
 from mtlmon.support.atom_names import listed
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["monitor_relations", "prepared_relations", "relation_statistics"]
 
 SLICES_PER_CORE = 4
-LATE_ATOMS = "late"
 _FIXED = ("policy", "time", "offset", "verdict")
 
 
@@ -234,7 +233,7 @@ def reported(
     own: DataFrame,
     slicing: Slicing,
     kinds: Sequence[Sequence[str]],
-    late: Column | None = None,
+    more: Mapping[str, Column] | None = None,
 ) -> DataFrame:
     """Return valuations as they are shown, with a column for each variable.
 
@@ -242,7 +241,8 @@ def reported(
         own: what slices report and own.
         slicing: the plan of slices.
         kinds: for each policy the kinds of the reported and exposed variables.
-        late: the last column, `late`; rows in which it is not null have no offset.
+        more: the columns behind these, by their names, for streams; rows without a number of a
+            policy or a time have no offset then.
 
     Raises:
         MtlmonError: variables of one name have different types.
@@ -260,7 +260,7 @@ def reported(
                     f"{listed([policy.name or ''])}: rename one of them, as both have one column"
                 )
             places.setdefault(name, []).append((number, column))
-    fixed = _FIXED if late is None else (*_FIXED, LATE_ATOMS)
+    fixed = (*_FIXED, *(more or ()))
     names = unique_columns(list(types), fixed, "var_")
     policies: Column | None = None
     for number, policy in enumerate(slicing.policies):
@@ -269,10 +269,11 @@ def reported(
         policies = F.when(test, title) if policies is None else policies.when(test, title)
     assert policies is not None
     offset = F.lit(0).cast("bigint")
+    is_point = F.col(NUMBER).isNotNull() & F.col(TIME).isNotNull()
     columns = [
         policies.alias("policy"),
         F.col(TIME),
-        (offset if late is None else F.when(late.isNull(), offset)).alias("offset"),
+        (offset if more is None else F.when(is_point, offset)).alias("offset"),
         F.col("verdict"),
     ]
     for (name, kind), shown in zip(types.items(), names, strict=True):
@@ -283,8 +284,7 @@ def reported(
             value = F.when(test, one) if value is None else value.when(test, one)
         assert value is not None
         columns.append(_typed(value, kind).alias(shown))
-    if late is not None:
-        columns.append(late.alias(LATE_ATOMS))
+    columns += [column.alias(name) for name, column in (more or {}).items()]
     return own.select(*columns)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.ordering import check_collations, column_named
+from mtlmon.spark.common.verdicts import COLUMNS as VERDICT
 from mtlmon.spark.common.verdicts import LATE_ATOMS, POLICY
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def latest_verdicts(changelog: DataFrame) -> DataFrame:
     Returns:
         The newest revision of each time-point that has a verdict, with the columns of verdicts,
         `revision`, and `is_final`, which says whether the verdict cannot change any more.
-        Equivalences stay: `resolve_verdicts` resolves them.
+        Equivalences stay: `resolve_verdicts` resolves them. Of policies with variables, all
+        valuations that violate them or match.
 
     Raises:
         MtlmonError: a column is missing.
@@ -56,23 +58,28 @@ def latest_verdicts(changelog: DataFrame) -> DataFrame:
         )
     check_collations(list(changelog.schema))
     point = names[names.index(POLICY) : names.index("offset") + 1]
-    rest = [name for name in names if name not in (*point, LATE_ATOMS)]
+    # the values of variables are part of the name of what violates a policy
+    end = names.index(LATE_ATOMS if LATE_ATOMS in names else OPERATION)
+    variables = [name for name in names[names.index("offset") + 1 : end] if name not in VERDICT]
+    named = [*point, *variables]
+    rest = [name for name in names if name not in (*named, LATE_ATOMS)]
     changes = changelog.where(column_named(OPERATION).isNotNull())
     newest = F.max_by(F.struct(*map(column_named, rest)), column_named(REVISION))
     # pyspark cannot look up columns whose names contain dots
-    found = changes.groupBy(*map(column_named, point)).agg(newest.alias(_NEWEST))
+    found = changes.groupBy(*map(column_named, named)).agg(newest.alias(_NEWEST))
     found = found.where(column_named(_NEWEST)[OPERATION] != OPERATIONS[2])
     of_policies = changelog.groupBy(column_named(POLICY).alias(_POLICY))
     bounds = of_policies.agg(F.max(FINAL).alias(_BOUND))
     is_same = column_named(POLICY).eqNullSafe(column_named(_POLICY))
     found = found.join(F.broadcast(bounds), is_same, "left")
     is_final = F.coalesce(column_named("time") < column_named(_BOUND), F.lit(False))
+    kept = [name for name in names if name not in (OPERATION, FINAL, LATE_ATOMS)]
     return found.select(
-        *map(column_named, point),
         *(
-            column_named(_NEWEST).getField(name).alias(name)
-            for name in rest
-            if name not in (OPERATION, FINAL)
+            column_named(name)
+            if name in named
+            else column_named(_NEWEST).getField(name).alias(name)
+            for name in kept
         ),
         is_final.alias(IS_FINAL),
     )

@@ -33,11 +33,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.native import AnswerBlock, PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.spark.common.trace_monitors import EndTime
 
-__all__ = ["SLICE", "SliceSource", "SlicedRows"]
+__all__ = [
+    "NUMBER",
+    "SLICE",
+    "VERDICT",
+    "AnswerBatches",
+    "PointsOfRows",
+    "SliceMonitor",
+    "SlicePlan",
+    "SliceSource",
+    "SlicedRows",
+]
 
 SLICE, NUMBER, VERDICT = "slice", "number", "verdict"
 _VIOLATED, _HOLDS = 0, 1
@@ -118,6 +128,10 @@ class SlicePlan:
         table.restore(self._texts)
         return table
 
+    def engine(self, texts: KeyTable) -> RelationalEngine:
+        """The engine of a slice that has seen nothing."""
+        return RelationalEngine(self.plan, texts, is_of_stamps=self.slicing.is_of_stamps)
+
 
 def kinds_of(made: Plan) -> list[tuple[str, ...]]:
     """For each policy, the kinds of the variables that slices report."""
@@ -194,87 +208,54 @@ class _Batch:
         return self._columns
 
 
-class SliceMonitor:
-    """The monitor of one slice.
+class PointsOfRows:
+    """Makes time-points of rows of atoms and marks, which come in the order of time.
+
+    Args:
+        planned: what is known of the slices.
+        points: gets the time-points.
+        texts: numbers the texts.
+    """
+
+    def __init__(self, planned: SlicePlan, points: PointBlock, texts: KeyTable) -> None:
+        self._names = planned.columns.names
+        atoms = []
+        for name, kinds in named_rows(planned.plan):
+            is_of_log = name in self._names
+            packed = zip(packed_names(kinds), map(_plain_kind, kinds), strict=True)
+            atoms.append(TableAtom(name if is_of_log else None, tuple(packed)))
+        self._rows = RelationRows(atoms, points, texts, by_stamp=True)
+
+    def load(self, batch: pa.RecordBatch) -> None:
+        """Take rows; those of the last time-stamp wait for more of them."""
+        self._rows.load(_Batch(batch, self._names))  # type: ignore[arg-type]
+
+    def load_end(self) -> None:
+        """Let no rows wait any more."""
+        self._rows.load_end()
+
+    def read(self) -> bool:
+        """Add the next time-points; return whether there are more."""
+        return self._rows.read()
+
+
+class AnswerBatches:
+    """Converts the answers of a slice to batches of valuations.
 
     Args:
         planned: what is known of the slices.
         number: the number of the slice.
+        texts: has the texts of the answers.
     """
 
-    def __init__(self, planned: SlicePlan, number: int) -> None:
-        self.number = number
-        made, columns = planned.plan, planned.columns
-        texts = planned.texts()
-        self._names = columns.names
+    def __init__(self, planned: SlicePlan, number: int, texts: KeyTable) -> None:
+        self._number = number
         self._kinds = planned.kinds
-        self._finds = np.array([one.is_find for one in made.named_policies], np.bool_)
         self._schema = planned.schema
-        self.engine = RelationalEngine(made, texts, is_of_stamps=planned.slicing.is_of_stamps)
-        self._found: list[pa.RecordBatch] = []
-        atoms = []
-        for name, kinds in named_rows(made):
-            is_of_log = name in columns.names
-            packed = zip(packed_names(kinds), map(_plain_kind, kinds), strict=True)
-            atoms.append(TableAtom(name if is_of_log else None, tuple(packed)))
-        self._rows = RelationRows(atoms, self.engine.points, texts, by_stamp=True)
         self._texts = texts
-        self._last = 0
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows of atoms and marks; yield valuations."""
-        if not batch.num_rows:
-            return
-        self._last = max(self._last, int(np.asarray(batch.column(TIME))[-1]))
-        ends = np.asarray(batch.column(ATOM)) == END
-        if ends.any():
-            batch = batch.filter(pa.array(~ends))
-        if batch.num_rows:
-            self._rows.load(_Batch(batch, self._names))  # type: ignore[arg-type]
-            yield from self._advance()
-
-    def end(self, end_time: EndTime) -> Iterator[pa.RecordBatch]:
-        """End the log, whose last row may be one of another slice."""
-        self._rows.load_end()
-        yield from self._advance()
-        self.engine.end(self._last, False)
-        following = clock_at_end(self._last, end_time)
-        if following is None:
-            self.engine.end(self._last, True)
-        elif following:
-            self.engine.end(min(following, LARGEST), False)
-        self._put(self.engine.answers)
-        yield from self._take()
-
-    def pass_time(self, batch: pa.RecordBatch, horizon: int) -> Iterator[pa.RecordBatch]:
-        """Take rows and marks, and let time pass; yield valuations.
-
-        Args:
-            batch: all rows that are left of time-stamps below the horizon, in the order of time.
-            horizon: no other row is below it.
-        """
-        yield from self.feed(batch)
-        self._rows.load_end()
-        yield from self._advance()
-        self.engine.end(horizon, False)
-        self._put(self.engine.answers)
-        yield from self._take()
-
-    def next_wakeup(self, horizon: int) -> int | None:
-        """Return the least horizon, above the present one, at which time can decide something.
-
-        None if there is nothing to decide.
-        """
-        engine = self.engine
-        if engine.timeline.is_of_stamps:
-            due = engine.next_due()
-            return None if due is None else max(due, horizon + 1)
-        # as soon as time has passed at all
-        is_waiting = min(engine.answered_points, default=0) < engine.point_count
-        return horizon + 1 if is_waiting else None
-
-    def _put(self, answers: AnswerBlock) -> None:
-        """Take answers."""
+    def of(self, answers: AnswerBlock) -> Iterator[pa.RecordBatch]:
+        """Take answers; yield the violations and matches among them."""
         parts = answer_arrays(answers)
         dtypes = (np.uint32, np.uint8, np.int64, np.uint64, np.uint64, np.int64)
         *columns, values = map(np.frombuffer, parts, dtypes)
@@ -285,25 +266,7 @@ class SliceMonitor:
             time_stamps, starts = time_stamps[wanted], starts[wanted]
         for first in range(0, len(policies), _BATCH_ROWS):
             part = slice(first, first + _BATCH_ROWS)
-            self._found.append(
-                self._batch(policies[part], kinds[part], time_stamps[part], starts[part], values)
-            )
-
-    def _advance(self) -> Iterator[pa.RecordBatch]:
-        more = True
-        while more:
-            more = self._rows.read()
-            self.engine.keeps_texts = more
-            try:
-                self.engine.advance()
-            except RowError as error:
-                raise MtlmonError(f"at time-stamp {self.engine.clock}: {error.reason}") from None
-            self._put(self.engine.answers)
-            yield from self._take()
-
-    def _take(self) -> list[pa.RecordBatch]:
-        found, self._found = self._found, []
-        return found
+            yield self._batch(policies[part], kinds[part], time_stamps[part], starts[part], values)
 
     def _batch(
         self,
@@ -315,7 +278,7 @@ class SliceMonitor:
     ) -> pa.RecordBatch:
         count = len(policies)
         columns = [
-            pa.array(np.full(count, self.number, np.int32)),
+            pa.array(np.full(count, self._number, np.int32)),
             pa.array(policies.astype(np.int32)),
             pa.array(time_stamps),
             pa.array(kinds != _VIOLATED),
@@ -344,6 +307,92 @@ class SliceMonitor:
         if kind == "f":
             return pa.array(cells.view(np.float64), mask=is_null)
         return pa.array(cells, mask=is_null)
+
+
+class SliceMonitor:
+    """The monitor of one slice.
+
+    Args:
+        planned: what is known of the slices.
+        number: the number of the slice.
+    """
+
+    def __init__(self, planned: SlicePlan, number: int) -> None:
+        self.number = number
+        texts = planned.texts()
+        self.engine = planned.engine(texts)
+        self._batches = AnswerBatches(planned, number, texts)
+        self._found: list[pa.RecordBatch] = []
+        self._rows = PointsOfRows(planned, self.engine.points, texts)
+        self._last = 0
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take rows of atoms and marks; yield valuations."""
+        if not batch.num_rows:
+            return
+        self._last = max(self._last, int(np.asarray(batch.column(TIME))[-1]))
+        ends = np.asarray(batch.column(ATOM)) == END
+        if ends.any():
+            batch = batch.filter(pa.array(~ends))
+        if batch.num_rows:
+            self._rows.load(batch)
+            yield from self._advance()
+
+    def end(self, end_time: EndTime) -> Iterator[pa.RecordBatch]:
+        """End the log, whose last row may be one of another slice."""
+        self._rows.load_end()
+        yield from self._advance()
+        self.engine.end(self._last, False)
+        following = clock_at_end(self._last, end_time)
+        if following is None:
+            self.engine.end(self._last, True)
+        elif following:
+            self.engine.end(min(following, LARGEST), False)
+        self._found += self._batches.of(self.engine.answers)
+        yield from self._take()
+
+    def pass_time(self, batch: pa.RecordBatch, horizon: int) -> Iterator[pa.RecordBatch]:
+        """Take rows and marks, and let time pass; yield valuations.
+
+        Args:
+            batch: all rows that are left of time-stamps below the horizon, in the order of time.
+            horizon: no other row is below it.
+        """
+        yield from self.feed(batch)
+        self._rows.load_end()
+        yield from self._advance()
+        self.engine.end(horizon, False)
+        self._found += self._batches.of(self.engine.answers)
+        yield from self._take()
+
+    def next_wakeup(self, horizon: int) -> int | None:
+        """Return the least horizon, above the present one, at which time can decide something.
+
+        None if there is nothing to decide.
+        """
+        engine = self.engine
+        if engine.timeline.is_of_stamps:
+            due = engine.next_due()
+            return None if due is None else max(due, horizon + 1)
+        # as soon as time has passed at all
+        is_waiting = min(engine.answered_points, default=0) < engine.point_count
+        return horizon + 1 if is_waiting else None
+
+    def _advance(self) -> Iterator[pa.RecordBatch]:
+        more = True
+        while more:
+            more = self._rows.read()
+            self.engine.keeps_texts = more
+            try:
+                self.engine.advance()
+            except RowError as error:
+                raise MtlmonError(f"at time-stamp {self.engine.clock}: {error.reason}") from None
+            self._found += self._batches.of(self.engine.answers)
+            yield from self._take()
+
+    def _take(self) -> list[pa.RecordBatch]:
+        found, self._found = self._found, []
+        return found
 
 
 def _plain_kind(kind: str) -> str:

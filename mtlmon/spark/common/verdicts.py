@@ -97,7 +97,11 @@ def with_keys(verdicts: DataFrame, own: Sequence[str], keys: Sequence[StructFiel
 
 
 def with_valuations(
-    verdicts: DataFrame, valuations: DataFrame, *, has_messages: bool, has_late: bool = False
+    verdicts: DataFrame,
+    valuations: DataFrame,
+    *,
+    has_messages: bool,
+    last: Sequence[str] = (),
 ) -> DataFrame:
     """Return verdicts and valuations in one data frame, null in the columns that they lack.
 
@@ -105,21 +109,20 @@ def with_valuations(
         verdicts: rows with the columns of `verdict_schema`.
         valuations: rows with a policy, a time-point and a verdict, and columns of variables.
         has_messages: whether verdicts have messages.
-        has_late: whether both have the atoms of late events, in the last column.
+        last: the last columns of both, such as that of the atoms of late events.
     """
     shared = [POLICY, *COLUMNS[:3]]
     own = list(COLUMNS[3:])
-    late = [LATE_ATOMS] if has_late else []
-    values = valuations.columns[len(shared) : len(valuations.columns) - len(late)]
-    values = unique_columns(values, {*shared, *own, *late}, "var_")
+    values = valuations.columns[len(shared) : len(valuations.columns) - len(last)]
+    values = unique_columns(values, {*shared, *own, *last}, "var_")
     messages = [MESSAGE] if has_messages else []
-    others = len(COLUMNS) + len(messages) + len(late)
+    others = len(COLUMNS) + len(messages) + len(last)
     keys = verdicts.columns[1 : len(verdicts.columns) - others]
-    keys = unique_columns(keys, {*values, *messages, *late}, "key_")
+    keys = unique_columns(keys, {*values, *messages, *last}, "key_")
     messages = unique_columns(messages, {*values, *keys}, "trigger_")
-    left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages, *late)
-    right = valuations.toDF(*shared, *values, *late)
-    names = [POLICY, *keys, *COLUMNS, *values, *messages, *late]
+    left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages, *last)
+    right = valuations.toDF(*shared, *values, *last)
+    names = [POLICY, *keys, *COLUMNS, *values, *messages, *last]
     joined = left.unionByName(right, allowMissingColumns=True)
     return joined.select(*map(column_named, names))
 

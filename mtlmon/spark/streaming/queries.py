@@ -13,13 +13,14 @@ from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
 from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.common.both_kinds import has_both_kinds
+from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.frames import arrow_schema, check_passable, require_frame
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
-from mtlmon.spark.common.verdicts import with_keys, with_valuations
+from mtlmon.spark.common.verdicts import LATE_ATOMS, with_keys, with_valuations
 from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
@@ -95,8 +96,8 @@ def monitor_stream(
         lateness: how far the time of a row can be behind the latest one of all earlier batches for
             it to be taken in, at least `delay`, and written like it. Rows that come later are
             returned as late rows. None means no more than `delay`, and no corrections. Policies
-            with windows, streams, ticks, chosen rows, messages, look-ups in relations of rows or
-            variables do not support it.
+            with windows, streams, ticks, chosen rows, messages or look-ups in relations of rows do
+            not support it.
         time: as for `monitor`.
         key: as for `monitor`.
         atoms: as for `monitor`.
@@ -141,7 +142,10 @@ def monitor_stream(
         For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
         late row is returned for each atom of which it is a row. If there are policies of both
-        kinds, a row has the columns of both, as for `monitor`, and `late`.
+        kinds, a row has the columns of both, as for `monitor`, and `late`. With `lateness`, there
+        is a row for each valuation that violates a policy or matches now and did not before, whose
+        `op` is "insert", or that did and does not any more, whose `op` is "delete". The values of
+        variables are part of its name, and there is no "update".
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -177,6 +181,7 @@ def monitor_stream(
             df,
             *prepared,
             delay=delay,
+            lateness=lateness,
             reporter=reporter,
             slices=slices,
             statistics=statistics,
@@ -184,15 +189,6 @@ def monitor_stream(
         )
 
     if file is not None:
-        if lateness is not None:
-            others = ""
-            if is_mixed:
-                others = "; those without variables can have a lateness in a query of their own"
-            raise MtlmonError(
-                "verdicts of policies with variables are not corrected in Spark: leave lateness "
-                "out, and give a delay for which rows wait; mtlmon --lateness and "
-                f"mtlmon.RelationalHistory correct them on one machine{others}"
-            )
         if not is_mixed:
             if buckets is not None:
                 raise MtlmonError(
@@ -262,7 +258,7 @@ def monitor_stream(
             verdicts,
             valuations(prepared, None),
             has_messages=source.has_messages,
-            has_late=True,
+            last=(LATE_ATOMS, *(() if beyond is None else CHANGES)),
         )
     return with_facts(verdicts, policies.file)
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark.batch.relations import reported, rows_of_atoms, slice_count
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
+from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.common.verdicts import LATE_ATOMS
 from mtlmon.spark.streaming import slice_checkpoints
 from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.lateness import lateness_beyond
 from mtlmon.spark.streaming.packing import LATEST
 from mtlmon.spark.streaming.queries import check_watermark, unit_of
 from mtlmon.spark.streaming.slice_moving import split_copies
@@ -23,7 +26,7 @@ from mtlmon.spark.streaming.slice_rows import (
     RESULTS,
     PackSlices,
     UnpackSlices,
-    late_schema,
+    result_schema,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ def monitor_relation_stream(
     rows: DataFrame,
     *,
     delay: int | str | None,
+    lateness: int | str | None,
     reporter: Reporter | None,
     slices: int | None,
     statistics: Statistics | None,
@@ -58,7 +62,7 @@ def monitor_relation_stream(
         df: the streaming data frame.
         source: how rows become rows of atoms, as `prepared_relations` returns it with the rows.
         rows: the rows.
-        delay: slices, statistics and the checkpoint are as for `monitor_stream`.
+        delay: it, the lateness, slices, statistics and the checkpoint are as for `monitor_stream`.
         reporter: sends counts of rows to the driver; None if they are not needed.
     """
     from pyspark.sql import functions as F
@@ -66,10 +70,11 @@ def monitor_relation_stream(
     check_watermark(df, source.source.selection.time_name, delay)
     unit = unit_of(source.source, source.arrow_schema)
     clock = EventClock.of_unit(unit)
+    beyond = None if lateness is None else lateness_beyond(df, lateness, delay, clock, unit)
     spark = df.sparkSession
     before = None
     if checkpoint is not None:
-        before = slice_checkpoints.read_checkpoint(spark, checkpoint, source)
+        before = slice_checkpoints.read_checkpoint(spark, checkpoint, source, beyond)
     if slices is None and before is not None:
         slices = before.slices
     if statistics is None:
@@ -78,7 +83,7 @@ def monitor_relation_stream(
     # a stream has no end at which equal reports of several slices could be merged
     sliced = SliceSource(source, count, statistics, exposes=False)
     slicing = sliced.slicing()
-    settings = SliceSettings.of(sliced)
+    settings = SliceSettings.of(sliced, beyond)
     given, columns = rows_of_atoms(rows, source, slicing, reporter)
 
     def split(rows: pa.Table) -> dict[int, pa.Table]:
@@ -105,11 +110,17 @@ def monitor_relation_stream(
             timeMode="EventTime",
         )
     )
-    schema = sliced.schema()
-    found = results.mapInArrow(UnpackSlices(schema), spark_schema(late_schema(schema)))
+    has_changes = beyond is not None
+    schema = result_schema(sliced.schema(), has_changes=has_changes)
+    found = results.mapInArrow(UnpackSlices(schema), spark_schema(schema))
     kinds = sliced.kinds()
-    own = found.where(F.col(LATE).isNotNull() | (F.col(SLICE) == owner(slicing, kinds)))
-    return reported(own, slicing, kinds, _late_atoms(columns))
+    # late rows, and what says how far verdicts are final, are of no slice
+    is_wanted = F.col(TIME).isNull() | F.col(LATE).isNotNull()
+    own = found.where(is_wanted | (F.col(SLICE) == owner(slicing, kinds)))
+    more = {LATE_ATOMS: _late_atoms(columns)}
+    if has_changes:
+        more |= {name: F.col(name) for name in CHANGES}
+    return reported(own, slicing, kinds, more)
 
 
 def _copies(rows: DataFrame, slicing: Slicing, columns: AtomColumns, visited: int = 0) -> DataFrame:

@@ -113,7 +113,7 @@ class SliceCheckpoint(NamedTuple):
 
 
 def read_checkpoint(
-    spark: SparkSession, path: str, source: RelationSource
+    spark: SparkSession, path: str, source: RelationSource, lateness: int | None = None
 ) -> SliceCheckpoint | None:
     """Read the checkpoint of a query that does not run; None if no slice has a state in it.
 
@@ -121,6 +121,7 @@ def read_checkpoint(
         spark: the session.
         path: the `checkpointLocation` of the query.
         source: how rows become rows of atoms.
+        lateness: `SliceSettings.lateness`.
 
     Raises:
         SnapshotError: the states are of other policies, or damaged.
@@ -135,11 +136,14 @@ def read_checkpoint(
     planned = _batches(spark, f"{path}/offsets")
     number = max(planned, default=0)
     watermark = (number, _watermark(planned[number])) if number > max(finished) else None
-    return checkpoint_of(source, states, watermark)
+    return checkpoint_of(source, states, watermark, lateness)
 
 
 def checkpoint_of(
-    source: RelationSource, states: Mapping[int, SliceState], planned: tuple[int, int] | None
+    source: RelationSource,
+    states: Mapping[int, SliceState],
+    planned: tuple[int, int] | None,
+    lateness: int | None = None,
 ) -> SliceCheckpoint:
     """Return the checkpoint that has some states.
 
@@ -147,6 +151,7 @@ def checkpoint_of(
         source: how rows become rows of atoms.
         states: the states, by the number of the slice.
         planned: `SliceCheckpoint.planned`.
+        lateness: `SliceSettings.lateness`.
 
     Raises:
         SnapshotError: the states are of other policies, or damaged.
@@ -157,7 +162,7 @@ def checkpoint_of(
     if first is None:
         raise _incomplete()
     given = SliceSource(source, first.facts.slices, Statistics(), exposes=False)
-    check_policy(first.facts, SliceSettings.of(given))
+    check_policy(first.facts, SliceSettings.of(given, lateness))
     slicing = slicing_of(json.loads(first.snapshot.record), source.file, source.analysis())
     if not all(
         number in current and current[number].facts.slicing == first.facts.slicing

@@ -11,15 +11,16 @@ from mtlmon.errors import SnapshotError
 from mtlmon.relational.native import RelationalEngine, Timeline, forget_texts
 from mtlmon.relational.slicing.moving import move
 from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SlicePlan
+from mtlmon.spark.streaming.slice_corrections import live_slice
 from mtlmon.spark.streaming.slice_records import SliceFacts, SliceSettings, SliceSnapshot
 from mtlmon.spark.streaming.slice_rows import FIRST, packed_rows
-from mtlmon.spark.streaming.slice_state import LiveSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.spark.common.slice_monitors import SliceSource
     from mtlmon.spark.streaming.slice_records import SliceState
+    from mtlmon.spark.streaming.slice_state import Aligned
 
 __all__ = ["moved_states", "split_copies"]
 
@@ -44,17 +45,18 @@ def moved_states(
     """
     known = [one.facts for one in states]
     horizon = max(max(one.horizon, one.told or 0) for one in known)
-    settings = SliceSettings.of(old)
+    lateness = known[0].lateness
+    settings = SliceSettings.of(old, lateness)
     before, after = SlicePlan(old), SlicePlan(new)
     aligned = []
     for number, state in enumerate(states):
-        one = LiveSlice(before, settings, number, state)
+        one = live_slice(before, settings, number, state)
         if known[number].horizon < horizon:
             # nothing is due, unless it has been told
             one.pass_time(horizon)
-        aligned.append(one)
+        aligned.append(one.aligned())
     waiting = _split_waiting(aligned, split)
-    settings = SliceSettings.of(new)
+    settings = SliceSettings.of(new, lateness)
     facts = SliceFacts(
         generation=known[0].generation + 1,
         slices=new.slices,
@@ -62,6 +64,7 @@ def moved_states(
         horizon=horizon,
         next_wakeup=None,
         told=None,
+        lateness=lateness,
         policy=settings.policy,
         slicing=settings.slicing,
     )
@@ -76,7 +79,7 @@ def moved_states(
     ]
 
 
-def _moved_snapshots(old: SlicePlan, new: SlicePlan, slices: Sequence[LiveSlice]) -> list[bytes]:
+def _moved_snapshots(old: SlicePlan, new: SlicePlan, slices: Sequence[Aligned]) -> list[bytes]:
     """The snapshots of the engines of new slices."""
     made = new.plan
     engines = [one.engine for one in slices]
@@ -101,10 +104,10 @@ def _moved_snapshots(old: SlicePlan, new: SlicePlan, slices: Sequence[LiveSlice]
 
 
 def _split_waiting(
-    slices: Sequence[LiveSlice], split: Callable[[pa.Table], Mapping[int, pa.Table]]
+    slices: Sequence[Aligned], split: Callable[[pa.Table], Mapping[int, pa.Table]]
 ) -> dict[int, bytes]:
-    """The rows that wait, for each new slice that has some."""
-    tables = [one.waiting for one in slices if one.waiting is not None]
+    """The rows that engines have not taken in, for each new slice that has some."""
+    tables = [one.rows for one in slices if one.rows is not None]
     if not tables:
         return {}
     schema = tables[0].schema

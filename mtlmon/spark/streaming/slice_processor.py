@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import Row
 
 from mtlmon.errors import SnapshotError
+from mtlmon.spark.common.changelog import FINAL, REVISION
 from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan
+from mtlmon.spark.streaming.slice_corrections import live_slice
 from mtlmon.spark.streaming.slice_records import (
     SliceFacts,
     SliceRows,
@@ -30,19 +33,17 @@ from mtlmon.spark.streaming.slice_records import (
     check_state,
 )
 from mtlmon.spark.streaming.slice_rows import RECORDS, packed_rows
-from mtlmon.spark.streaming.slice_state import LiveSlice
 from mtlmon.spark.streaming.stateful import TimedProcessor, Visit, batch_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
 
     from mtlmon.spark.common.shared_bytes import SharedBytes
     from mtlmon.spark.common.slice_monitors import SliceSource
     from mtlmon.spark.streaming.event_clock import EventClock
     from mtlmon.spark.streaming.journal import Journal
     from mtlmon.spark.streaming.slice_records import SliceSettings
+    from mtlmon.spark.streaming.slice_state import LiveSlice
 
 __all__ = ["Moved", "SliceProcessor"]
 
@@ -195,7 +196,7 @@ class SliceProcessor(TimedProcessor):
     def _live(self, number: int, state: SliceState | None) -> LiveSlice:
         if self._planned is None:
             self._planned = SlicePlan(self._source)
-        return LiveSlice(self._planned, self._settings, number, state)
+        return live_slice(self._planned, self._settings, number, state)
 
 
 def _facts(held: LiveSlice | None, unseen: Sequence[bytes]) -> SliceFacts | None:
@@ -206,4 +207,8 @@ def _facts(held: LiveSlice | None, unseen: Sequence[bytes]) -> SliceFacts | None
 
 
 def _result(number: int, part: pa.RecordBatch) -> Row:
+    """A row of results; changes get the number of the batch as their revision."""
+    if FINAL in part.schema.names:
+        revisions = pa.repeat(pa.scalar(batch_number(), pa.int64()), part.num_rows)
+        part = part.append_column(REVISION, revisions)
     return Row(**{SLICE: number, RECORDS: packed_rows(part)})

@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 _DIGEST_BYTES = 16
-_VERSION = 3
-# version, generation, number of slices, batch, horizon, next wake-up and what has been told
-# (-1: none), digests of the policy and of the slicing
-_FACTS = struct.Struct(f"<BIIqQqq{_DIGEST_BYTES}s{_DIGEST_BYTES}s")
+_VERSION = 4
+# version, generation, number of slices, batch, horizon, next wake-up, what has been told and the
+# lateness (-1: none), digests of the policy and of the slicing
+_FACTS = struct.Struct(f"<BIIqQqqq{_DIGEST_BYTES}s{_DIGEST_BYTES}s")
 _NONE = -1
 _PARTS = 3
 
@@ -46,14 +46,16 @@ class SliceSettings(NamedTuple):
         policy: a digest of the policies, and of the types of what they read.
         slicing: a digest of the plan of slices.
         record: the plan of slices, for `slicing_of`, as JSON. The state of the first slice has it.
+        lateness: how far below the horizon rows are taken in; None if they correct nothing.
     """
 
     policy: bytes
     slicing: bytes
     record: bytes
+    lateness: int | None = None
 
     @classmethod
-    def of(cls, source: SliceSource) -> SliceSettings:
+    def of(cls, source: SliceSource, lateness: int | None = None) -> SliceSettings:
         """Return the settings of slices."""
         slicing = source.slicing()
         given = source.source
@@ -62,6 +64,7 @@ class SliceSettings(NamedTuple):
             blake2b(policy, digest_size=_DIGEST_BYTES).digest(),
             slicing.digest(),
             json.dumps(record_of(slicing)).encode(),
+            lateness,
         )
 
 
@@ -77,6 +80,7 @@ class SliceFacts(NamedTuple):
             None.
         told: a horizon up to which everything has been reported, by the slices that these states
             were to be moved to; the states are as before. Usually None.
+        lateness: `SliceSettings.lateness`.
         policy: `SliceSettings.policy`.
         slicing: `SliceSettings.slicing`.
     """
@@ -87,6 +91,7 @@ class SliceFacts(NamedTuple):
     horizon: int
     next_wakeup: int | None
     told: int | None
+    lateness: int | None
     policy: bytes
     slicing: bytes
 
@@ -100,6 +105,7 @@ class SliceFacts(NamedTuple):
             self.horizon,
             _NONE if self.next_wakeup is None else self.next_wakeup,
             _NONE if self.told is None else self.told,
+            _NONE if self.lateness is None else self.lateness,
             self.policy,
             self.slicing,
         )
@@ -113,18 +119,9 @@ class SliceFacts(NamedTuple):
         """
         if len(entry) < _FACTS.size or entry[0] != _VERSION:
             raise _damaged()
-        found = _FACTS.unpack_from(entry)
-        _, generation, slices, batch, horizon, wakeup, told, policy, slicing = found
-        return cls(
-            generation,
-            slices,
-            batch,
-            horizon,
-            None if wakeup == _NONE else wakeup,
-            None if told == _NONE else told,
-            policy,
-            slicing,
-        )
+        _, generation, slices, batch, horizon, *numbers, policy, slicing = _FACTS.unpack_from(entry)
+        wakeup, told, lateness = (None if one == _NONE else one for one in numbers)
+        return cls(generation, slices, batch, horizon, wakeup, told, lateness, policy, slicing)
 
 
 class SliceSnapshot(NamedTuple):
@@ -134,7 +131,8 @@ class SliceSnapshot(NamedTuple):
         facts: what is known of the slice.
         record: `SliceSettings.record`; empty if this is not the first slice.
         engine: the snapshot of the engine.
-        waiting: the rows that wait, packed; empty if there are none.
+        waiting: the rows that the engine has not taken in, packed; empty if there are none. They
+            wait, or others may still come before them.
     """
 
     facts: SliceFacts
@@ -217,7 +215,7 @@ def _damaged() -> SnapshotError:
 
 
 def check_policy(facts: SliceFacts, settings: SliceSettings) -> None:
-    """Check that a state is of the same policies.
+    """Check that a state is of the same policies and lateness.
 
     Raises:
         SnapshotError: it was made with others.
@@ -226,6 +224,17 @@ def check_policy(facts: SliceFacts, settings: SliceSettings) -> None:
         raise SnapshotError(
             "the state of the query was made with another policy, or from columns of other types: "
             "start the query with what it was made with, or give it a checkpointLocation of its own"
+        )
+    if facts.lateness != settings.lateness:
+        if facts.lateness is None:
+            what = "without a lateness"
+        elif settings.lateness is None:
+            what = "with a lateness"
+        else:
+            what = "with another delay or lateness"
+        raise SnapshotError(
+            f"the state of the query was made {what}, which cannot change: start the query as it "
+            "was started first, or give it a checkpointLocation of its own"
         )
 
 

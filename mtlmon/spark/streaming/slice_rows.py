@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 )
 
 from mtlmon.spark.common.atom_rows import ATOM, TIME
+from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.slice_monitors import SLICE
 from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK
 
@@ -36,8 +37,8 @@ __all__ = [
     "RESULTS",
     "PackSlices",
     "UnpackSlices",
-    "late_schema",
     "packed_rows",
+    "result_schema",
     "unpacked_rows",
 ]
 
@@ -124,7 +125,7 @@ class UnpackSlices:
     It is a function for `mapInArrow`.
 
     Args:
-        schema: the columns of valuations, to which that of late rows is added.
+        schema: the columns of the rows, as `result_schema` returns them.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -132,23 +133,27 @@ class UnpackSlices:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the valuations and late rows of a partition."""
-        valuations = pa.ipc.read_schema(pa.py_buffer(self._schema))
-        schema = late_schema(valuations)
+        schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         for batch in batches:
             for packed in batch.column(1).to_pylist():
                 for part in unpacked_rows(packed).to_batches():
                     is_late = ATOM in part.schema.names
+                    own = {TIME} if is_late else {*part.schema.names}
                     columns = []
                     for field in schema:
                         if is_late and field.name == LATE:
                             columns.append(part.column(ATOM))
-                        elif field.name == TIME or (not is_late and field.name != LATE):
+                        elif field.name in own:
                             columns.append(part.column(field.name))
                         else:
                             columns.append(pa.nulls(part.num_rows, field.type))
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def late_schema(valuations: pa.Schema) -> pa.Schema:
-    """The columns of valuations and late rows."""
-    return valuations.append(pa.field(LATE, pa.int32()))
+def result_schema(valuations: pa.Schema, *, has_changes: bool = False) -> pa.Schema:
+    """Return the columns of valuations, of late rows and, if there are any, of changes."""
+    schema = valuations.append(pa.field(LATE, pa.int32()))
+    if has_changes:
+        for name, kind in zip(CHANGES, (pa.string(), pa.int64(), pa.int64()), strict=True):
+            schema = schema.append(pa.field(name, kind))
+    return schema

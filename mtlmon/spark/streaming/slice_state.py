@@ -6,7 +6,7 @@ also in the memory of the worker that has visited it last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -26,7 +26,19 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.slice_monitors import SlicePlan
     from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState
 
-__all__ = ["LiveSlice"]
+__all__ = ["Aligned", "LiveSlice", "one_batch"]
+
+
+class Aligned(NamedTuple):
+    """What a slice remembers.
+
+    Attributes:
+        engine: the engine.
+        rows: the rows that it has not taken in yet, or None.
+    """
+
+    engine: RelationalEngine
+    rows: pa.Table | None
 
 
 class LiveSlice:
@@ -57,25 +69,35 @@ class LiveSlice:
         self._planned = planned
         self._settings = settings
         self._number = number
-        self._monitor = SliceMonitor(planned, number)
         self.waiting: pa.Table | None = None
+        self._begin()
         if state is not None:
             snapshot, later = state
             self.facts = snapshot.facts
-            self.engine.restore(snapshot.engine)
-            if snapshot.waiting:
-                self.waiting = unpacked_rows(snapshot.waiting)
+            self._restore(snapshot)
             self.replay(later)
 
-    @property
-    def engine(self) -> RelationalEngine:
-        """The engine of its monitor."""
-        return self._monitor.engine
+    def _begin(self) -> None:
+        """Make what monitors rows."""
+        self._monitor = SliceMonitor(self._planned, self._number)
+
+    def _restore(self, snapshot: SliceSnapshot) -> None:
+        """Go on from a snapshot."""
+        self._monitor.engine.restore(snapshot.engine)
+        if snapshot.waiting:
+            self.waiting = unpacked_rows(snapshot.waiting)
+
+    def aligned(self) -> Aligned:
+        """Return what it remembers, at a time that is the same for all slices of one horizon.
+
+        It must not be used after that.
+        """
+        return Aligned(self._monitor.engine, self.waiting)
 
     @property
     def held_bytes(self) -> int:
         """How many bytes it holds."""
-        engine = self.engine
+        engine = self._monitor.engine
         waiting = 0 if self.waiting is None else self.waiting.nbytes
         return int(engine.held_bytes + engine.texts.held_bytes + waiting)
 
@@ -97,7 +119,7 @@ class LiveSlice:
 
         Args:
             blocks: the rows of the slice in this batch, packed.
-            horizon: rows with time-stamps below it are late; no more of them come.
+            horizon: rows with time-stamps below it are late.
             batch: the number of the batch.
 
         Returns:
@@ -106,15 +128,16 @@ class LiveSlice:
         """
         before = self.facts
         on_time, late = [], []
+        admitted_from = self._admitted_from(horizon)
         for table in map(unpacked_rows, blocks):
             # marks of the end have said that the slice is to be visited
             atoms = table.column(ATOM).to_numpy()
-            is_late = table.column(TIME).to_numpy() < horizon
+            is_late = table.column(TIME).to_numpy() < admitted_from
             if is_late.any():
                 said = is_late & table.column(FIRST).to_numpy() & (atoms >= 0)
                 late += table.filter(pa.array(said)).to_batches()
             on_time.append(table.filter(pa.array(~is_late & (atoms != END))))
-        new = _one_batch(on_time)
+        new = one_batch(on_time)
         found = self._take([] if new is None else [pa.Table.from_batches([new])], horizon)
         self.facts = SliceFacts(
             0 if before is None else before.generation,
@@ -123,6 +146,7 @@ class LiveSlice:
             horizon,
             self._next_wakeup(horizon),
             None,
+            self._settings.lateness,
             self._settings.policy,
             self._settings.slicing,
         )
@@ -136,39 +160,52 @@ class LiveSlice:
 
     def snapshot(self) -> SliceSnapshot:
         """Return the state of a slice that has been visited."""
+        return self._snapshot(self._monitor.engine.snapshot(), self.waiting)
+
+    def _snapshot(self, engine: bytes, rows: pa.Table | None) -> SliceSnapshot:
         assert self.facts is not None
-        waiting = None if self.waiting is None else _one_batch([self.waiting])
+        waiting = None if rows is None else one_batch([rows])
         return SliceSnapshot(
             self.facts,
             self._settings.record if self._number == 0 else b"",
-            self.engine.snapshot(),
+            engine,
             b"" if waiting is None else packed_rows(waiting),
         )
 
+    def _admitted_from(self, horizon: int) -> int:
+        """The least time-stamp of rows that are not too late."""
+        return horizon
+
     def _take(self, tables: Sequence[pa.Table], horizon: int) -> list[pa.RecordBatch]:
         """Take rows that are not late, and the time up to a horizon; return valuations."""
+        return list(self._monitor.pass_time(self._due(tables, horizon), horizon))
+
+    def _due(self, tables: Sequence[pa.Table], horizon: int) -> pa.RecordBatch:
+        """Take rows; return those below a horizon in the order of time, the others wait."""
         if self.waiting is not None:
             tables = [self.waiting, *tables]
         rows = pa.concat_tables(tables) if tables else None
-        due, self.waiting = _nothing(self._planned), None
+        due, self.waiting = None, None
         if rows is not None and rows.num_rows:
             is_due = rows.column(TIME).to_numpy() < horizon
             if not is_due.all():
                 self.waiting = rows.filter(pa.array(~is_due))
-            found = _one_batch([rows.filter(pa.array(is_due)).sort_by(TIME)])
-            due = due if found is None else found
-        return list(self._monitor.pass_time(due, horizon))
+            due = one_batch([rows.filter(pa.array(is_due)).sort_by(TIME)])
+        return _nothing(self._planned) if due is None else due
 
     def _next_wakeup(self, horizon: int) -> int | None:
-        wakeup = self._monitor.next_wakeup(horizon)
-        if self.waiting is not None:
-            least = int(self.waiting.column(TIME).to_numpy().min()) + 1
-            return least if wakeup is None else min(wakeup, least)
-        return wakeup
+        return self._or_first_waiting(self._monitor.next_wakeup(horizon))
+
+    def _or_first_waiting(self, wakeup: int | None) -> int | None:
+        """The earlier one of a wake-up and that of the rows that wait."""
+        if self.waiting is None:
+            return wakeup
+        least = int(self.waiting.column(TIME).to_numpy().min()) + 1
+        return least if wakeup is None else min(wakeup, least)
 
 
-def _one_batch(tables: Sequence[pa.Table]) -> pa.RecordBatch | None:
-    """All rows as one batch, or None if there are none."""
+def one_batch(tables: Sequence[pa.Table]) -> pa.RecordBatch | None:
+    """Return all rows as one batch, or None if there are none."""
     rows = pa.concat_tables(tables) if tables else None
     if rows is None or not rows.num_rows:
         return None
