@@ -42,6 +42,7 @@ from mtlmon.streams.late_computing import Computer
 from mtlmon.streams.late_rows import ChunkedRows
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import NO_NAMES, Names, Rows, joined
+from mtlmon.streams.ticking import LATEST
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class LatePartition:
         """End the log: nothing waits any more."""
         now = self.leader.now() or 0
         # no tick follows the last time-stamp if the log ends for good
-        self._end = end_time + 1 if isinstance(end_time, int) else now + 1
+        self._end = min(LATEST, (end_time if isinstance(end_time, int) else now) + 1)
         self._lets_go = end_time == "inf"
         self.leader.finish(end_time)
         self._arrange([(self.leader.placements(), None)], is_end=True)

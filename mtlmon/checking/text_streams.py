@@ -13,6 +13,7 @@ from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.environment import UTC, Environment
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.atoms import StreamAtoms
+from mtlmon.streams.ticking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -152,11 +153,12 @@ class TextStreams:
             return
 
     def ticks_until(self, limit: int) -> Iterator[TextBatch]:
-        """Yield batches without events, with the ticks below a time.
+        """Yield batches without events, with the ticks below a time; none is at the largest one.
 
         Raises:
             MtlmonError: integers overflow at a tick.
         """
+        limit = min(limit, LATEST)
         while self._streams.ticks_end < limit:
             yield from self._some_ticks(limit)
             if self.error is not None:

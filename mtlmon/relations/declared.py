@@ -195,7 +195,8 @@ def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | Non
 
     Returns:
         The names that it mentions, some of which can be columns of other tables, and whether it
-        has all other columns of the log, too; None if it does not read the log.
+        has all other columns of the log, too; None if it does not read the log. Columns of a
+        relation that is joined may be called by its name, too: `limits_road` also means `road`.
     """
     if not reads_rows(file.intervals, name):
         return None
@@ -204,7 +205,7 @@ def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | Non
         column for relation in used for step in relation.steps for column in _mentioned(step)
     )
     is_open, matches_all = _open_relations(used)
-    return list(mentioned), matches_all or is_open[name]
+    return _without_prefixes(mentioned, file.intervals), matches_all or is_open[name]
 
 
 def columns_to_read(
@@ -252,9 +253,23 @@ def columns_to_read(
     if known is None:
         return None
     names, _ = columns_of_rows(file, name) or ((), False)
-    _, matches_all = _open_relations(used_relations(file, name))
-    matches_all |= compares_all
-    return [one for one in known if matches_all or one in names or one in needed]
+    may_be_open, matches_all = _open_relations(used_relations(file, name))
+    matches_all |= needs_all and may_be_open[name]
+    named = {*names, *needed, *_without_prefixes(wanted, file.intervals)}
+    return [one for one in known if matches_all or one in named]
+
+
+def _without_prefixes(names: Iterable[str], relations: Iterable[str]) -> list[str]:
+    """Names of columns, also without the names of relations before them."""
+    prefixes = tuple(f"{one}_" for one in relations)
+    found: dict[str, None] = {}
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found[name] = None
+            left += [name.removeprefix(prefix) for prefix in prefixes]
+    return list(found)
 
 
 def _open_relations(relations: Iterable[DeclaredRelation]) -> tuple[dict[str, bool], bool]:

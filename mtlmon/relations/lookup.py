@@ -129,7 +129,7 @@ class LookUp:
         is_found = (
             (self._codes_of_places[places] == codes)
             & (self._starts_of_places[places] <= times)
-            & (times < self._ends[places])
+            & ((times < self._ends[places]) | (self._ends[places] == NO_END))
         )
         return np.where(is_found, self._rows[places], NOTHING_VALID)
 

@@ -187,6 +187,19 @@ def records_of(table: pa.Table) -> Records:
     return found if is_valid.all() else found.taken(np.flatnonzero(is_valid))
 
 
+def after(stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when rows end that are valid at their time-stamps alone.
+
+    Raises:
+        MtlmonError: a row has the largest time-stamp, behind which there is no time.
+    """
+    if len(stamps) and stamps.max() == NO_END:
+        raise MtlmonError(
+            f"a row has the time-stamp {NO_END}, which rows of relations cannot have: leave it out"
+        )
+    return stamps + 1
+
+
 def whole(column: pa.ChunkedArray) -> pa.Array:
     """Return the chunks of a column as one."""
     if column.num_chunks == 1:

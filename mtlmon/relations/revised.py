@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import LogRelation
+from mtlmon.relations.records import after
 from mtlmon.relations.spans import SpannedChanges, Spans
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import RowParts, Rows, joined
@@ -106,7 +107,7 @@ class RevisedRelation(LogRelation):
         """
         assert self._query is not None
         assert self._types is not None
-        columns = [pa.array(rows.time_stamps), pa.array(rows.time_stamps + 1)]
+        columns = [pa.array(rows.time_stamps), pa.array(after(rows.time_stamps))]
         for name, known in zip(self.columns, self._types.types, strict=True):
             column = rows.inputs.column(rows.inputs.schema.get_field_index(name))
             columns.append(column.cast(known) if pa.types.is_null(column.type) else column)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
 
-_LATEST = 2**63 - 1
+LATEST = 2**63 - 1
 # Begin of a trace that has had no row.
 _NEVER = np.iinfo(np.int64).max
 # The number of a trace that is forgotten.
@@ -251,7 +251,7 @@ class Ticking:
             ValueError: the bytes are not a snapshot.
         """
         done = int.from_bytes(snapshot[:8], "little")
-        if len(snapshot) < 8 or done > _LATEST:
+        if len(snapshot) < 8 or done > LATEST:
             raise ValueError("not a snapshot of ticks")
         return Ticking(self.periods, done, Begins.restored(snapshot[8:]))
 

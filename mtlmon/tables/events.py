@@ -18,6 +18,7 @@ from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickEr
 from mtlmon.policy import compile_predicates
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
+from mtlmon.streams.ticking import LATEST
 from mtlmon.support.processors import processor_count
 from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.digests import correction_columns, digest_columns
@@ -572,9 +573,12 @@ class TableEvents(BatchReader[EventBatch]):
     def ticks_until(self, limit: int) -> Generator[EventBatch, None, None]:
         """Yield batches without rows, with the ticks below a time that follow the last row.
 
+        There is none at the largest time.
+
         Raises:
             TableError: integers overflow at a tick.
         """
+        limit = min(limit, LATEST)
         if self._streams is None or self._last_block is None:
             return
         if self._relations is not None:

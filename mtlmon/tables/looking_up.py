@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from mtlmon.errors import PolicyError
+from mtlmon.errors import PolicyError, RowError
 from mtlmon.policy.clock_errors import key_errors
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import changes_in, needs_of
@@ -21,7 +21,7 @@ from mtlmon.relations.revised import RevisedRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
-from mtlmon.tables.querying import declared_records
+from mtlmon.tables.querying import declared_records, of_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -109,7 +109,10 @@ def looked_up_relations(
             for name, own_name in own_names.items()
             if not reads_rows(owner.intervals, own_name)
         }
-        evaluated = evaluate_all(nodes, tables, own)
+        try:
+            evaluated = evaluate_all(nodes, tables, own)
+        except RowError as error:
+            raise of_relation(error) from None
         found.of_tables.update((name, KnownRelation(table)) for name, table in evaluated.items())
         for name, own_name in own_names.items():
             if name in nodes:

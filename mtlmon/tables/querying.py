@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.engine.memory_limit import memory_size, size_text
-from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, TableError
+from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import PolicyFile, load_policies, parse_policies
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import UTC
@@ -21,6 +21,7 @@ from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.algebra import Aggregation, Group, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables
 from mtlmon.relations.evaluation import evaluate
+from mtlmon.relations.records import NO_END, after
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import LATER
@@ -203,9 +204,17 @@ def evaluated(
             schemas[ROWS] = pa.schema([read.get(one.name, one) for one in usable])
             Plans(file, schemas, environment).of(name)
         raise
-    result = evaluate(plan, found, environment)
+    try:
+        result = evaluate(plan, found, environment)
+    except RowError as error:
+        raise of_relation(error) from None
     require_room(result.nbytes + sum(one.nbytes for one in found.values()), limit, options)
     return result
+
+
+def of_relation(error: RowError) -> MtlmonError:
+    """Say of an error of a record in which relation it is, as records have no numbers."""
+    return MtlmonError(f"relation {error.atom}: {error.reason}")
 
 
 def environment_of(file: PolicyFile, options: Mapping[str, Any]) -> Environment:
@@ -316,7 +325,7 @@ def _rows(
 ) -> pa.Table:
     """The rows of the log, each valid at its time-stamp alone."""
     stamps, found = _read(file, tables, columns, options, limit)
-    return pa.table([stamps, stamps + 1, *found.values()], names=["", " ", *found])
+    return pa.table([stamps, after(stamps), *found.values()], names=["", " ", *found])
 
 
 def path_of(file: PolicyFile, source: TableOf) -> str:
@@ -354,6 +363,12 @@ def _table(
     own = {key: options[key] for key in _OF_TIMES if key in options}
     columns = [one for one in names if one != source.start]
     stamps, found = _read(file, path, columns, {**own, "time": source.start, "sort": True}, limit)
+    if len(stamps) and stamps.max() == NO_END:
+        raise TableError(
+            f"a record begins at {NO_END}, the largest time, behind which it cannot end",
+            path=path,
+            column=source.start,
+        )
     times = Times(own.get("time_unit"), own.get("time_format"), own.get("resolution"))
     written = found.pop(source.end).combine_chunks()
     values, faults = times.read(written)
@@ -388,7 +403,8 @@ def require_one_record(records: pa.Table, key: Sequence[str], path: str) -> None
     found = found.filter(pc.greater(found.column(count), 1))
     if found.num_rows:
         first = found.slice(0, 1).to_pylist()[0]
-        shown = ", ".join(f"{name} {first[name]}" for name in key)
+        values = ((name, first[name]) for name in key)
+        shown = ", ".join(f"{name} {'null' if one is None else one}" for name, one in values)
         raise TableError(
             f"{first[count]} records with {shown} are valid at {first['start']}: the key says that "
             "there is at most one",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.relations.records import after
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -61,7 +63,7 @@ class RowRelations:
         last = int(rows.time_stamps[-1])
         stamps = np.ascontiguousarray(rows.time_stamps, np.int64)
         for relation, new in zip(self._relations, self._new, strict=True):
-            columns = [pa.array(stamps), pa.array(stamps + 1), *relation.read(rows.batch)]
+            columns = [pa.array(stamps), pa.array(after(stamps)), *relation.read(rows.batch)]
             new.append(pa.Table.from_arrays(columns, names=["", " ", *relation.columns]))
         if last == self._clock:
             self._hold(rows)

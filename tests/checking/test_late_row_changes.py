@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 from mtlmon.checking import late_partitions
+from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.streams import late_computing
 from tests.checking.late_streams import (
     KEYS,
     compare_with_rows_left,
+    corrected,
     ordered,
     random_run,
     table,
@@ -110,6 +112,14 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         if run.mode == "naive":
             assert run.found.check.counts == in_order.check.counts
     assert revised > 2
+
+
+@pytest.mark.parametrize("end", [2**63 - 2, 2**63 - 1])
+def test_time_passes_up_to_the_largest_one(end: int) -> None:
+    file = parse_policies("relation r = rows valid 5\npolicy p on changes of r: exists r")
+    found = corrected(file, [pa.table({"ts": [8]}), pa.table({"ts": [3]})], Bounds(9, 0), end=end)
+    every = [line for lines in found.lines for line in lines]
+    assert collapsed(every) == ["p\t13:0 false", "p\t3:0 true", "p\t8:0 true"]
 
 
 def test_changes_of_rows_that_are_taken_back() -> None:

@@ -122,7 +122,7 @@ def verdicts(file: PolicyFile, batches: Sequence[pa.RecordBatch], **options: Any
         for one in batch.to_pylist():
             if one["policy"] not in {"tick", "row"}:
                 assert one["offset"] == 0
-                trace = f"{one['k'] or ''}{'' if one['n'] is None else one['n']}"
+                trace = f"{one.get('k') or ''}{'' if one.get('n') is None else one['n']}"
                 answers = found.setdefault((one["policy"], trace), [])
                 answers.append((one["time"], one["verdict"]))
     return found
@@ -132,6 +132,13 @@ LOGS = st.lists(
     st.tuples(st.integers(0, 14), st.sampled_from("xyz"), st.integers(-1, 2), st.booleans()),
     max_size=14,
 ).map(lambda rows: sorted(rows, key=lambda row: row[0]))
+
+
+def test_time_passes_up_to_the_largest_one() -> None:
+    file = parse_policies("relation r = rows valid 5\npolicy p on changes of r: exists r")
+    batch = pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, (3, "x", 1, True), strict=True))])
+    found = verdicts(file, [batch], end_time=2**63 - 1)
+    assert found == {("p", ""): [(3, True), (8, False)]}
 
 
 @settings(max_examples=40, deadline=None)

@@ -343,6 +343,41 @@ def test_rows_that_are_joined_with_a_table(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "relation r = rows select road as a join recent on a = road\npolicy p: exists r[speed]",
+        "relation r = rows select road as road join recent on road = recent_road\n"
+        "policy p: exists r[recent_road = road, speed = speed]",
+        "relation r = rows select road as a, speed as speed join recent on a = road\n"
+        "policy p: exists r[recent_speed = speed]",
+    ],
+)
+def test_rows_that_are_joined_with_rows(folder: Path, body: str) -> None:
+    """What is joined has all columns of the log, perhaps under other names."""
+    policies = policy_file(folder, f"relation recent = rows valid 5\n{body}")
+    assert verdicts(policies, folder / "cars.csv") == [True] * 5
+
+
+def test_the_largest_time(folder: Path) -> None:
+    """A record without end is valid then, too; nothing else can be."""
+    largest = 2**63 - 1
+    cars = pa.table({"ts": [60, largest], "road": ["a2", "a2"]})
+    policies = policy_file(
+        folder, "policy p: exists limits[road]\npolicy q on changes of limits: true"
+    )
+    assert verdicts(policies, cars, end_time=largest) == [True, True, True]
+    log = policy_file(folder, "relation r = rows\npolicy p: exists r")
+    with pytest.raises(MtlmonError, match="a row has the time-stamp 9223372036854775807"):
+        verdicts(log, cars)
+
+
+def test_nan_finds_nothing(folder: Path) -> None:
+    cars = pa.table({"ts": [5, 6, 7], "x": [1.0, float("nan"), None]})
+    policies = policy_file(folder, "relation r = rows select x as x\npolicy p: exists r[x]")
+    assert verdicts(policies, cars) == [True, False, False]
+
+
 def test_columns_of_rows_are_read_only_if_they_are_needed(folder: Path) -> None:
     body = "relation r = rows valid 1m group road select count() as n\npolicy p: r[road].n < 2"
     policies = policy_file(folder, body)

@@ -96,6 +96,7 @@ def test_plan_of_a_declaration(body: str, plan: Node) -> None:
         ("rows minus all rest select a as a", ["a"], True),
         ("few join rest on x = a", ["x", "a"], True),
         ("few semijoin few on x = few_x", ["x", "few_x"], False),
+        ("rows join few on a = x select few_b as c", ["a", "b", "few_b", "x"], False),
     ],
 )
 def test_columns_that_are_read(body: str, names: list[str], has_all: bool) -> None:
@@ -164,6 +165,8 @@ def test_without_rows_there_are_no_records() -> None:
         ("road,from,to,max\na,5,x,1\n", "is not a"),
         ("road,from,until,max\na,5,6,1\n", "has no column to"),
         ("road,from,to,max\na,5,9,1\nb,6,7,1\na,8,,2\n", "2 records with road a are valid at 8"),
+        ("road,from,to,max\n,5,9,1\n,8,,2\n", "2 records with road null are valid at 8"),
+        (f"road,from,to,max\na,{2**63 - 1},,1\n", "a record begins at 9223372036854775807, the"),
     ],
 )
 def test_tables_that_have_no_intervals(rules: Path, content: str, error: str) -> None:
@@ -202,6 +205,37 @@ def test_columns_that_do_not_fit(body: str, place: tuple[int, int], message: str
         mtlmon.query(text, "r", rows)
     assert caught.value.message.startswith(message)
     assert (caught.value.line, caught.value.column) == place
+
+
+def test_a_column_of_the_log_that_only_the_name_of_another_tells(rules: Path) -> None:
+    """`limits_max` is that of the table, as the log has a column `max`, which is not read else."""
+    rules.write_text(
+        'relation limits = table "limits.csv" valid [from, to)\n'
+        "relation r = rows join limits on road = limits_road select limits_max as max\n"
+    )
+    rows = pa.table({"ts": [3, 120], "road": ["a", "a"], "max": [1, 2]})
+    found: Records = mtlmon.query(rules, "r", rows).to_pylist()
+    assert [one["max"] for one in found] == [50, 70]
+
+
+@pytest.mark.parametrize(
+    ("speed", "ts", "message"),
+    [
+        (2**63 - 1, 5, "relation r: speed . 1 overflows 64 bits with 9223372036854775807, 1$"),
+        (5, 2**63 - 1, "a row has the time-stamp 9223372036854775807, which rows of relations"),
+    ],
+)
+def test_numbers_that_are_too_large(speed: int, ts: int, message: str) -> None:
+    rows = pa.table({"ts": [1, ts], "speed": [1, speed]})
+    with pytest.raises(MtlmonError, match=message):
+        mtlmon.query("relation r = rows select speed + 1 as x", "r", rows)
+
+
+def test_records_that_last_beyond_all_times() -> None:
+    rows = pa.table({"ts": [2**63 - 5]})
+    for step in ("valid 9", "valid until next 9", "valid until false"):
+        found: Records = mtlmon.query(f"relation r = rows {step}", "r", rows).to_pylist()
+        assert found == [{"start": 2**63 - 5, "end": None, "ts": 2**63 - 5}]
 
 
 def test_memory_limit(rules: Path) -> None:

@@ -105,7 +105,9 @@ class _Checker(Requirements):
             hint = "compare it with something, as in speed > 120"
             self.report(root, f"the predicate is {kind.words}, not true or false", hint)
         else:
-            self.report(root, f"this is {kind.words}, not {wanted.words}", "declare another type")
+            message = f"this is {kind.words}, not {wanted.words}"
+            declares_type = self.predicate.role != "relation"
+            self.report(root, message, "declare another type" if declares_type else None)
 
     def kind(self, node: Expression) -> Kind:
         operator = node.operator

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.errors import SnapshotError
-from mtlmon.relations.records import NO_END
+from mtlmon.relations.records import NO_END, after
 from mtlmon.spark.streaming.event_records import one_batch
 from mtlmon.spark.streaming.relation_records import RelationSegment, RelationStep
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -70,7 +70,7 @@ class LiveRelations:
         stamps = np.asarray(due.column(0))
         batch = pa.RecordBatch.from_arrays(due.columns[1:], schema=self._records.columns)
         for relation in self.relations:
-            columns = [pa.array(stamps), pa.array(stamps + 1), *relation.read(batch)]
+            columns = [pa.array(stamps), pa.array(after(stamps)), *relation.read(batch)]
             table = pa.Table.from_arrays(columns, names=["", " ", *relation.columns])
             relation.advance(table, horizon, NO_END)
         self.horizon = horizon
