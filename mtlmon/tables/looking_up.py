@@ -21,7 +21,7 @@ from mtlmon.relations.revised import RevisedRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
-from mtlmon.tables.querying import declared_records, of_relation
+from mtlmon.tables.querying import declared_records, of_relation, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.files import TableObject
 
 __all__ = [
+    "GivenRelations",
     "KnownLog",
     "LookedUpRelations",
     "columns_of_log",
+    "given_relations",
     "known_relations",
     "looked_up_relations",
     "relations_with_columns",
@@ -65,6 +67,42 @@ class LookedUpRelations(NamedTuple):
         return list(dict.fromkeys(name for one in self.of_rows.values() for name in one.columns))
 
 
+class GivenRelations(NamedTuple):
+    """What is read and evaluated before logs are read, which may be elsewhere; picklable.
+
+    Attributes:
+        of_tables: the relations of tables alone, by name.
+        records: the tables of those that read the rows of a log, by their paths.
+    """
+
+    of_tables: dict[str, KnownRelation]
+    records: dict[str, pa.Table]
+
+
+def given_relations(
+    file: PolicyFile,
+    wanted: Mapping[str, Sequence[str]],
+    environment: Environment,
+    options: Mapping[str, Any],
+    changing: Collection[str] = (),
+) -> GivenRelations:
+    """Read all tables, and evaluate what does not depend on a log; see `looked_up_relations`."""
+    found = GivenRelations({}, {})
+    of_tables = []
+    for name in {**wanted, **dict.fromkeys(changing)}:
+        owner, own_name = file.owner_of(name)
+        if not reads_rows(owner.intervals, own_name):
+            of_tables.append(name)
+            continue
+        records = declared_records(owner, own_name, dict(options))
+        for source in declared_tables(owner, own_name):
+            found.records[path_of(owner, source)] = records[source.path]
+    own_wanted = {name: wanted.get(name, ()) for name in of_tables}
+    known = looked_up_relations(file, own_wanted, environment, options, lambda: None)
+    found.of_tables.update(known.of_tables)
+    return found
+
+
 def looked_up_relations(
     file: PolicyFile,
     wanted: Mapping[str, Sequence[str]],
@@ -74,6 +112,7 @@ def looked_up_relations(
     changing: Collection[str] = (),
     *,
     can_revise: bool = False,
+    given: GivenRelations | None = None,
 ) -> LookedUpRelations:
     """Read the tables of relations, and evaluate those that do not read the rows of the log.
 
@@ -85,6 +124,7 @@ def looked_up_relations(
         of_log: returns the columns of the log; None if they are not known before it is read.
         changing: the names of relations whose changes are wanted; all of their columns matter.
         can_revise: whether the rows of the log come in any order.
+        given: what was read before; None to read it here.
 
     Raises:
         MtlmonError: a table cannot be read, or a relation is not valid.
@@ -95,11 +135,17 @@ def looked_up_relations(
     by_file: dict[int, tuple[PolicyFile, dict[str, str]]] = {}
     for name in [*wanted, *sorted(set(changing) - set(wanted))]:
         owner, own_name = file.owner_of(name)
+        if given is not None and name in given.of_tables:
+            found.of_tables[name] = given.of_tables[name]
+            continue
         by_file.setdefault(id(owner), (owner, {}))[1][name] = own_name
     for owner, own_names in by_file.values():
         tables: dict[str, pa.Table] = {}
         for own_name in own_names.values():
-            if not all(one.path in tables for one in declared_tables(owner, own_name)):
+            sources = declared_tables(owner, own_name)
+            if given is not None:
+                tables |= {one.path: given.records[path_of(owner, one)] for one in sources}
+            elif not all(one.path in tables for one in sources):
                 tables |= declared_records(owner, own_name, dict(options))
         schemas = {path: pa.schema(list(table.schema)[2:]) for path, table in tables.items()}
         own = environment._replace(zone=owner.zone or environment.zone)
@@ -203,6 +249,7 @@ def known_relations(
     environment: Environment,
     log: KnownLog | None = None,
     changing: Collection[str] = (),
+    given: GivenRelations | None = None,
 ) -> dict[str, KnownRelation]:
     """Evaluate relations in which conditions on events look values up.
 
@@ -212,6 +259,7 @@ def known_relations(
         environment: likewise.
         log: the log; None if relations cannot read its rows.
         changing: as for `looked_up_relations`.
+        given: likewise.
 
     Raises:
         MtlmonError: as for `looked_up_relations`, or a relation reads the rows of the log.
@@ -237,7 +285,9 @@ def known_relations(
                 hint=hint,
                 kind=PolicyError,
             )
-    found = looked_up_relations(file, wanted, environment, options, lambda: None, changing)
+    found = looked_up_relations(
+        file, wanted, environment, options, lambda: None, changing, given=given
+    )
     return found.of_tables
 
 

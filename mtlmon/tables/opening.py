@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
+    from mtlmon.tables.looking_up import GivenRelations
     from mtlmon.tables.row_relations import RowRelations
 
 
@@ -69,6 +70,7 @@ def open_tables(
     in_any_order: bool = False,
     operation: str | None = None,
     id: str | None = None,
+    given_relations: GivenRelations | None = None,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
 ) -> TableEvents:
@@ -140,6 +142,8 @@ def open_tables(
         operation: with `in_any_order`, the column that says what rows do, as for `History.push`;
             null means "insert".
         id: with `in_any_order`, the column of the ids of events, integers or texts.
+        given_relations: with `policies`, what was read of their relations before; by default, their
+            tables are read here.
         memory: the memory limit of the run, which also counts the memory for keys and sorting.
         option_names: how messages write the options that they recommend.
 
@@ -246,6 +250,7 @@ def open_tables(
             lambda: columns_of_log(sources[0], pattern, dialect) if sources else None,
             {when.relation for when, _ in changes},
             can_revise=in_any_order,
+            given=given_relations,
         )
         watch(policies, looked_up, changes)
         used += looked_up.columns

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.tables.looking_up import GivenRelations
 
 __all__ = ["text_streams"]
 
@@ -30,6 +31,7 @@ def text_streams(
     *,
     values: Sequence[str] = (),
     on_error: Literal["stop", "skip"] | None = None,
+    given: GivenRelations | None = None,
 ) -> TextStreams:
     """Return what computes atoms and streams for the batches of a text log.
 
@@ -43,6 +45,7 @@ def text_streams(
         shown: as for `TextStreams`.
         values: the names of the streams whose values batches have.
         on_error: as for `TextStreams`.
+        given: what was read of relations before; None to read their tables here.
 
     Raises:
         MtlmonError: a table cannot be read, or a relation is not of tables or not valid.
@@ -60,7 +63,9 @@ def text_streams(
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
-        relations = known_relations(file, needs.relations, environment, changing=changing)
+        relations = known_relations(
+            file, needs.relations, environment, changing=changing, given=given
+        )
     return TextStreams(
         file,
         names,

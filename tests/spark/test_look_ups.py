@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+from pyspark.errors import PythonException
+
 from mtlmon.errors import MtlmonError
-from mtlmon.spark import SkippedRowsWarning, monitor, monitor_files, monitor_stream
+from mtlmon.spark import (
+    SkippedRowsWarning,
+    monitor,
+    monitor_files,
+    monitor_partitions,
+    monitor_stream,
+)
 from mtlmon.spark.common.events import event_source
 from mtlmon.spark.common.monitoring import OrderedRows
 from mtlmon.spark.common.policies import compile_policies
@@ -317,10 +325,92 @@ def test_streaming_and_command(spark: SparkSession, policies: Path, tmp_path: Pa
     assert given.where("late IS NOT NULL").count() == 2
 
 
+OF_FILES = """unit s
+relation limits = table "limits.csv" valid [from, to) key road
+relation pace = rows valid 30s group road select avg(speed) as v, count() as n
+relation slow = pace join limits on road = limits_road where v < max select road as road
+policy fast: speed <= limits[road].max
+policy even: speed - pace[road].v < 15
+policy ticks on every 20s: exists slow["a1"] OR limits["a2"].max = 60
+policy changed on changes of limits: count[0,20s]() > 3
+policy dense on changes of pace: NOT exists slow["a1"]
+trigger over: speed > limits[road].max message "{speed} above {limits[road].max} on {road}"
+policy later: pace[road].n.next() < 6
+"""
+
+
+@pytest.mark.parametrize("end_time", [None, "inf", 400])
+def test_files_are_logs_of_their_own(spark: SparkSession, tmp_path: Path, end_time: Any) -> None:
+    """Each has the relations of its own rows, as for the command, and the same tables."""
+    (tmp_path / "limits.csv").write_text(LIMITS)
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(OF_FILES)
+    names = ("policy", "time", "offset", "verdict", "message")
+    wanted = []
+    for number, suffix in enumerate(["csv", "jsonl", "csv"]):
+        rows = [row for row in ROWS if number and (row[0] // 3) % (6 - number) < 3]
+        path = tmp_path / f"log{number}.{suffix}"
+        if suffix == "csv":
+            path.write_text(
+                "ts,car,road,speed\n" + "".join(f"{','.join(map(str, row))}\n" for row in rows)
+            )
+        else:
+            named = (dict(zip(("ts", "car", "road", "speed"), row, strict=True)) for row in rows)
+            path.write_text("".join(f"{json.dumps(one)}\n" for one in named))
+        output = tmp_path / "out.jsonl"
+        options = [] if end_time is None else ["--end-time", str(end_time)]
+        done = mtlmon(
+            "--resolve",
+            "--output-format",
+            "jsonl",
+            "-o",
+            str(output),
+            *options,
+            str(rules),
+            str(path),
+        )
+        assert done.status in (0, 1), done.errors
+        lines = output.read_text().splitlines()
+        for one in map(json.loads, lines):
+            wanted.append((str(path), *map(one.get, names)))
+    found = monitor_files(spark, str(tmp_path / "log*"), rules, end_time=end_time)
+    # tables are read before
+    (tmp_path / "limits.csv").unlink()
+    answers = [tuple(row[name] for name in ("file", *names)) for row in found.collect()]
+    answers = [one for one in answers if one[4] is not None]
+    wanted = [one for one in wanted if one[4] is not None]
+    assert sorted(map(repr, answers)) == sorted(map(repr, wanted))
+    for name in {one[1] for one in wanted}:
+        assert {one[4] for one in wanted if one[1] == name} == {True, False}, name
+
+
+def test_text_logs_look_up_in_tables(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "one.log"
+    rules.write_text(
+        'unit s\nrelation limits = table "limits.csv" valid [from, to) key road\n'
+        'policy some: count[0,30s](p) < limits["a2"].max - 58 OR NOT exists limits["a2"]\n'
+        "policy changed on changes of limits: count[0,20s](p) > 1\n"
+    )
+    log.write_text("".join(f"@{stamp} p\n" for stamp in range(1, 130, 9)))
+    output = tmp_path / "out.jsonl"
+    done = mtlmon("--output-format", "jsonl", "-o", str(output), str(rules), str(log))
+    wanted = [json.loads(line) for line in output.read_text().splitlines()]
+    assert done.status == 1
+    found = monitor_files(spark, log, rules).collect()
+    names = ("policy", "time", "offset", "verdict")
+    answers = sorted(tuple(row[name] for name in names) for row in found)
+    assert answers == sorted(tuple(one[name] for name in names) for one in wanted)
+    rules.write_text("relation r = rows\npolicy p: exists r")
+    with pytest.raises(
+        PythonException, match="the log is read as text, whose rows have no columns"
+    ):
+        monitor_files(spark, log, rules).collect()
+
+
 def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
     frame = spark.createDataFrame(ROWS, "ts long, car string, road string, speed long")
     with pytest.raises(MtlmonError, match="looks values up in relation limits"):
-        monitor_files(spark, str(tmp_path / "*.csv"), policies)
+        monitor_partitions(frame, policies)
     rows = tmp_path / "rows.mtl"
     rows.write_text(
         "relation r = rows valid 5 group road select count() as n\npolicy p: r[road].n < 2"

@@ -134,6 +134,7 @@ class FileTraces:
             atoms_of_partitions=[wanted],
             shown=[policies.shown],
             format=self._format,
+            given_relations=policies.given,
             # checked when the plan was built; the values of a dictionary have a single type
             **options,  # type: ignore[arg-type]
         ) as tables:
@@ -188,7 +189,14 @@ def monitor_files(
         raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
     given = _table_options(options)
     policies = compile_policies(
-        policy, mode, given["resolution"], given["time_unit"], has_lines=True
+        policy,
+        mode,
+        given["resolution"],
+        given["time_unit"],
+        has_lines=True,
+        looks_up=True,
+        has_changes=True,
+        files=given,
     )
     pattern = given["pattern"] or (None if policies.file is None else policies.file.pattern)
     if pattern is not None:

@@ -48,6 +48,7 @@ class TextTrace:
                     path,
                     at_ticks,
                     policies.shown,
+                    given=policies.given,
                 )
                 named = tuple(name for name in named if name not in file.atoms)
         self._events = TextEvents(named, path=path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from mtlmon._core import Monitor
 from mtlmon.engine.compile import compile_formula
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.looking_up import KnownRelation
-    from mtlmon.tables.looking_up import KnownLog
+    from mtlmon.tables.looking_up import GivenRelations, KnownLog
 
 PolicyLike: TypeAlias = (
     str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Formula | Program | PolicyFile
@@ -103,6 +103,7 @@ class Policies(NamedTuple):
         log_atoms: the atoms of the log that these need.
         columns: the columns that all atoms need.
         looked_up: the relations in which values are looked up, with their records, if any.
+        given: the same for logs that executors read, as far as it does not depend on these.
     """
 
     policies: tuple[CompiledPolicy, ...]
@@ -115,6 +116,7 @@ class Policies(NamedTuple):
     log_atoms: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     looked_up: Mapping[str, KnownRelation] | None = None
+    given: GivenRelations | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -242,6 +244,7 @@ def compile_policies(
     looks_up: bool = False,
     log: Callable[[PolicyFile], KnownLog] | None = None,
     has_changes: bool = False,
+    files: Mapping[str, str | None] | None = None,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -256,6 +259,8 @@ def compile_policies(
         has_lines: whether lines of text can have a pattern.
         leaves_out: whether policies with variables are left out, instead of being an error.
         looks_up: whether policies can look values up in relations of tables.
+        files: how times are written in files that executors read as logs, and so in all tables:
+            options of `open_tables`; None if the rows are here.
         log: returns the rows that policies of a file are monitored on, if relations can read them
             as well.
         has_changes: whether policies can be on changes of relations, too.
@@ -318,21 +323,24 @@ def compile_policies(
         name: file.atoms[name] for name in atoms if name in file.atoms and name not in remembering
     }
     policies = policies._replace(remembering=remembering)
+    read: dict[str, Any] = {
+        "atoms": (*atoms, *(name for name in needs.log_atoms if name not in atoms)),
+        "predicates": predicates,
+        "log_atoms": needs.log_atoms if policies.has_streams else (),
+        "columns": needs.columns,
+    }
     changing = [one.relation for one in changes_in(file)]
     if needs.relations or changing:
-        from mtlmon.tables.looking_up import known_relations
+        from mtlmon.tables.looking_up import given_relations, known_relations
 
         environment = file.environment._replace(unit=unit or time_unit, time_unit=time_unit)
+        if files is not None:
+            given = given_relations(file, needs.relations, environment, files, changing)
+            return policies._replace(given=given, **read)
         rows = log and log(file)
         looked_up = known_relations(file, needs.relations, environment, rows, changing)
         policies = policies._replace(looked_up=looked_up)
-    atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
-    return policies._replace(
-        atoms=atoms,
-        predicates=predicates,
-        log_atoms=needs.log_atoms if policies.has_streams else (),
-        columns=needs.columns,
-    )
+    return policies._replace(**read)
 
 
 def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledPolicy:
@@ -466,9 +474,9 @@ def refuse_look_ups(file: PolicyFile) -> None:
     """
     for name in looked_up_in(file):
         raise MtlmonError(
-            f"the policy file looks values up in relation {name}: mtlmon.spark.monitor and "
-            "monitor_stream do so for policies without variables; otherwise, join the data frame "
-            "with the table of the relation before"
+            f"the policy file looks values up in relation {name}: mtlmon.spark.monitor, "
+            "monitor_stream and monitor_files do so for policies without variables; otherwise, "
+            "join the data frame with the table of the relation before"
         )
 
 
