@@ -109,13 +109,15 @@ def kind_in(
     environment: Environment = NOTHING,
     *,
     wanted: Kind | None = None,
+    hint: str | None = None,
 ) -> Kind:
-    """Return the kind of an expression over the columns of a relation.
+    """Return the kind of an expression over the columns of a relation; the arguments are as for
+    `check`.
 
     Raises:
         PolicyError: it does not fit the columns, or is not of the kind that is wanted.
     """
-    checked = check(predicate, schema, environment, wanted=wanted)
+    checked = check(predicate, schema, environment, wanted=wanted, hint=hint)
     if checked.errors:
         raise checked.errors[0]
     return checked.kinds[id(predicate.expression)]
@@ -129,7 +131,11 @@ def _aggregate_type(
         _refuse(f"{word} is not an aggregate over groups", word, AGGREGATES)
     if word == "count":
         if argument is not None:
-            kind_in(schema, argument, environment, wanted=kinds.BOOLEAN)
+            hint = (
+                "count() counts all records, count(CONDITION) those for which it is true, as in "
+                f"count(not ({argument} is null))"
+            )
+            kind_in(schema, argument, environment, wanted=kinds.BOOLEAN, hint=hint)
         return pa.int64()
     if argument is None:
         raise MtlmonError(f"{word}() needs an argument")

@@ -89,6 +89,7 @@ def test_the_word_is_one_of_the_language_only_where_a_declaration_begins() -> No
         ("rows group a select median(x) as y", (5, 34), "median is not an aggregate of groups", ""),
         ("rows group a select avg() as y", (5, 34), "avg takes an argument", "only count()"),
         ("rows group a select avg(x as y", (5, 40), "expected an operator or the end", ""),
+        ("rows group a select count(*) as n", (5, 40), "count takes no '*'", "write count(),"),
         ("rows group a, a select avg(x) as y", (5, 28), "the column a is named twice", ""),
         ("rows group a select avg(x) as a", (6, 1), "two columns are called a", ""),
         ("rows group a", (6, 1), "expected select, found the end", "as in group"),

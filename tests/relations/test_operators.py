@@ -132,6 +132,11 @@ def test_records_that_are_never_valid_are_left_out() -> None:
             PolicyError,
             "a text",
         ),
+        (
+            a.Group(ONE, (), (a.Aggregation("c", "count", predicate("n")),)),
+            PolicyError,
+            "as in count(not (n is null))",
+        ),
         (a.Group(ONE, (), (a.Aggregation("v", "sum"),)), MtlmonError, "needs an argument"),
         (a.Group(ONE, (), (a.Aggregation("v", "avgs"),)), MtlmonError, "did you mean 'avg'?"),
         (

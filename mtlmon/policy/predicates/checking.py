@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING, Environment
-from mtlmon.policy.predicates.hints import some
+from mtlmon.policy.predicates.hints import comparison_hint, some
 from mtlmon.policy.predicates.integers import calculate
 from mtlmon.policy.predicates.integers import fits as fits_64_bits
 from mtlmon.policy.predicates.kinds import Kind, fits, kind_of
@@ -57,6 +57,7 @@ def check(
     *,
     wanted: Kind | None = kinds.BOOLEAN,
     is_of_one_row: bool = True,
+    hint: str | None = None,
 ) -> Checked:
     """Check the types of an expression.
 
@@ -66,12 +67,14 @@ def check(
         environment: what the expression stands among.
         wanted: the kind that the whole expression must have, or None for any.
         is_of_one_row: whether the expression must not use values of other rows.
+        hint: what to do where the whole expression is no condition, although it must be one; by
+            default, to compare it.
     """
     checker = _Checker(predicate, schema, environment, is_of_one_row)
     for node in postorder(predicate.expression):
         checker.kinds[id(node)] = checker.kind(node)
     if not checker.errors:
-        checker.require_result(wanted)
+        checker.require_result(wanted, hint)
     checker.errors.sort(key=lambda error: (error.line, error.column))
     return Checked(checker.kinds, checker.errors)
 
@@ -91,7 +94,7 @@ class _Checker(Requirements):
         # The values of integer subexpressions that do not depend on columns, by `id`.
         self.integers: dict[int, int] = {}
 
-    def require_result(self, wanted: Kind | None) -> None:
+    def require_result(self, wanted: Kind | None, hint: str | None) -> None:
         root = self.predicate.expression
         kind = self.kinds[id(root)]
         if wanted is None and kind.name == "other":
@@ -102,7 +105,7 @@ class _Checker(Requirements):
             # arithmetic on columns of an unknown kind may be on integers
             return
         if wanted is kinds.BOOLEAN:
-            hint = "compare it with something, as in speed > 120"
+            hint = hint or comparison_hint(kind)
             self.report(root, f"the predicate is {kind.words}, not true or false", hint)
         else:
             message = f"this is {kind.words}, not {wanted.words}"

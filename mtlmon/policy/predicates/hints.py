@@ -24,6 +24,7 @@ from mtlmon.syntax.operators import SMALL_WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.lexer import Token
     from mtlmon.policy.predicates.operators import Operator
 
@@ -61,6 +62,12 @@ def some(names: Iterable[str]) -> str:
     return f"{shown} and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else shown
 
 
+def comparison_hint(kind: Kind) -> str:
+    """Say how a value of some kind becomes a condition."""
+    example = 'status = "open"' if kind.name == "text" else "speed > 120"
+    return f"compare it with something, as in {example}"
+
+
 def without_window(aggregate: str) -> str:
     """Return a hint for an aggregate that has no window."""
     hint = f"write how far it looks back: {aggregate}[0,5m](...)"
@@ -76,7 +83,7 @@ def where_operand_is_missing(before: Token, token: Token) -> str | None:
     if token.kind in {"and", "or", "in", "is"}:
         return f"{token.kind} is a keyword; a column of that name is written `{token.kind}`"
     if token.kind == "*" and before.kind == "(":
-        return "write nothing between the parentheses to count all rows, as in count[0,5]()"
+        return "write nothing between the parentheses to count all rows, as in count() or count[0,5]()"
     if token.kind == "*":
         return "a comment is written /* ... */ or after #"
     if token.kind in {"[", "]"}:

@@ -9,6 +9,7 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import ComputedColumn
+from mtlmon.policy.predicates.hints import comparison_hint
 from mtlmon.policy.predicates.instants import FORMS, read_instant
 from mtlmon.policy.predicates.kinds import Kind
 from mtlmon.policy.predicates.printer import column_text, constant_text
@@ -127,7 +128,7 @@ class Requirements:
             return False
         hint = None
         if wanted is kinds.BOOLEAN:
-            hint = "compare it with something, as in speed > 120"
+            hint = comparison_hint(kind)
         self.report(operand, f"{what} {wanted.words}, not {self.described(operand)}", hint)
         return False
 

@@ -204,6 +204,10 @@ class RelationReader:
 
     def argument(self, word: str) -> Expression:
         """Read the argument of an aggregate, and the parenthesis behind it."""
+        place = self.clauses.position
+        if word == "count" and self.clauses.take_sign("*"):
+            hint = "write count(), which is the number of records"
+            raise self.reader.error(place, "count takes no '*'", hint)
         expression = self.clauses.argument()
         return self.resolved(expression, is_condition=word == "count")
 
