@@ -1,9 +1,9 @@
 """Histories that correct verdicts when events come late, beside a monitor of the sorted log.
 
-Both take batches of a thousand events of many keys in one process, and their verdicts at the end
-are compared. In such a batch, events that are a few milliseconds late are in order, and cost
-nothing. Each key has ten events a second, but a hundred thousand keys have as many events together
-as a thousand keys.
+Both take the same batches in one process, and their verdicts at the end are compared: a thousand
+events of many keys, as a live log brings them, or about as many as the command reads of a file at
+once. In a batch, events that are a little late are in order, and cost nothing. Each key has ten
+events a second, but a hundred thousand keys have as many events together as a thousand keys.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ FORMULAS = {
 SHARES = (0.001, 0.01, 0.1)
 DELAYS = {"1s": 1000, "1m": 60_000, "1h": 3_600_000}
 KEYS = (1, 1000, 100_000)
-BATCH = 1000
+LIVE_BATCH = 1000
+FILE_BATCH = 1 << 14
 _RATES = {1: 10, 1000: 10_000, 100_000: 10_000}
 """Events a second of all keys together."""
 
@@ -51,6 +52,7 @@ class Case(NamedTuple):
         share: how many of the events are late.
         delay: by how much at most.
         way: one of `WAYS`.
+        batch: how many events come at once.
     """
 
     formula: str
@@ -58,6 +60,7 @@ class Case(NamedTuple):
     share: float
     delay: str
     way: str
+    batch: int = LIVE_BATCH
 
 
 def cases() -> list[Case]:
@@ -68,6 +71,8 @@ def cases() -> list[Case]:
         for share, delay, way in product(SHARES, DELAYS, WAYS):
             if formula == "response" or (keys == KEYS[1] and way == "uniform"):
                 found.append(Case(formula, keys, share, delay, way))
+    for formula, share in product(FORMULAS, (0.0, *SHARES)):
+        found.append(Case(formula, KEYS[1], share, "1m", "uniform", FILE_BATCH))
     return found
 
 
@@ -75,7 +80,7 @@ def corrections(settings: Settings) -> Result:
     """Processor seconds of both, medians over the repeats, and how much was judged again."""
     rows: list[Row] = []
     notes: list[str] = []
-    ordered: dict[tuple[str, int], float] = {}
+    ordered: dict[tuple[str, int, int], float] = {}
     for case in cases():
         log = Log(case.keys, settings.events, settings.seed)
         if DELAYS[case.delay] > log.length:
@@ -84,12 +89,12 @@ def corrections(settings: Settings) -> Result:
                 f"{log.length // 1000:,} s; give more --events."
             )
             continue
-        which = case.formula, case.keys
+        which = case.formula, case.keys, case.batch
         if which not in ordered:
-            runs = [log.monitored(case.formula)[0] for _ in range(settings.repeats)]
+            runs = [log.monitored(case.formula, case.batch)[0] for _ in range(settings.repeats)]
             ordered[which] = statistics.median(runs)
         arrived = log.arrived(case)
-        _, wanted = log.monitored(case.formula, log.ordered(arrived))
+        _, wanted = log.monitored(case.formula, case.batch, log.ordered(arrived))
         seconds = []
         for _ in progress(settings.repeats, " ".join(map(str, case))):
             passed, history, false_count = log.corrected(case, arrived)
@@ -101,6 +106,7 @@ def corrections(settings: Settings) -> Result:
             {
                 "formula": case.formula,
                 "keys": case.keys,
+                "events a batch": case.batch,
                 "late": f"{case.share:.1%}",
                 "by up to": case.delay if case.share else "",
                 "way": case.way if case.share else "",
@@ -142,11 +148,14 @@ class Log:
         found: Integers = arrived[self.stamps[arrived].argsort(kind="stable")]
         return found
 
-    def monitored(self, formula: str, order: Integers | None = None) -> tuple[float, int]:
+    def monitored(
+        self, formula: str, batch: int, order: Integers | None = None
+    ) -> tuple[float, int]:
         """Return the seconds that monitors need for the events in order, and the violations.
 
         Args:
             formula: one of `FORMULAS`.
+            batch: how many events come at once.
             order: the places of the events in order of time, if not that of the log.
         """
         places = np.arange(len(self.stamps)) if order is None else order
@@ -154,8 +163,8 @@ class Log:
         monitors.add(self.key_count)
         false_count = 0
         start = time.process_time()
-        for place in range(0, len(self.stamps), BATCH):
-            part = places[place : place + BATCH]
+        for place in range(0, len(self.stamps), batch):
+            part = places[place : place + batch]
             records, _ = monitors.feed(self._columns(monitors.atoms, part), self.numbers[part])
             false_count += _false_count(records)
         passed = time.process_time() - start
@@ -173,8 +182,8 @@ class Log:
             return int((records["kind"] == FALSE).sum()) - int((records["former"] == FALSE).sum())
 
         start = time.process_time()
-        for place in range(0, len(order), BATCH):
-            part = order[place : place + BATCH]
+        for place in range(0, len(order), case.batch):
+            part = order[place : place + case.batch]
             columns = self._columns(history.atoms, part)
             false_count += count(history.push_columns(columns, self.numbers[part]).records)
         passed = time.process_time() - start

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.arrivals import arrivals
-from bench.corrections import Log
+from bench.corrections import FILE_BATCH, LIVE_BATCH, Log
 from bench.corrections import cases as corrected_cases
 from bench.late import Case, cases
 
@@ -24,13 +24,14 @@ def test_rows_come_late(case: Case) -> None:
         assert lateness.max() > limit * 0.8
 
 
+@pytest.mark.parametrize("batch", [LIVE_BATCH, FILE_BATCH])
 @pytest.mark.parametrize("formula", ["response", "since", "nested"])
-def test_histories_end_as_monitors_of_the_sorted_log(formula: str) -> None:
-    wanted = (formula, 1000, 0.1, "1m", "uniform")
+def test_histories_end_as_monitors_of_the_sorted_log(formula: str, batch: int) -> None:
+    wanted = (formula, 1000, 0.1, "1m", "uniform", batch)
     (case,) = (one for one in corrected_cases() if one == wanted)
-    log = Log(case.keys, 5000, 1)
+    log = Log(case.keys, 20_000, 1)
     arrived = log.arrived(case)
-    _, expected = log.monitored(formula, log.ordered(arrived))
+    _, expected = log.monitored(formula, batch, log.ordered(arrived))
     _, history, found = log.corrected(case, arrived)
     assert found == expected > 0
     assert history.counters["late"] > 100

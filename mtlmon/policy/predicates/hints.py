@@ -83,7 +83,7 @@ def where_operand_is_missing(before: Token, token: Token) -> str | None:
     if token.kind in {"and", "or", "in", "is"}:
         return f"{token.kind} is a keyword; a column of that name is written `{token.kind}`"
     if token.kind == "*" and before.kind == "(":
-        return "write nothing between the parentheses to count all rows, as in count() or count[0,5]()"
+        return "write nothing between the parentheses to count all rows: count() or count[0,5]()"
     if token.kind == "*":
         return "a comment is written /* ... */ or after #"
     if token.kind in {"[", "]"}:
