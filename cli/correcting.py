@@ -84,7 +84,7 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
     if any(policy.is_first_order for policy in file.policies):
         from mtlmon.cli.correcting_relations import require_correctable_relations
 
-        require_correctable_relations(file, options)
+        require_correctable_relations(options)
     for policy in file.policies:
         if policy.is_first_order:
             continue
@@ -146,8 +146,6 @@ def history_check(
     options: Options,
     bounds: Callable[[], Bounds],
     memory: MemoryLimit,
-    *,
-    has_whole: bool = False,
 ) -> HistoryCheck:
     """Return the check of policies without variables.
 
@@ -156,7 +154,6 @@ def history_check(
         options: the options of the command line.
         bounds: returns how late events may be, once the first events have been read.
         memory: how much memory may be held.
-        has_whole: as for `HistoryCheck`.
     """
     counts_triggered = any(policy.tolerance is not None for policy in policies)
     return HistoryCheck(
@@ -174,7 +171,6 @@ def history_check(
         equality=options.op is not None and options.id is None,
         unmatched="error" if options.on_error == "stop" else "count",
         tracks_rows=options.rows,
-        has_whole=has_whole,
     )
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.changes import Bound, ChangedRows, ChangeLines, PolicyChanges
+from mtlmon.checking.late_first_of_both import FirstOfHistories
 from mtlmon.checking.late_mixed import MixedHistories
 from mtlmon.cli.changed_answers import AnswerOutput
 from mtlmon.cli.correcting import fails_without_variables, history_check, restore_keys
 from mtlmon.cli.correcting_relations import (
+    conditions_of_tables,
     history_for,
     read_text,
     require_correctable_atoms,
@@ -20,7 +22,7 @@ from mtlmon.cli.correcting_relations import (
 from mtlmon.cli.endings import note_waiting
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import TableOrder, late_file
-from mtlmon.cli.late_work import LateLines, bounds_of, refusal, run_late_work
+from mtlmon.cli.late_work import LateLines, bounds_of, run_late_work
 from mtlmon.cli.option_rules import require_no_keys
 from mtlmon.cli.policies import note_modes, open_table_source, text_atoms
 from mtlmon.cli.relation_corrections import RelationWork
@@ -28,14 +30,11 @@ from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import mixed_corrections_summary
 from mtlmon.cli.table_output import continue_table, table_output
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.policy.needs import remembers
 from mtlmon.relational.atoms import require_rows_of_tables, used_atoms
 from mtlmon.relational.native import PointBlock
 from mtlmon.support.option_names import COMMAND
-from mtlmon.syntax.report import visible
 from mtlmon.tables.changed_verdicts import JoinedChanges
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
-from mtlmon.tables.relations_ahead import atoms_of_all
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ if TYPE_CHECKING:
     from mtlmon.cli.corrected_reasons import Reasons
     from mtlmon.cli.late_rows import LateFile
     from mtlmon.cli.policy_work import Source
+    from mtlmon.cli.revised_mixed_report import RevisedMixedReport
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
-    from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.correcting.points import PointHistory
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
@@ -62,16 +61,7 @@ if TYPE_CHECKING:
 
     PlanFor = Callable[[pa.Schema, Mapping[str, Relation]], Plan]
 
-__all__ = ["correct_mixed", "require_correctable_together"]
-
-
-def require_correctable_together(options: Options) -> None:
-    """Raise Failure if an option does not work with policies of both kinds."""
-    what = "files that have policies with variables and others"
-    if options.given_verdicts == "first":
-        raise refusal(f"--verdicts first and {what}")
-    if options.report is not None:
-        raise refusal(f"--report and {what}")
+__all__ = ["correct_mixed"]
 
 
 class MixedLines:
@@ -88,7 +78,7 @@ class MixedLines:
 
         self.writer = ByteWriter()
         plain = check.plain
-        keys = TraceKeys(plain.partitions, tuple(source.key_tables))
+        keys = TraceKeys.of_log(plain.partitions, source.key_tables)
         times = iso_times(options, None if isinstance(source, TextLog) else source.times)
         names = [policy.name for policy in plain.policies]
         self.plain = ChangeLines(names, keys, options.verdicts, times, plain.origins)
@@ -121,7 +111,7 @@ class MixedTable:
         self.check = check
         self.options = options
         plain = check.plain
-        keys = TraceKeys(plain.partitions, tuple(source.key_tables))
+        keys = TraceKeys.of_log(plain.partitions, source.key_tables)
         times: Times | None = None if isinstance(source, TextLog) else source.times
         self.table: JoinedChanges = JoinedChanges(
             plain.policies, keys, times, options.verdicts, plain.origins
@@ -157,19 +147,25 @@ class CorrectedMixed(RelationWork):
 
     check: MixedHistories
     output: MixedLines | MixedTable | None
+    revised: RevisedMixedReport | None
 
     def take(self) -> None:
         """Take the changes out of the check."""
         changes = self.check.taken()
+        if self.revised is not None:
+            self.revised.take(self.check.all_taken())
         if self.output is not None and changes:
             self.output.put(changes)
 
     @property
     def is_stopped(self) -> bool:
-        return False
+        return self.check.is_stopped
 
     def open_first(self) -> tuple[str, str] | None:
-        return None
+        if self.check.first is None or self.check.first.open_before is None:
+            return None
+        time_stamp, offset = self.check.first.open_before
+        return f"{time_stamp}:{offset} is violated", "a time-point before it"
 
     def fails(self) -> bool:
         return super().fails() or fails_without_variables(self.check.plain, self.options)
@@ -186,7 +182,10 @@ class CorrectedMixed(RelationWork):
 
     def restore_own(self, parts: Sequence[bytes]) -> None:
         super().restore_own(parts[:1])
-        restore_keys(self.source, parts[1:], self.check.plain.key_counts)
+        counts = self.check.plain.key_counts
+        # tables have a partition for policies with variables behind the others
+        counts += [0] * (len(self.source.key_tables) - len(counts))
+        restore_keys(self.source, parts[1:], counts)
 
     def restore_output(self, size: int) -> None:
         if isinstance(self.output, MixedTable):
@@ -198,7 +197,7 @@ class CorrectedMixed(RelationWork):
 
 
 def correct_mixed(
-    file: PolicyFile, options: Options, plan_for: PlanFor, first: Plan, reasons: Reasons
+    file: PolicyFile, options: Options, plan_for: PlanFor, made: Plan, reasons: Reasons
 ) -> int:
     """Check the policies on the logs, correct what they say, and return the exit status.
 
@@ -206,14 +205,12 @@ def correct_mixed(
         file: the policies, which `require_correctable` accepts.
         options: the options of the command line.
         plan_for: makes the plan of those with variables, once the types of columns are known.
-        first: the plan without these.
+        made: the plan without these.
         reasons: explains the violations that hold at the end, if that is wanted.
     """
     memory = MemoryLimit(options.max_memory, COMMAND)
     policies = [policy for policy in file.policies if not policy.is_first_order]
-    plain = history_check(
-        policies, options, lambda: bounds_of(options, source), memory, has_whole=True
-    )
+    plain = history_check(policies, options, lambda: bounds_of(options, source), memory)
     if not options.resolve:
         note_modes(policies, plain.modes, options)
     late: LateLines | LateFile | None = None
@@ -221,7 +218,7 @@ def correct_mixed(
     if not options.is_table:
         require_no_conditions(file, options)
         require_no_keys(plain.partitions, file, options)
-        source, events, others = text_source(file, options, plain, first)
+        source, events, others = text_source(file, options, plain, made)
         if (found := late_file(options)) is not None:
             late = LateLines(bounds_of(options, source).lateness, found)
             source.note_block = late.push
@@ -229,7 +226,14 @@ def correct_mixed(
         late = late_file(options, keeps=options.checkpoint is not None)
         source, others = table_source(file, options, plain, late, plan_for)
         events = None
-    both = MixedHistories(plain, others)
+    first = None
+    if options.verdicts == "first":
+        first = FirstOfHistories(
+            [policy.is_find for policy in others.policies],
+            has_keys=any(plain.partitions.columns),
+            by_stamp=options.time_points == "stamp",
+        )
+    both = MixedHistories(plain, others, first, keeps_all=options.report is not None)
 
     def make(logs: Mapping[str, os.stat_result]) -> CorrectedMixed:
         output: MixedLines | MixedTable | None = None
@@ -237,7 +241,14 @@ def correct_mixed(
             output = MixedLines(both, source, options)
         elif options.verdicts != "none":
             output = MixedTable(both, source, options)
-        return CorrectedMixed(both, others, source, events, output, late, logs, options)
+        work = CorrectedMixed(both, others, source, events, output, late, logs, options)
+        if options.report is not None:
+            from mtlmon.cli.findings import check_findings
+            from mtlmon.cli.revised_mixed_report import RevisedMixedReport
+
+            check_findings(options, logs, can_reread=False)
+            work.revised = RevisedMixedReport(both, source, list(logs), options, file)
+        return work
 
     def summary(seconds: float, events_before: int) -> str:
         return mixed_corrections_summary(both, source, seconds, events_before)
@@ -291,25 +302,20 @@ def table_source(
     """Open tables; return what checks policies with variables on them, too."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
-    shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in plain.partitions.columns]
     shown = shown_arguments(file, names)
-    for name in names:
-        if name in file.atoms and remembers(file, file.atoms[name].expression):
-            raise refusal(
-                "policies without variables beside those with variables whose atoms depend on "
-                f"other rows, as {visible(name)}, in tables"
-            )
     require_correctable_atoms(file, names, shown)
-    needed = atoms_of_all(plain, names, shown, shown_of_partitions)
-    whole = plain.partitions.columns.index(())
+    needed = plain.atoms_of_partitions
+    # policies with variables are over the log as a whole, in a partition of their own: what their
+    # atoms remember of other rows is computed again by itself
+    own = len(needed)
     source = open_table_source(
         options,
         list(dict.fromkeys([*plain.atoms, *names])),
         file,
-        plain.partitions.columns,
+        [*plain.partitions.columns, ()],
         plain.memory,
-        atoms_of_partitions=needed,
-        shown=shown_of_partitions,
+        atoms_of_partitions=[*needed, {0: names}],
+        shown=[*({} for _ in needed), {0: [one for some in shown.values() for one in some]}],
         order=TableOrder(
             None,
             None if late is None else late.write,
@@ -323,12 +329,14 @@ def table_source(
 
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
-        return history_for(made, bounds, options, others)
+        return history_for(made, bounds, options, others, conditions_of_tables(source, own))
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan
-        atoms = table_atoms(made, shown)
-        return RelationRows(atoms, history.arrivals, made.texts, partition=whole)
+        conditions = conditions_of_tables(source, own)
+        conditional = () if conditions is None else conditions.names
+        atoms = table_atoms(made, shown, conditional)
+        return RelationRows(atoms, history.arrivals, made.texts, partition=own)
 
     others = valuation_check(
         file, options, lambda: bounds_of(options, source), make, rows_of, plain.memory

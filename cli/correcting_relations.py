@@ -59,17 +59,8 @@ if TYPE_CHECKING:
 __all__ = ["correct_relations", "require_correctable_relations"]
 
 
-def require_correctable_relations(file: PolicyFile, options: Options) -> None:
-    """Raise Failure if the answers of policies with variables cannot be corrected.
-
-    Args:
-        file: the policies, some of which have variables.
-        options: the options of the command line.
-    """
-    if not all(policy.is_first_order for policy in file.policies):
-        from mtlmon.cli.correcting_mixed import require_correctable_together
-
-        require_correctable_together(options)
+def require_correctable_relations(options: Options) -> None:
+    """Raise Failure if the answers of policies with variables cannot be corrected."""
     refused = {
         "--slices": options.slices is not None,
         "--clock key for policies with variables, which are over the whole log": (
@@ -123,25 +114,32 @@ class Conditions(NamedTuple):
 
     Attributes:
         streams: computes them.
+        partition: the partition of the log in which it does.
         inputs: returns the columns that it reads of a batch.
         marked: whether they have rows only if these are added, as in text logs.
     """
 
     streams: StreamAtoms
+    partition: int
     inputs: Callable[[Any], pa.RecordBatch | None]
     marked: bool
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the atoms."""
-        return self.streams.names_of(0)
+        return self.streams.names_of(self.partition)
 
 
-def conditions_of_tables(source: TableEvents) -> Conditions | None:
-    """Return what computes atoms of tables that depend on other rows; None if none do."""
-    if source.streams is None or not source.streams.names_of(0):
+def conditions_of_tables(source: TableEvents, partition: int = 0) -> Conditions | None:
+    """Return what computes atoms of tables that depend on other rows; None if none do.
+
+    Args:
+        source: the tables.
+        partition: the partition of the policies with variables, which is the log as a whole.
+    """
+    if source.streams is None or not source.streams.names_of(partition):
         return None
-    return Conditions(source.streams, lambda batch: batch.inputs, marked=False)
+    return Conditions(source.streams, partition, lambda batch: batch.inputs, marked=False)
 
 
 def prepared(options: Options, engine: RelationalEngine) -> None:
@@ -218,7 +216,7 @@ def history_for(
         conditional = [numbers[name] for name in conditions.names]
         late = LatePartition(
             conditions.streams,
-            0,
+            conditions.partition,
             (),
             has_keys=False,
             lateness=bounds.lateness,
@@ -253,6 +251,7 @@ def valuation_check(
     memory: MemoryLimit,
 ) -> ValuationCheck:
     """Return the check of the policies with variables; the arguments are those of its class."""
+    is_alone = all(policy.is_first_order for policy in file.policies)
     return ValuationCheck(
         file,
         bounds,
@@ -260,9 +259,10 @@ def valuation_check(
         rows_of,
         memory=memory,
         unmatched="error" if options.on_error == "stop" else "count",
-        wants_first=options.verdicts == "first",
+        # beside others, both kinds together tell what comes first, and what there is to report
+        wants_first=is_alone and options.verdicts == "first",
         tracks_rows=options.rows,
-        keeps_all=options.report is not None,
+        keeps_all=is_alone and options.report is not None,
     )
 
 
@@ -367,7 +367,7 @@ def read_text(
     events, streams = log_events(file, made, points, name, options, marks)
     if streams is None:
         return events, None
-    return events, Conditions(streams.atoms, streams.inputs, marked=True)
+    return events, Conditions(streams.atoms, 0, streams.inputs, marked=True)
 
 
 def run_corrections(

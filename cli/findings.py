@@ -100,7 +100,7 @@ class ReportedRun:
         self.file = file
         self.tallies = check
         self.source = source
-        self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        self.keys = TraceKeys.of_log(check.partitions, source.key_tables)
         self.inputs = inputs
         self.options = options
         self.written = WrittenPolicies(file, options) if options.report is not None else None

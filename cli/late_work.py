@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.revised_mixed_report import RevisedMixedReport
     from mtlmon.cli.revised_relation_report import RevisedRelationReport
     from mtlmon.cli.revised_report import RevisedReport
     from mtlmon.tables.columns.times import Times
@@ -184,7 +185,7 @@ class LateWork(EventWork):
     has_late_rows = False
     passed = 0
     # what takes the changes for a report
-    revised: RevisedReport | RevisedRelationReport | None = None
+    revised: RevisedReport | RevisedRelationReport | RevisedMixedReport | None = None
     check: LateCheck
     output: LateOutput | None
 

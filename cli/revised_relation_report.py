@@ -130,9 +130,12 @@ class RevisedRelationReport:
             policy_files=policy_files(self.options),
             settings=settings_of(self.file, self.options),
         )
+        save_report(ReportData(self.reports(), run), self.options)
+
+    def reports(self) -> list[PolicyReport]:
+        """Return the results of the policies; all violations are final."""
         policies = enumerate(self.check.policies)
-        reports = [self.policy_report(number) for number, one in policies if not one.is_find]
-        save_report(ReportData(reports, run), self.options)
+        return [self.policy_report(number) for number, one in policies if not one.is_find]
 
     def policy_report(self, number: int) -> PolicyReport:
         """Return the results of a policy."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.cli.arguments import Options
     from mtlmon.policy import PolicyFile
+    from mtlmon.reporting import PolicyReport, Run
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -128,6 +129,11 @@ class RevisedReport(ReportedRun):
         Raises:
             Failure: the report cannot be written.
         """
+        run = self.run(seconds, is_interrupted=is_interrupted)
+        save_report(ReportData(self.reports(), run), self.options)
+
+    def run(self, seconds: float, *, is_interrupted: bool) -> Run:
+        """Return what the report says of the run as a whole; no changes follow."""
         last = self.source.clock
         for policy, collector in enumerate(self.collectors):
             self.settle(policy, None)
@@ -136,7 +142,7 @@ class RevisedReport(ReportedRun):
             collector.undecided = events - collector.true - collector.false
             if self.first is not None and last is not None:
                 collector.cover(self.first, last)
-        run = self.facts(
+        return self.facts(
             rows=self.check.position,
             seconds=seconds,
             mode=", ".join(dict.fromkeys(self.check.modes)),
@@ -144,8 +150,10 @@ class RevisedReport(ReportedRun):
             last=last,
             remarks=list(self.remarks(is_interrupted=is_interrupted)),
         )
-        reports = [self.policy_report(policy) for policy in range(len(self.collectors))]
-        save_report(ReportData(reports, run), self.options)
+
+    def reports(self) -> list[PolicyReport]:
+        """Return the results of the policies, after `run`."""
+        return [self.policy_report(policy) for policy in range(len(self.collectors))]
 
     def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
         """Yield the report's remarks about the run as a whole."""

@@ -87,7 +87,6 @@ class HistoryCheck:
         equality: whether rows without ids can be retracted, as for `History`.
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
         tracks_rows: whether to find the rows that verdicts are about; the source must track them.
-        has_whole: whether one of the partitions is the whole log, whatever policies need.
 
     Attributes:
         policies: as given.
@@ -129,11 +128,10 @@ class HistoryCheck:
         equality: bool = False,
         unmatched: Literal["count", "error"] = "count",
         tracks_rows: bool = False,
-        has_whole: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         keys = (policy.key for policy in self.policies)
-        self.partitions = partitions_of(keys, key, has_whole=has_whole)
+        self.partitions = partitions_of(keys, key)
         self.memory = memory
         self._bounds = bounds
         self._clock: Literal["all", "key"] = clock
@@ -647,15 +645,17 @@ class HistoryCheck:
         return max((late.waiting_count for late in self._late_partitions.values()), default=0)
 
     @property
-    def earliest_pending(self) -> tuple[int, int] | None:
-        """Time-stamp and offset of the earliest undecided time-point of policies, or None.
+    def earliest_pending(self) -> tuple[int, int, int] | None:
+        """Time-stamp, offset and policy of the earliest undecided time-point, or None.
 
-        Rows that wait for later values may become such time-points.
+        Rows that wait for later values may become such time-points, of any policy: -1.
         """
-        histories = self._histories[: len(self.policies)]
-        pending = [history.earliest_pending for history in histories]
-        pending += [late.earliest_waiting for late in self._late_partitions.values()]
-        return min((one for one in pending if one is not None), default=None)
+        histories = enumerate(self._histories[: len(self.policies)])
+        found = ((number, history.earliest_pending) for number, history in histories)
+        pending = [(*one, number) for number, one in found if one is not None]
+        waiting = [late.earliest_waiting for late in self._late_partitions.values()]
+        pending += [(*one, -1) for one in waiting if one is not None]
+        return min(pending, default=None)
 
     @property
     def judged_again(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mtlmon.checking.changes import Bound, PolicyChanges
 from mtlmon.history.changes import INSERTED, change_type
+from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.running import HOLDS
 from mtlmon.support.snapshot_parts import damaged
 from mtlmon.verdicts.arrays import FALSE
@@ -75,16 +76,18 @@ class FirstAnswer:
 
     Args:
         finds: for each policy whether it is a find, whose matches count only if it is alone.
+        has_others: whether there are policies without variables beside these.
 
     Attributes:
         is_known: whether it is known.
         open: its time-stamp and offset at the end of the log, if one before it is undecided.
     """
 
-    def __init__(self, finds: Sequence[bool]) -> None:
+    def __init__(self, finds: Sequence[bool], *, has_others: bool = False) -> None:
         self.is_known = False
         self.open: tuple[int, int] | None = None
-        self._policies = [k for k, is_find in enumerate(finds) if len(finds) == 1 or not is_find]
+        is_alone = len(finds) == 1 and not has_others
+        self._policies = [k for k, is_find in enumerate(finds) if is_alone or not is_find]
         self._live = LiveViolations()
 
     def below(self, bound: int | None, history: PointHistory) -> list[ChangedAnswer]:
@@ -102,6 +105,28 @@ class FirstAnswer:
         first = self._live.earliest
         if first is None or (bound is not None and first[0] >= bound):
             return []
+        return self.tell(history)
+
+    def note(self, changes: Iterable[ChangedAnswer]) -> None:
+        """Note changes that were taken."""
+        for one in changes:
+            if one.kind != HOLDS and one.policy in self._policies:
+                name = one.time_stamp, one.offset, one.policy
+                self._live.add(name, -1 if one.change == GONE else 1)
+
+    @property
+    def earliest(self) -> Name | None:
+        """Time-stamp, offset and policy of the earliest violation; None if there is none."""
+        return self._live.earliest
+
+    def earliest_open(self, history: PointHistory) -> Name | None:
+        """Time-stamp, offset and policy of the earliest undecided time-point, or None."""
+        return history.earliest_open(self._policies)
+
+    def tell(self, history: PointHistory) -> list[ChangedAnswer]:
+        """Return the answers of the earliest violation, which are final; there is one."""
+        first = self._live.earliest
+        assert first is not None
         self.is_known = True
         time_stamp, offset, policy = first
         return history.found_at(policy, time_stamp, offset)
@@ -110,8 +135,8 @@ class FirstAnswer:
         """End the log, once the changes were taken; return what `below` does."""
         first = self._live.earliest
         if first is not None and not self.is_known:
-            undecided = history.earliest_open(self._policies)
-            if undecided is not None and undecided <= first[:2]:
+            undecided = self.earliest_open(history)
+            if undecided is not None and undecided < first:
                 self.open = first[0], first[1]
                 return []
         return self.below(None, history)
@@ -136,6 +161,7 @@ class FirstChanges:
         has_keys: whether there are keys.
 
     Attributes:
+        has_keys: as given.
         is_known: whether the first violation has been passed on.
         open_before: the first violation at the end of the log, as time-stamp and offset, and the
             time-stamp of an undecided time-point before it; None if there is none.
@@ -144,7 +170,7 @@ class FirstChanges:
     def __init__(self, *, has_keys: bool) -> None:
         self.is_known = False
         self.open_before: tuple[tuple[int, int], int] | None = None
-        self._has_keys = has_keys
+        self.has_keys = has_keys
         self._live = LiveViolations()
         self._revision = 0
 
@@ -154,56 +180,86 @@ class FirstChanges:
             if self.is_known:
                 return []
             if isinstance(row, PolicyChanges):
-                self._note(row)
+                self.note(row)
             elif row.policy is None:
-                first = self._live.earliest
+                first = self.earliest
                 if first is not None and first[0] < row.time_stamp:
-                    return [row, self._told(first)]
+                    return [row, self.tell()]
             # where each key has its own time, one that is yet to come may have an earlier violation
         return []
 
-    def _note(self, changes: PolicyChanges) -> None:
+    def note(self, changes: PolicyChanges) -> None:
+        """Note changes."""
         self._revision = changes.revision
         records = changes.records
         records = records[(records["kind"] == FALSE) != (records["former"] == FALSE)]
         columns = (records[name].tolist() for name in ("time_stamp", "offset", "trace", "kind"))
         for time_stamp, offset, trace, kind in zip(*columns, strict=True):
-            if self._has_keys:
+            if self.has_keys:
                 name = time_stamp, changes.policy, trace, offset
             else:
                 name = time_stamp, offset, changes.policy, trace
             self._live.add(name, 1 if kind == FALSE else -1)
 
-    def end(self, undecided: tuple[int, int] | None) -> list[PolicyChanges | Bound]:
+    def end(self, undecided: Name | None) -> list[PolicyChanges | Bound]:
         """End the log; return what tells the first violation, or nothing.
 
         Args:
-            undecided: time-stamp and offset of the earliest undecided time-point, or None.
+            undecided: as for `is_open`.
         """
-        first = None if self.is_known else self._live.earliest
+        first = None if self.is_known else self.earliest
         if first is None:
             return []
-        time_stamp, offset = first[0], first[3 if self._has_keys else 1]
-        if undecided is not None and (
-            undecided[0] <= time_stamp if self._has_keys else undecided <= (time_stamp, offset)
-        ):
-            self.open_before = (time_stamp, offset), undecided[0]
+        if undecided is not None and self.is_open(undecided):
+            self.open_before = (first[0], first[1]), undecided[0]
             return []
-        return [self._told(first)]
+        return [self.tell()]
 
-    def _told(self, first: Name) -> PolicyChanges:
+    def is_open(self, undecided: Name) -> bool:
+        """Whether an undecided time-point may be a violation before the earliest one.
+
+        Args:
+            undecided: time-stamp, offset and policy of the earliest undecided time-point.
+        """
+        first = self.earliest
+        if first is None or self.has_keys:
+            # rows of one time-stamp have no common order
+            return first is not None and undecided[0] <= first[0]
+        return undecided < first
+
+    @property
+    def earliest(self) -> Name | None:
+        """Time-stamp, offset and policy of the earliest violation; None if there is none."""
+        first = self._live.earliest
+        if first is None or not self.has_keys:
+            return None if first is None else first[:3]
+        return first[0], first[3], first[1]
+
+    def tell(self) -> PolicyChanges:
+        """Return what tells the earliest violation, which is final; there is one."""
+        first = self._live.earliest
+        assert first is not None
         self.is_known = True
         time_stamp, *rest = first
-        policy, trace, offset = rest if self._has_keys else (rest[1], rest[2], rest[0])
+        policy, trace, offset = rest if self.has_keys else (rest[1], rest[2], rest[0])
         records = np.zeros(1, change_type())
         records["time_stamp"], records["offset"], records["trace"] = time_stamp, offset, trace
         records["kind"], records["operation"] = FALSE, INSERTED
         records["former"] = _STILL_OPEN
         return PolicyChanges(policy, records, self._revision)
 
+    def parts(self) -> list[Any]:
+        """Return what `go_on` needs."""
+        return [self.is_known, self._revision, self._live.parts()]
+
+    def go_on(self, parts: Sequence[Any]) -> None:
+        """Go on from what `parts` has returned; nothing must have been taken."""
+        self.is_known, self._revision, live = parts
+        self._live.restore(live)
+
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`."""
-        return json.dumps([self.is_known, self._revision, self._live.parts()]).encode()
+        return json.dumps(self.parts()).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; nothing must have been taken.
@@ -212,7 +268,6 @@ class FirstChanges:
             SnapshotError: the bytes are not a snapshot.
         """
         try:
-            self.is_known, self._revision, live = json.loads(snapshot)
-            self._live.restore(live)
+            self.go_on(json.loads(snapshot))
         except (ValueError, TypeError):
             raise damaged() from None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.history_check import ArrivalSource, HistoryCheck
+    from mtlmon.checking.late_first_of_both import FirstOfHistories
     from mtlmon.checking.late_valuations import ChangedAnswers, ValuationCheck
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
@@ -60,20 +61,34 @@ class MixedHistories:
     Args:
         plain: checks the policies without variables; all keys share one time.
         others: checks those with variables.
+        first: finds the first violation, if only that is wanted, once it is final; else None. The
+            history of `others` must keep what it has found.
+        keeps_all: whether `all_taken` is asked for.
 
     Attributes:
         plain: as given.
         others: as given.
+        first: as given.
         refused_count: the number of events that came too late for some policy.
         is_within_row: whether some policies have not had the last batch yet.
     """
 
-    def __init__(self, plain: HistoryCheck, others: ValuationCheck) -> None:
+    def __init__(
+        self,
+        plain: HistoryCheck,
+        others: ValuationCheck,
+        first: FirstOfHistories | None = None,
+        *,
+        keeps_all: bool = False,
+    ) -> None:
         self.plain = plain
         self.others = others
+        self.first = first
         self.refused_count = 0
         self.is_within_row = False
         self._found: list[MixedChange] = []
+        # all changes, where only the first violation is told
+        self._every: list[MixedChange] | None = [] if keeps_all else None
         # below which time each kind is final, and what has been told
         self._finals: list[int] = [0, 0]
         self._told = 0
@@ -92,6 +107,9 @@ class MixedHistories:
         self.is_within_row = True
         for _ in self.plain.feed(batch, refusals):
             yield from self._collected()
+        if self.first is not None and len(batch.time_stamps):
+            # what these keep may be final before the others are
+            self.others.history.told_below = self._told
         for _ in self.others.feed(batch, refusals):
             yield from self._collected()
         self.refused_count += refusals.tell()
@@ -113,34 +131,62 @@ class MixedHistories:
         for _ in self.others.end(source, end_time):
             yield from self._collected()
         yield from self._bounded()
+        if self.first is not None and source.clock is not None:
+            self._found += self.first.end(self.plain.earliest_pending, self.others)
+            yield
 
     def _collected(self) -> Iterator[None]:
         """Take what the checks have found, and yield if that is to be taken out."""
-        before = len(self._found)
+        found: list[PolicyChanges | ChangedAnswers] = []
         for row in self.plain.verdicts.taken():
             if isinstance(row, Bound):
                 self._finals[0] = row.time_stamp
             else:
-                self._found.append(row)
+                found.append(row)
         for changed in self.others.taken():
             if changed.changes:
-                self._found.append(changed._replace(final_below=None))
+                found.append(changed._replace(final_below=None))
             if changed.final_below is not None:
                 self._finals[1] = changed.final_below
-        if len(self._found) > before:
-            yield
+        if not found:
+            return
+        if self._every is not None:
+            self._every += found
+        if self.first is None:
+            self._found += found
+        else:
+            for one in found:
+                self.first.note(one)
+        yield
 
     def _bounded(self) -> Iterator[None]:
         """Tell below which time nothing changes any more, if that is more than before."""
         yield from self._collected()
-        if min(self._finals) > self._told:
-            self._told = min(self._finals)
+        if min(self._finals) <= self._told:
+            return
+        self._told = min(self._finals)
+        if self._every is not None:
+            self._every.append(Bound(self._told))
+        if self.first is None:
             self._found.append(Bound(self._told))
-            yield
+        else:
+            self._found += self.first.below(self._told, self.others)
+        yield
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the first violation is known, if only that is wanted."""
+        return self.first is not None and self.first.is_known
 
     def taken(self) -> list[MixedChange]:
         """Remove the changes that have not been taken out yet, and return them."""
         found, self._found = self._found, []
+        return found
+
+    def all_taken(self) -> list[MixedChange]:
+        """Remove and return all changes, although only the first violation may be wanted."""
+        assert self._every is not None
+        found, self._every = self._every, []
         return found
 
     def close(self) -> None:
@@ -150,7 +196,8 @@ class MixedHistories:
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
-        head = json.dumps([self.refused_count, self._finals, self._told]).encode()
+        first = None if self.first is None else self.first.parts()
+        head = json.dumps([self.refused_count, self._finals, self._told, first]).encode()
         return joined_parts([head, self.plain.snapshot(), self.others.snapshot()])
 
     def restore(self, snapshot: bytes) -> None:
@@ -161,7 +208,9 @@ class MixedHistories:
         """
         try:
             head, plain, others = split_parts(snapshot)
-            self.refused_count, self._finals, self._told = json.loads(head)
+            self.refused_count, self._finals, self._told, first = json.loads(head)
+            if self.first is not None:
+                self.first.restore(first)
         except (ValueError, TypeError):
             raise damaged() from None
         self.plain.restore(plain)

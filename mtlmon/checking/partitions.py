@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mtlmon.arrays.native import KeyTable
 
@@ -51,6 +51,11 @@ class TraceKeys(NamedTuple):
         """Return the keys of policies that share one partition."""
         names = tuple(columns)
         return cls(Partitions((names,), (0,) * policy_count, names), (keys,))
+
+    @classmethod
+    def of_log(cls, partitions: Partitions, tables: Sequence[KeyTable | None]) -> TraceKeys:
+        """Return the keys of a log, which may have other partitions behind those of the run."""
+        return cls(partitions, tuple(tables[: len(partitions.columns)]))
 
     def has_keys(self, policy: int) -> bool:
         """Whether a policy has a trace per key."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking import LogCheck
-    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import RelationalRun
@@ -31,7 +30,7 @@ _ALL = (1 << 64) - 1
 
 
 def atoms_of_all(
-    check: LogCheck | HistoryCheck,
+    check: LogCheck,
     names: Sequence[str],
     arguments: Mapping[str, Sequence[str]],
     shown: Sequence[dict[When, list[str]]],

@@ -66,6 +66,24 @@ def test_the_first_violation_is_that_of_rows_that_wait(
 
 
 @pytest.mark.parametrize("kind", list(POLICIES))
+def test_policies_have_an_order_at_a_time_point(
+    kind: str, tmp_path: Path, command: Command
+) -> None:
+    """What a later policy says of it does not matter."""
+    values = ["(u)", "(a)"] if kind == "variables" else ["", ""]
+    known = f"policy known: p{values[0]} IMPLIES ONCE[0,9] q{values[0]}\n"
+    later = f"policy later: p{values[0]} IMPLIES EVENTUALLY[0,9] q{values[0]}\n"
+    file, log = tmp_path / "p.mtl", tmp_path / "log"
+    log.write_text(f"@99 p{values[1]}\n@101\n")
+    for first, rest in ((known, later), (later, known)):
+        file.write_text(first + rest)
+        wanted = command("--wait", 6, "--verdicts", "first", file, log)
+        done = command("--lateness", 6, "--verdicts", "first", file, log)
+        assert done == wanted
+        assert bool(done.output) == (first == known)
+
+
+@pytest.mark.parametrize("kind", list(POLICIES))
 def test_a_live_pipe_stops_once_the_first_violation_is_final(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "p.mtl"
     file.write_text("unit s\n" + POLICIES[kind])

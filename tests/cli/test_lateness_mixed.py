@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +13,13 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from tests.cli.process import Live, mtlmon
 from tests.cli.test_lateness import Command, read_table
+from tests.cli.test_lateness_conditions import TABLE as DEPENDING
+from tests.cli.test_lateness_conditions import rows_of as conditional_rows
 from tests.cli.test_lateness_kills import compare_with_kills
 from tests.cli.test_lateness_relations import TABLE, admitted, make_log
+from tests.cli.test_lateness_report import text_of
+from tests.cli.test_mixed_first import RULES, rows_of
+from tests.cli.test_mixed_policies import TABLE_ATOMS
 
 POLICIES = {
     "log": """\
@@ -55,7 +61,7 @@ def latest(output: Path, form: str) -> Sequence[object]:
         assert row["time"] >= final
         revision, final = row["revision"], row["final"] or 0
         values = {name: row[name] for name in row if name not in {"op", "revision", "final"}}
-        if row["policy"] in {"approved", "both"}:
+        if row["policy"] in {"approved", "both", "one", "two"}:
             name = tuple(values.values())
             assert (name in last) == (row["op"] == "delete")
         else:
@@ -145,13 +151,158 @@ def test_rows_that_are_refused_are_written_once(tmp_path: Path, command: Command
     assert done.status == 1
 
 
+def late_lines(seed: int, *, is_table: bool) -> list[str]:
+    """Lines of a log whose violations are rare, some of which come late."""
+    source = random.Random(seed)
+    rows = [row for part in range(8) for row in rows_of(seed + 100 * part)]
+    now, lines = 20, []
+    for _, kind, value, atoms in rows:
+        now += source.choice([0, 0, 1, 3])
+        stamp = now - (source.randrange(9) if source.random() < 0.4 else 0)
+        if is_table:
+            held = (str(name in atoms).lower() for name in ("ask", "reply", "noise"))
+            lines.append(",".join([str(stamp), kind, value, *held]) + "\n")
+        else:
+            lines.append(f"@{stamp} {kind}({value}) {' '.join(atoms)}\n")
+    return lines
+
+
+@pytest.mark.parametrize("form", ["log", "csv", "stamps", "keys"])
+def test_the_first_violation_is_that_of_rows_that_wait(
+    form: str, tmp_path: Path, command: Command
+) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / ("l.log" if form == "log" else "l.csv")
+    saved, output = tmp_path / "saved", tmp_path / "out"
+    declared = [] if form == "log" else TABLE_ATOMS
+    rules.write_text("\n".join([*declared, *(["key kind"] if form == "keys" else []), *RULES, ""]))
+    found = set()
+    for seed in range(10):
+        lines = late_lines(seed, is_table=form != "log")
+        lines = lines[: 6 if seed % 3 == 0 else 40]
+        header = [] if form == "log" else ["ts,kind,x,ask,reply,noise\n"]
+        log.write_text("".join(header + lines))
+        options = ["--verdicts", "first", *(["--end-time", "inf"] if seed % 2 else [])]
+        options += ["--time-points", "stamp"] if form == "stamps" else []
+        wanted = command("--wait", 6, *options, rules, log)
+        done = command("--lateness", 6, *options, rules, log)
+        assert (done.status, done.output) == (wanted.status, wanted.output), seed
+        is_open = "is undecided at the end" in wanted.errors
+        assert ("is undecided at the end" in done.errors) == is_open
+        found.add((wanted.output.split("\t")[0], is_open))
+        # row by row, which begins again in between
+        kept = ["--checkpoint", saved, "--resume", "-o", output]
+        for count in (len(lines) // 3, len(lines) // 2, len(lines)):
+            log.write_text("".join(header + lines[:count]))
+            last = [] if count == len(lines) or "inf" not in options else ["--end-time", "0"]
+            done = command("--lateness", 6, *options, *last, *kept, rules, log)
+        assert (done.status, output.read_text()) == (wanted.status, wanted.output), seed
+        saved.unlink()
+        output.unlink()
+    assert len(found) > 2
+
+
+CONDITIONS = f"""\
+key user
+{DEPENDING}
+policy three: count[0,9](n > 3) < 2
+policy four per none: many > 1 IMPLIES EVENTUALLY[0,6] what = "seen"
+policy five per none on every 5: count[0,9](n > 2) < 4
+policy six on rows where total > 9: PREVIOUS what = "seen"
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "stamp", "rows", "ids"])
+def test_atoms_with_variables_depend_on_other_rows(
+    kind: str, tmp_path: Path, command: Command
+) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    head = "ts,op,id,what,user,file,n\n"
+    file.write_text(CONDITIONS)
+    options = ["--verdicts", "all", "--resolve"]
+    options += ["--time-points", "stamp"] if kind == "stamp" else []
+    options += ["--rows", "--output-format", "jsonl"] if kind == "rows" else []
+    form = "jsonl" if kind == "rows" else "text"
+    for seed in range(2):
+        source = random.Random(f"{kind} {seed}")
+        rows = conditional_rows("csv", source, 50)
+        kept = rows
+        if kind == "ids":
+            gone = set(source.sample(range(40), 12))
+            # the rows of one time-stamp have names of their own
+            rows = [f"{100 + k},{row.split(',', 1)[1]}" for k, row in enumerate(rows)]
+            kept = [row for k, row in enumerate(rows) if k not in gone]
+            # a retraction goes to the key of its row
+            again = [",".join(["0", "-", *row.split(",")[2:]]) for row in rows if row not in kept]
+            rows = rows[:42] + again + rows[42:]
+        saved, output = tmp_path / f"saved{seed}", tmp_path / f"out{seed}"
+        late = ["--lateness", 60 if kind == "ids" else 7, *options]
+        late += ["--op", "op", "--id", "id"] if kind == "ids" else []
+        for count in (5, 30, len(rows)):
+            log.write_text(head + "".join(rows[:count]))
+            going_on = ["--checkpoint", saved, "--resume", "-o", output]
+            done = command(*late, *going_on, file, log)
+            assert done.status < 2, done.errors
+        log.write_text(head + "".join(kept))
+        other = tmp_path / f"other{seed}"
+        wanted = command("--wait", 7, *options, "-o", other, file, log)
+        assert done.status == wanted.status
+        if kind == "rows":
+            table = read_table(other, form).to_pylist()
+            assert latest(output, form) == sorted((tuple(row.values()) for row in table), key=repr)
+        else:
+            assert latest(output, form) == sorted(other.read_text().splitlines())
+
+
+def test_answers_are_kept_until_all_is_final(tmp_path: Path, command: Command) -> None:
+    """Those with variables are final at once, and those without only later."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text(
+        "policy known: p(x) IMPLIES q(x)\npolicy later: a IMPLIES EVENTUALLY[0,50] b\n"
+    )
+    with Live("--lateness", "5", "--verdicts", "first", str(rules)) as live:
+        for stamp in (1, 3, 9, 20, 30, 40, 50):
+            live.send(f"@{stamp} {'a p(k)' if stamp == 1 else 'p(k)'}\n")
+        live.send("@48 b\n@70\n@80\n@100\n")
+        assert live.read_line() == "known\t1:0 false (x=k)"
+        assert live.end().status == 1
+    log.write_text("@1 a p(k)\n@60\n@70\n")
+    done = command("--lateness", 5, "--verdicts", "first", rules, log)
+    assert done.output == "later\t1:0 false\n"
+
+
+def test_a_report_says_what_holds_at_the_end(tmp_path: Path, command: Command) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    page, other = tmp_path / "page.html", tmp_path / "other.html"
+    rules.write_text("\n".join([*TABLE_ATOMS, "key kind", *RULES, ""]))
+    header, lines = "ts,kind,x,ask,reply,noise\n", late_lines(4, is_table=True)
+    # the violation of this row goes, as another one comes before it
+    lines += ["200,p,a,false,true,false\n", "199,q,a,false,true,false\n"]
+    log.write_text(header + "".join(admitted(lines, 6)))
+    assert command("--verdicts", "none", "--report", other, rules, log).status == 1
+    given = ["--verdicts", "false", "--format", "csv", str(rules)]
+    with Live("--lateness", "6", "--report", str(page), *given) as live:
+        live.send(header + "".join(lines[:-1]))
+        while (line := live.read_line()) != "known\t\t200:0 false (x=a)":
+            assert line is not None
+        live.send(lines[-1])
+        assert live.end().status == 1
+    counts = r"(?:false|true|undecided|valuations) [\d,]+|\d+:\d+ (?:x = \w|key \w)|matched at \d+"
+    found, wanted = (re.findall(counts, text_of(one)) for one in (page, other))
+    assert found == wanted
+    assert len(wanted) >= 20
+    text = text_of(page)
+    names = [rule.split(": ")[0].split()[1] for rule in RULES if not rule.startswith("find")]
+    assert re.findall(rf"\b({'|'.join(names)}) [✓✗]", text)[: len(names)] == names
+    assert text.count("Rows that came late") == 1
+    assert "Policy known: 1 violation taken back" in text
+    done = command("--verdicts", "first", "--lateness", 6, "--report", page, rules, log)
+    assert done.status == 1
+    assert re.findall(counts, text_of(page)) == wanted
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
-    [
-        (["--verdicts", "first"], "--verdicts first and files"),
-        (["--report", "r.html"], "--report and files"),
-        (["--clock", "key"], "--clock key for policies with variables"),
-    ],
+    [(["--clock", "key"], "--clock key for policies with variables")],
 )
 def test_what_is_refused(options: list[str], words: str, tmp_path: Path, command: Command) -> None:
     file, log = tmp_path / "p.mtl", tmp_path / "log"

@@ -105,7 +105,11 @@ class PointHistory:
     Attributes:
         plan: as given.
         arrivals: gets the next time-points.
+        told_below: a time below which `found_at` is not asked any more; None for that below which
+            answers are final.
     """
+
+    told_below: int | None = None
 
     def __init__(
         self,
@@ -344,10 +348,13 @@ class PointHistory:
         rows = [row for row in (*self._found, *self.chunked.told) if row[3] != HOLDS]
         return [ChangedAnswer(NEW, *row) for row in rows if row[:3] == (policy, time_stamp, offset)]
 
-    def earliest_open(self, policies: Iterable[int]) -> Name | None:
-        """Return the first time-point at the end at which one of some policies is undecided."""
+    def earliest_open(self, policies: Iterable[int]) -> tuple[int, int, int] | None:
+        """Return the first time-point at the end at which one of some policies is undecided.
+
+        It is a time-stamp, an offset and the number of the policy.
+        """
         engine = self.chunked.engine
-        points = (point for policy in policies for point in engine.waiting_points(policy, 1))
+        points = ((*one, policy) for policy in policies for one in engine.waiting_points(policy, 1))
         return min(points, default=None)
 
     def final_below(self) -> int:
@@ -375,8 +382,9 @@ class PointHistory:
         final = self.final_below()
         forgotten = self.chunked.forget(bound)
         if self._keeps_found:
+            first = final if self.told_below is None else min(final, self.told_below)
             every = [*self._found, *forgotten]
-            self._found = dict.fromkeys(row for row in every if row[3] != HOLDS and row[1] >= final)
+            self._found = dict.fromkeys(row for row in every if row[3] != HOLDS and row[1] >= first)
         if any(row[1] < final for row in self._withdrawn):
             self._withdrawn = {row: None for row in self._withdrawn if row[1] >= final}
 
