@@ -114,6 +114,20 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     assert revised > 2
 
 
+def test_ticks_before_what_was_the_first_row() -> None:
+    """A late first row adds them to a chunk, and what changes there later concerns them."""
+    file = parse_policies(
+        'key user\nrelation near = rows where user = "b" valid 5 select user as user\n'
+        "policy p on every 10: exists near\n"
+    )
+    rows = [(100, "a"), (130, "c"), (50, "a"), (58, "b")]
+    batches = [pa.table({"ts": [stamp], "user": [user]}) for stamp, user in rows]
+    found = corrected(file, batches, Bounds(90, 0), ends=False)
+    of_a = [[line for line in lines if line.startswith("p\ta")] for lines in found.lines]
+    assert "p\ta\t60:0 false" in of_a[2]
+    assert of_a[3] == ["p\ta\t!60:0 true"]
+
+
 @pytest.mark.parametrize("end", [2**63 - 2, 2**63 - 1])
 def test_time_passes_up_to_the_largest_one(end: int) -> None:
     file = parse_policies("relation r = rows valid 5\npolicy p on changes of r: exists r")

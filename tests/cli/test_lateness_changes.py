@@ -40,6 +40,13 @@ policy capacity per none on changes of at_once: coalesce(at_once[].doors, 0) < 3
 policy brief on changes of sessions: exists sessions[door = door.hold()] IMPLIES NEXT[0,12s] true
 policy kinds: kind = "close" IMPLIES kind.last(or: "close") = "open"
 """
+# changes of a table are where they are, and see the rows that have come
+SHIFTS = """\
+relation shifts = table "shifts.csv" valid [from, to)
+policy shift per none on changes of shifts: count[0,9s](kind = "open") < 4
+policy guard on changes of shifts: exists shifts[door = door.hold()] IMPLIES count[0,9s]() > 1
+policy next on changes of shifts: count[0,5s]() > 0 IMPLIES NEXT[0,14s] count[0,5s]() > 0
+"""
 HEADER = "ts,door,kind\n"
 
 
@@ -63,18 +70,33 @@ def room(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_that_is_killed_comes_to_the_same_changes(tmp_path: Path) -> None:
+@pytest.fixture(params=["tables", "both"])
+def rooms(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Policies on changes of relations of tables, and perhaps of rows, too."""
+    source = random.Random(4)
+    lines = ["from,to,door"]
+    for place in range(30):
+        begin = 100 + 4 * place + source.randrange(4)
+        lines.append(f"{begin},{begin + 1 + source.randrange(20)},{source.choice('abcd')}")
+    (tmp_path / "shifts.csv").write_text("\n".join([*lines, ""]))
+    path = tmp_path / "room.mtl"
+    of_rows = ROOM if request.param != "tables" else "unit s\nkey door\n"
+    path.write_text(of_rows + SHIFTS)
+    return path
+
+
+def test_a_run_that_is_killed_comes_to_the_same_changes(tmp_path: Path, command: Command) -> None:
     (tmp_path / "posts.csv").write_text(POSTS)
-    check_killed_run(tmp_path, POLICIES, 5)
+    check_killed_run(tmp_path, POLICIES, 5, command)
 
 
 @pytest.mark.parametrize("waits", ["0s", "3s"])
-def test_a_live_pipe(waits: str, tmp_path: Path, room: Path, command: Command) -> None:
+def test_a_live_pipe(waits: str, tmp_path: Path, rooms: Path, command: Command) -> None:
     log, rows = tmp_path / "log.csv", rows_of(1)
     log.write_text(HEADER + "".join(rows))
     ends = ["--end-time", "300"]
-    wanted = command("--wait", "8s", *ends, room, log)
-    with Live("--lateness", "8s", "--wait", waits, *ends, "--format", "csv", str(room)) as live:
+    wanted = command("--wait", "8s", *ends, rooms, log)
+    with Live("--lateness", "8s", "--wait", waits, *ends, "--format", "csv", str(rooms)) as live:
         live.send(HEADER)
         for row in rows:
             live.send(row)
@@ -120,25 +142,25 @@ def test_changes_follow_the_rows(room: Path) -> None:
             assert sorted(found) == sorted(lines)
 
 
-def test_the_first_violation(tmp_path: Path, room: Path, command: Command) -> None:
+def test_the_first_violation(tmp_path: Path, rooms: Path, command: Command) -> None:
     """It is that of a run that waits, also if the run goes on from a checkpoint."""
     log, output = tmp_path / "log.csv", tmp_path / "out"
     for seed in range(6):
         rows = rows_of(seed)
         log.write_text(HEADER + "".join(rows))
         options = ["--verdicts", "first", "--end-time", "inf" if seed % 2 else "last"]
-        wanted = command("--wait", "8s", *options, room, log)
-        done = command("--lateness", "8s", *options, room, log)
+        wanted = command("--wait", "8s", *options, rooms, log)
+        done = command("--lateness", "8s", *options, rooms, log)
         assert (done.status, done.output) == (wanted.status, wanted.output) != (0, "")
     saved = ["--checkpoint", tmp_path / "saved", "--resume", "-o", output]
     for count in (9, 30, 80):
         log.write_text(HEADER + "".join(rows[:count]))
-        done = command("--lateness", "8s", *options, *saved, room, log)
+        done = command("--lateness", "8s", *options, *saved, rooms, log)
         assert done.status in (0, 1), done.errors
     assert (done.status, output.read_text()) == (wanted.status, wanted.output)
 
 
-def test_a_report_says_what_holds_at_the_end(tmp_path: Path, room: Path, command: Command) -> None:
+def test_a_report_says_what_holds_at_the_end(tmp_path: Path, rooms: Path, command: Command) -> None:
     log, page, wanted = (tmp_path / name for name in ("log.csv", "page.html", "wanted.html"))
     rows = rows_of(2)
     now, admitted = 0, []
@@ -147,16 +169,18 @@ def test_a_report_says_what_holds_at_the_end(tmp_path: Path, room: Path, command
         admitted += [row] if stamp >= now - 8 else []
         now = max(now, stamp)
     log.write_text(HEADER + "".join(sorted(admitted, key=lambda row: int(row.split(",")[0]))))
-    assert command("--verdicts", "none", "--report", wanted, room, log).status == 1
-    with Live("--lateness", "8s", "--format", "csv", "--report", str(page), str(room)) as live:
+    assert command("--verdicts", "none", "--report", wanted, rooms, log).status == 1
+    with Live("--lateness", "8s", "--format", "csv", "--report", str(page), str(rooms)) as live:
         live.send(HEADER)
         for row in rows:
             live.send(row)
             live.read_line(0.01)
         assert live.end().status == 1
-    for name in ("changes of at_once", "changes of sessions"):
-        assert name in text_of(page)
-    texts = [text_of(one).split("Policy capacity:")[0] for one in (page, wanted)]
+    for name in ("at_once", "sessions", "shifts"):
+        is_there = f"changes of {name}:" in rooms.read_text()
+        assert (f"changes of {name}" in text_of(page)) == is_there
+    first = "Policy capacity:" if "capacity" in rooms.read_text() else "Policy shift:"
+    texts = [text_of(one).split(first)[0] for one in (page, wanted)]
     counts = [
         [part.split(" events ")[0].split("false ")[1].split()[0:5] for part in parts[1:]]
         for parts in (text.split("severity") for text in texts)
@@ -186,6 +210,28 @@ def test_time_passes_while_a_pipe_is_silent(tmp_path: Path) -> None:
         live.send(f"{now + 1},20\n")
         found = [read(), read()]
         assert found == [f"over\t!{now + 1}:0 true", f"over\t{now + 2}:0 false"]
+
+
+def test_tables_change_while_a_pipe_is_silent(tmp_path: Path) -> None:
+    """A row that is late by then is counted at the change that time has passed."""
+    file, now = tmp_path / "p.mtl", int(time.time())
+    (tmp_path / "shifts.csv").write_text(f"from,to\n{now + 1},{now + 2}\n{now + 900},\n")
+    file.write_text(
+        'unit s\nrelation shifts = table "shifts.csv" valid [from, to)\n'
+        "policy quiet on changes of shifts: NOT exists shifts OR count[0,5s]() > 1\n"
+    )
+    with Live("--lateness", "20s", "--idle", "300ms", "--format", "csv", str(file)) as live:
+        live.send(f"ts,v\n{now},1\n")
+
+        def read() -> str:
+            while (line := str(live.read_line())).startswith("!@"):
+                pass
+            return line
+
+        assert read() == f"quiet\t{now + 1}:0 false"
+        assert read() == f"quiet\t{now + 2}:0 true"
+        live.send(f"{now + 1},2\n")
+        assert read() == f"quiet\t!{now + 1}:0 true"
 
 
 def test_rows_of_changes_and_explanations(tmp_path: Path, room: Path, command: Command) -> None:

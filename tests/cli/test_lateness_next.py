@@ -89,11 +89,11 @@ def test_a_row_that_waits_at_the_end_may_be_the_first(tmp_path: Path, command: C
     assert (done.status, done.output) == (1, "calm\tx\t104:0 false\n")
 
 
-def test_a_run_that_is_killed_has_the_same_rows(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_has_the_same_rows(tmp_path: Path, command: Command) -> None:
     policies = (
         "key user\nstream big = v on v > 4\n"
         "policy one per host: big.next(2) > v IMPLIES EVENTUALLY[0,9] b\n"
         "policy two: a IMPLIES v.next(or: 0) < 9\n"
         "policy three per none: count[0,9](a) < 9\n"
     )
-    check_killed_run(tmp_path, policies, 2)
+    check_killed_run(tmp_path, policies, 2, command)

@@ -107,14 +107,14 @@ def test_time_passes_while_a_pipe_is_silent(tmp_path: Path) -> None:
             assert "!" in line or line > f"alive\t{now + 2}"
 
 
-def test_a_run_that_is_killed_comes_to_the_same_ticks(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_comes_to_the_same_ticks(tmp_path: Path, command: Command) -> None:
     policies = (
         "key user\nstream asked = count[0,30](a) every 5\n"
         "policy one per host on every 5: asked > 3 IMPLIES EVENTUALLY[0,9] count[0,9](b) > 0\n"
         "policy two per none: asked.hold(or: 0) < 9\n"
         "policy three on rows where a: v.last(or: 0) > 5\n"
     )
-    check_killed_run(tmp_path, policies, 1)
+    check_killed_run(tmp_path, policies, 1, command)
 
 
 def test_what_does_not_work_with_relations_of_rows(tmp_path: Path, command: Command) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from pyspark.errors import PythonException
 
+from mtlmon import query
 from mtlmon.errors import MtlmonError
 from mtlmon.spark import (
     SkippedRowsWarning,
@@ -74,7 +76,8 @@ def policies(tmp_path: Path) -> Path:
 
 def verdicts(rows: Sequence[Row]) -> list[tuple[object, ...]]:
     names = ("policy", "car", "time", "offset", "verdict")
-    return sorted(tuple(row[name] for name in names) for row in rows)
+    found = (tuple(row[name] for name in names) for row in rows)
+    return sorted((policy, car or "", *rest) for policy, car, *rest in found)
 
 
 OF_ROWS = """unit s
@@ -435,3 +438,39 @@ def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) ->
     )
     with pytest.raises(MtlmonError, match="with variables look values up in relation limits"):
         monitor(frame, variables)
+
+
+WHOLE = """unit s
+relation cut = rows valid 40s split 15s valid 9s group road select count() as n
+relation parts = rows where speed > 60 valid 35s select car as car coalesce max 20s valid 12s
+relation pieces = table "lanes.csv" valid [from, to) split 4s valid 3s
+"""
+ON_WHOLE = """key car
+policy cut: cut[road].n < 3
+policy parts: exists parts[car]
+policy pieces: exists pieces[car]
+policy changes per none on changes of cut: count[0,9s]() > 2
+policy ticks on every 20s: exists parts
+"""
+
+
+def test_relations_that_need_the_whole_log(
+    spark: SparkSession, policies: Path, tmp_path: Path
+) -> None:
+    """At rest, they are what `query` says of all rows."""
+    policies.write_text(WHOLE + ON_WHOLE)
+    table = pa.table(list(zip(*ROWS, strict=True)), ["ts", "car", "road", "speed"])
+    declared = "unit s\n"
+    for name in ("cut", "parts", "pieces"):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(query(policies, name, table), path)
+        declared += f'relation {name} = table "{name}.parquet" valid [start, end)\n'
+    (tmp_path / "known.mtl").write_text(
+        declared + ON_WHOLE.replace("cut[road]", "cut[road = road]")
+    )
+    wanted = of_command(tmp_path / "known.mtl", ROWS, tmp_path)
+    frame = spark.createDataFrame(ROWS, "ts long, car string, road string, speed long")
+    found = verdicts(monitor(frame.repartition(3), policies, time_unit="s").collect())
+    assert found == wanted
+    for name in {one[0] for one in wanted}:
+        assert {one[-1] for one in wanted if one[0] == name} == {True, False}, name
