@@ -472,5 +472,5 @@ def test_relations_that_need_the_whole_log(
     frame = spark.createDataFrame(ROWS, "ts long, car string, road string, speed long")
     found = verdicts(monitor(frame.repartition(3), policies, time_unit="s").collect())
     assert found == wanted
-    for name in {one[0] for one in wanted}:
-        assert {one[-1] for one in wanted if one[0] == name} == {True, False}, name
+    for policy in {one[0] for one in wanted}:
+        assert {one[-1] for one in wanted if one[0] == policy} == {True, False}, policy
