@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.arrays.native import KeyTable, TextCells
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,23 @@ def number_texts(texts: KeyTable, given: Sequence[str]) -> Sequence[int]:
     if parts:
         texts.number_rows([cells], numbers)
     return numbers
+
+
+def restore_texts(texts: KeyTable, snapshot: bytes) -> None:
+    """Give texts the numbers that they had; constants of the plan have them already.
+
+    Raises:
+        SnapshotError: the bytes are no snapshot of texts that begin with these constants.
+    """
+    others = KeyTable(1)
+    others.restore(snapshot)
+    count = len(others)
+    ends, text = others.column(array("I", range(count)), 0)
+    numbers = array("I", bytes(4 * count))
+    if count:
+        texts.number_rows([TextCells(count, 0, None, ends, text, True)], numbers)
+    if numbers != array("I", range(count)):
+        raise damaged()
 
 
 def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:

@@ -12,7 +12,7 @@ from mtlmon.errors import SnapshotError
 from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
 from mtlmon.history.operations import ADVANCE, RETRACT
 from mtlmon.policy.predicates.integers import LARGEST
-from mtlmon.relational.cells import from_cell
+from mtlmon.relational.cells import from_cell, restore_texts
 from mtlmon.relational.correcting.admission import EventAdmission
 from mtlmon.relational.correcting.chunks import ChunkedPoints, Counts, Timed
 from mtlmon.relational.delays import decision_delays
@@ -466,7 +466,7 @@ class PointHistory:
             if head["plan"] != self.plan.digest().hex():
                 raise SnapshotError("the snapshot is of other policies")
             self._admission.restore(admitted)
-            self.plan.texts.restore(texts)
+            restore_texts(self.plan.texts, texts)
             block = self._block()
             points_of_bytes(block, points)
             points_of_bytes(self._pool, pool)

@@ -50,6 +50,20 @@ def test_events_are_taken_back_by_their_ids() -> None:
         assert one.final_below() == 240
 
 
+def test_a_snapshot_of_a_policy_that_names_texts() -> None:
+    """Its constants have their numbers before it is restored."""
+    policy = 'publish(u, f) AND NOT u = "ann" IMPLIES ONCE[0,9] approve(f)'
+    history = RelationalHistory(policy, lateness=60)
+    history.push([published(105, ("ann", "f1"), ("bob", "f2"))])
+    again = RelationalHistory(policy, lateness=60)
+    again.restore(history.snapshot())
+    for one in (history, again):
+        assert one.push([approved(100, "f2")]).lines == ["!x105:0 false (u=bob, f=f2)"]
+        lines = one.push([published(106, ("bob", "f3"))]).lines
+        assert lines == ["106:0 false (u=bob, f=f3)", "!@46"]
+    assert again.snapshot() == history.snapshot()
+
+
 def test_events_are_taken_back_by_equality() -> None:
     history = RelationalHistory(POLICY, lateness=60, equality=True, verdicts="all")
     history.push([approved(100, "f1"), approved(100, "f1"), published(105, ("ann", "f1"))])
