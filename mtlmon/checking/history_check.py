@@ -625,19 +625,19 @@ class HistoryCheck:
 
     @property
     def unmatched(self) -> int:
-        """How many retractions have found no row."""
-        return self._admitting.counters["unmatched"] if self._histories else 0
+        """How many retractions have found no row, for the policy for which most have not."""
+        return max((one.counters["unmatched"] for one in self._admitting), default=0)
 
     @property
     def retracted(self) -> int:
         """How many rows were retracted, or replaced by others with their ids."""
-        return self._admitting.counters["retracted"] if self._histories else 0
+        return max((one.counters["retracted"] for one in self._admitting), default=0)
 
     @property
-    def _admitting(self) -> NumberedHistory:
-        """A history that decides which rows there are; there is one."""
-        late = next(iter(self._late_partitions.values()), None)
-        return self._histories[0] if late is None else late.leader
+    def _admitting(self) -> list[NumberedHistory]:
+        """The histories that decide which rows there are: rows can be equal for some policies."""
+        own = [one for one in self._histories if not isinstance(one, FollowingHistory)]
+        return [*own, *(late.leader for late in self._late_partitions.values())]
 
     @property
     def waiting_rows(self) -> int:

@@ -153,3 +153,18 @@ def test_errors(tmp_path: Path, command: Command) -> None:
     text.write_text("@1 p\n")
     errors = command("--lateness", 5, "--op", "op", "-e", "p", text).errors
     assert "--op works on tables" in errors
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_retractions_that_find_no_row_for_one_policy(
+    first: str, tmp_path: Path, command: Command
+) -> None:
+    """For a policy, those rows are equal in which all is equal that it reads."""
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies = ["policy a: p\n", "policy b: q\n"]
+    file.write_text("".join(policies if first == "a" else reversed(policies)))
+    log.write_text("ts,p,q,op\n5,true,true,+\n5,true,false,-\n90,true,true,+\n")
+    done = command("--lateness", 9, "--op", "op", file, log)
+    assert (done.status, "1 retraction has found no row in time" in done.errors) == (2, True)
+    done = command("--lateness", 9, "--op", "op", "--on-error", "skip", file, log)
+    assert (done.status, "1 retraction found no row" in done.errors) == (0, True)
