@@ -27,7 +27,7 @@ from mtlmon.spark.common.events import check_schema
 from mtlmon.spark.common.frames import arrow_schema, require_at_rest, require_columns
 from mtlmon.spark.common.ordering import check_order_types, column_named
 from mtlmon.spark.common.policies import relational_file
-from mtlmon.spark.common.slice_columns import owner, slices_of_rows
+from mtlmon.spark.common.slice_columns import case_of, literal, owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import NUMBER, SLICE, SlicedRows, SliceSource
 from mtlmon.spark.session import cores_of
 from mtlmon.support.atom_names import listed
@@ -262,27 +262,22 @@ def reported(
             places.setdefault(name, []).append((number, column))
     fixed = (*_FIXED, *(more or ()))
     names = unique_columns(list(types), fixed, "var_")
-    policies: Column | None = None
-    for number, policy in enumerate(slicing.policies):
-        test = F.col("number") == number
-        title = F.lit(policy.name).cast("string")
-        policies = F.when(test, title) if policies is None else policies.when(test, title)
-    assert policies is not None
+    titles = {
+        number: literal(policy.name)
+        for number, policy in enumerate(slicing.policies)
+        if policy.name is not None
+    }
+    title = F.expr(case_of(NUMBER, titles)) if titles else F.lit(None).cast("string")
     offset = F.lit(0).cast("bigint")
     is_point = F.col(NUMBER).isNotNull() & F.col(TIME).isNotNull()
     columns = [
-        policies.alias("policy"),
+        title.alias("policy"),
         F.col(TIME),
         (offset if more is None else F.when(is_point, offset)).alias("offset"),
         F.col("verdict"),
     ]
     for (name, kind), shown in zip(types.items(), names, strict=True):
-        value: Column | None = None
-        for number, place in places[name]:
-            test = F.col("number") == number
-            one = F.col(place)
-            value = F.when(test, one) if value is None else value.when(test, one)
-        assert value is not None
+        value = F.expr(case_of(NUMBER, dict(places[name])))
         columns.append(_typed(value, kind).alias(shown))
     columns += [column.alias(name) for name, column in (more or {}).items()]
     return own.select(*columns)

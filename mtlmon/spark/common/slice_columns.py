@@ -1,11 +1,12 @@
 """Expressions of SQL for slices: which slices get a row of an atom, and which one owns a valuation.
 
-They are made of the plan of slices, and computed by Spark itself.
+They are made of the plan of slices, and computed by Spark itself. They are written as texts, which
+Spark reads at once: of many policies, they have more parts than Python can tell Java one by one.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+from itertools import product
 from typing import TYPE_CHECKING
 
 from mtlmon.spark.common.atom_rows import ATOM, END, MARK, packed_names
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.slicing import AtomMatch, PolicySlices, Slicing
     from mtlmon.spark.common.atom_rows import AtomColumns
 
-__all__ = ["owner", "slices_of_rows", "values_columns"]
+__all__ = ["case_of", "literal", "owner", "slices_of_rows", "values_columns"]
 
 POLICY = "number"
 """The column with the number of the policy of a valuation."""
@@ -34,55 +35,53 @@ def slices_of_rows(slicing: Slicing, columns: AtomColumns, visited: int = 0) -> 
     """
     from pyspark.sql import functions as F
 
-    everywhere = F.sequence(F.lit(0), F.lit(slicing.slices - 1))
-    atom = F.col(ATOM)
-    found = F.when(atom == MARK, everywhere).when(
-        atom == END, F.sequence(F.lit(0), F.lit(max(visited, slicing.slices) - 1))
-    )
+    found = {
+        MARK: f"sequence(0, {slicing.slices - 1})",
+        END: f"sequence(0, {max(visited, slicing.slices) - 1})",
+    }
     for number, name in enumerate(columns.names):
-        arguments = [F.col(one) for one in columns.columns_of(number)]
-        parts = [
+        arguments = columns.columns_of(number)
+        # policies with the same shares ask for the same
+        parts = dict.fromkeys(
             part
             for policy in slicing.policies
             for match in policy.atoms
             if match.atom == name
             for part in _parts_of_match(policy, match, arguments)
-        ]
+        )
         if parts:
-            every = parts[0] if len(parts) == 1 else F.flatten(F.array(*parts))
-            found = found.when(atom == number, F.array_distinct(every))
-    return found
+            found[number] = f"array_distinct(flatten(array({', '.join(parts)})))"
+    return F.expr(case_of(ATOM, found))
 
 
-def _parts_of_match(
-    policy: PolicySlices, match: AtomMatch, arguments: Sequence[Column]
-) -> list[Column]:
+def case_of(column: str, values: dict[int, str]) -> str:
+    """Return the expression of the value for a number in a column; it is null for others."""
+    cases = (f"WHEN {number} THEN {value}" for number, value in values.items())
+    return f"CASE {column} {' '.join(cases)} END"
+
+
+def _parts_of_match(policy: PolicySlices, match: AtomMatch, arguments: Sequence[str]) -> list[str]:
     """The slices that a policy needs a row in if it matches an atom, as arrays to join."""
-    from pyspark.sql import functions as F
-
     own = [one for one, argument in enumerate(match.arguments) if argument is not None]
 
-    def value(variable: int) -> Column:
+    def value(variable: int) -> str:
         place = match.arguments[variable]
         assert place is not None
         return arguments[place]
 
-    conditions = [
-        arguments[place] == F.lit(_literal(constant)) for place, constant in match.constants
-    ]
-    conditions += [arguments[one] == arguments[other] for one, other in match.equal]
+    conditions = [f"{arguments[place]} = {literal(one)}" for place, one in match.constants]
+    conditions += [f"{arguments[one]} = {arguments[other]}" for one, other in match.equal]
     skewed = [one for one in own if policy.variables[one].heavy]
     found = []
-    for bits in range(1 << len(skewed)):
-        heavy = sum(1 << one for place, one in enumerate(skewed) if bits >> place & 1)
-        tests = [*conditions, *_heavy_tests(policy, skewed, heavy, value)]
-        slices: list[Column] = []
+    for heavy, tests in _heavy_sets(policy, skewed, value):
+        slices: list[str] = []
         for grid in policy.grid_numbers(match, heavy):
             base = _place(policy, grid, own, value)
-            slices += [base + F.lit(part) for part in policy.all_parts(match, grid)]
-        array = F.array(*slices).cast("array<int>")
-        if tests:
-            array = F.when(_all(tests), array).otherwise(F.array().cast("array<int>"))
+            slices += [f"{base} + {part}" for part in policy.all_parts(match, grid)]
+        array = f"array({', '.join(slices)})"
+        if conditions or tests:
+            test = " AND ".join([*conditions, *tests])
+            array = f"CASE WHEN {test} THEN {array} ELSE CAST(array() AS ARRAY<INT>) END"
         found.append(array)
     return found
 
@@ -96,36 +95,26 @@ def owner(slicing: Slicing, kinds: Sequence[Sequence[str]]) -> Column:
     """
     from pyspark.sql import functions as F
 
-    found: Column | None = None
-    for number, (policy, own) in enumerate(zip(slicing.policies, kinds, strict=True)):
-        columns = [F.col(name) for name in packed_names(own)]
-        slice_of = _owner_in(policy, columns)
-        test = F.col(POLICY) == number
-        found = F.when(test, slice_of) if found is None else found.when(test, slice_of)
-    assert found is not None
-    return found
+    found = {
+        number: _owner_in(policy, packed_names(own))
+        for number, (policy, own) in enumerate(zip(slicing.policies, kinds, strict=True))
+    }
+    return F.expr(case_of(POLICY, found))
 
 
-def _owner_in(policy: PolicySlices, columns: Sequence[Column]) -> Column:
-    from pyspark.sql import functions as F
-
-    def value(variable: int) -> Column:
+def _owner_in(policy: PolicySlices, columns: Sequence[str]) -> str:
+    def value(variable: int) -> str:
         return columns[policy.variables[variable].place]
 
     every = range(len(policy.variables))
     skewed = [one for one in every if policy.variables[one].heavy]
-    found: Column | None = None
-    for bits in range(1 << len(skewed)):
-        heavy = sum(1 << one for place, one in enumerate(skewed) if bits >> place & 1)
-        grid = policy.grid_of[heavy]
-        slice_of = _place(policy, grid, every, value) + F.lit(policy.home)
-        tests = _heavy_tests(policy, skewed, heavy, value)
+    cases = []
+    for heavy, tests in _heavy_sets(policy, skewed, value):
+        slice_of = f"{_place(policy, policy.grid_of[heavy], every, value)} + {policy.home}"
         if not tests:
             return slice_of
-        test = _all(tests)
-        found = F.when(test, slice_of) if found is None else found.when(test, slice_of)
-    assert found is not None
-    return found
+        cases.append(f"WHEN {' AND '.join(tests)} THEN {slice_of}")
+    return f"CASE {' '.join(cases)} END"
 
 
 def values_columns(kinds: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -134,38 +123,40 @@ def values_columns(kinds: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def _place(
-    policy: PolicySlices, grid: int, variables: Sequence[int], value: Callable[[int], Column]
-) -> Column:
+    policy: PolicySlices, grid: int, variables: Sequence[int], value: Callable[[int], str]
+) -> str:
     """The sum of part * stride over some variables."""
-    from pyspark.sql import functions as F
-
     shares, strides, seeds = policy.grids[grid]
-    total = F.lit(0)
+    total = ["0"]
     for one in variables:
         if shares[one] > 1:
-            hashed = F.xxhash64(F.lit(seeds[one]).cast("bigint"), value(one))
-            part = F.pmod(hashed, F.lit(shares[one]).cast("bigint")).cast("int")
-            total = total + part * F.lit(strides[one])
-    return total
+            hashed = f"xxhash64({literal(seeds[one])}, {value(one)})"
+            part = f"CAST(pmod({hashed}, {literal(shares[one])}) AS INT)"
+            total.append(f"{part} * {strides[one]}")
+    return " + ".join(total)
 
 
-def _heavy_tests(
-    policy: PolicySlices, skewed: Sequence[int], heavy: int, value: Callable[[int], Column]
-) -> list[Column]:
-    """Whether just some of the variables have frequent values."""
-    tests = []
-    for one in skewed:
-        # sorted, so that plans do not depend on the order in sets
-        values = sorted(map(_literal, policy.variables[one].heavy), key=str)
-        test = value(one).isin(*values)
-        tests.append(test if heavy >> one & 1 else ~test)
-    return tests
+def _heavy_sets(
+    policy: PolicySlices, skewed: Sequence[int], value: Callable[[int], str]
+) -> list[tuple[int, list[str]]]:
+    """All sets of variables with frequent values, and whether it is just these that have them."""
+    found = []
+    for chosen in product([False, True], repeat=len(skewed)):
+        tests = []
+        for one, is_heavy in zip(skewed, chosen, strict=True):
+            # sorted, so that plans do not depend on the order in sets
+            values = ", ".join(sorted(map(literal, policy.variables[one].heavy)))
+            tests.append(f"{value(one)} {'' if is_heavy else 'NOT '}IN ({values})")
+        heavy = sum(1 << one for one, is_heavy in zip(skewed, chosen, strict=True) if is_heavy)
+        found.append((heavy, tests))
+    return found
 
 
-def _literal(value: object) -> object:
-    """A value as rows of atoms have it."""
-    return int(value) if isinstance(value, bool) else value
-
-
-def _all(tests: Sequence[Column]) -> Column:
-    return reduce(lambda one, other: one & other, tests)
+def literal(value: object) -> str:
+    """Return a value as rows of atoms have it, as an expression; texts with any characters."""
+    if isinstance(value, str):
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    assert isinstance(value, int)
+    return f"CAST('{int(value)}' AS BIGINT)"
