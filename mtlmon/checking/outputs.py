@@ -53,18 +53,25 @@ def unique_key_columns(
     return unique_columns(key_columns, (*FIXED, *others), "key_")
 
 
-def unique_columns(columns: Sequence[str], fixed: Collection[str], prefix: str) -> list[str]:
+def unique_columns(
+    columns: Sequence[str], fixed: Collection[str], prefix: str, *, ignores_case: bool = False
+) -> list[str]:
     """Return names for columns that differ from fixed names.
 
-    A name that is taken gets the prefix, repeated until the name is unique.
+    A name that is taken gets the prefix, repeated until the name is unique. If case is ignored, so
+    does the second one of columns that differ in case only.
     """
-    taken = {*fixed, *columns}
+    key = str.lower if ignores_case else str
+    given = {key(name) for name in fixed}
+    taken = {*given, *map(key, columns)}
     names = []
     for name in columns:
         unique = name
-        while unique in fixed or (unique != name and unique in taken):
+        while key(unique) in given or (unique != name and key(unique) in taken):
             unique = f"{prefix}{unique}"
-        taken.add(unique)
+        if ignores_case:
+            given.add(key(unique))
+        taken.add(key(unique))
         names.append(unique)
     return names
 

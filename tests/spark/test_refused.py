@@ -95,6 +95,30 @@ def test_data_frames_that_do_not_fit(spark: SparkSession) -> None:
         "policies with variables look values up in relation r": lambda: monitor(
             rows, RECENT + VARIABLES.replace("a(user)", "a(n = r[user].n)")
         ),
+        "columns 'ts', 'TS' differ in case only, and Spark takes them for one": lambda: monitor(
+            rows.selectExpr("*", "ts AS TS"), "p"
+        ),
+        "(?s)columns 'ts', 'TS' differ.*rename all but one, or": lambda: query(
+            rows.selectExpr("*", "ts AS TS"), RECENT, "r"
+        ),
+        "2 columns are called 'user': rename": lambda: monitor(
+            rows.selectExpr("*", "user"), RECENT + "policy a: r[user].n < 3"
+        ),
+        "no column 'TS' for the times; did you mean 'ts'": lambda: monitor(
+            rows, RECENT + "policy a: r[user].n < 3", time="TS"
+        ),
+        "relation is a name, not a int": lambda: query(rows, RECENT, 3),  # type: ignore[arg-type]
+        "atoms is a dictionary with a predicate for each atom": lambda: monitor(
+            rows,
+            "x",
+            atoms=["x"],  # type: ignore[arg-type]
+        ),
+        "counts is a mtlmon.spark.RowCounts, not a int": lambda: monitor(rows, "p", counts=3),  # type: ignore[arg-type]
+        "statistics are what .*relation_statistics returns, not a str": lambda: monitor(
+            rows,
+            VARIABLES,
+            statistics="x",  # type: ignore[arg-type]
+        ),
     }
     for message, call in cases.items():
         with pytest.raises(MtlmonError, match=message):
@@ -131,3 +155,9 @@ def test_streams_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
         monitor_stream(stream, RECENT + "policy a: r[user].n < 3", delay=0)
         # look-ups beside policies with variables
         monitor_stream(stream, RECENT + VARIABLES + "policy a: r[user].n < 3", delay=0)
+        # Spark takes names that differ in case only for one
+        text = "atom a(user) = p\npolicy x: a(U) IMPLIES ONCE[1,5] a(U)\npolicy y: NOT a(u)\n"
+        names = monitor_stream(stream, text, delay=0, lateness=3).columns
+        assert names[4:] == ["U", "var_u", "late", "op", "revision", "final"]
+        with pytest.raises(MtlmonError, match="checkpoint is the path of the checkpointLocation"):
+            monitor_stream(stream, text, delay=0, checkpoint=3)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.spark.batch.relations import prepared_relations
 from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations
-from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.events import event_source, require_predicates
 from mtlmon.spark.common.frames import require_columns
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class GivenRows(NamedTuple):
         Raises:
             PolicyError, TableError, MtlmonError: an argument is invalid, or a column is missing.
         """
+        require_predicates(self.atoms)
         own_atoms, relation_atoms = self.atoms, self.atoms
         if file is not None:
             own_atoms, relation_atoms = atoms_of_kinds(self.atoms, policies.atoms, file)

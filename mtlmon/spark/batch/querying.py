@@ -16,9 +16,10 @@ from mtlmon.relations.partitioning import partitioning_columns
 from mtlmon.relations.typing import Types
 from mtlmon.spark.common.atom_rows import spark_schema
 from mtlmon.spark.common.events import shown_row
-from mtlmon.spark.common.frames import require_at_rest
+from mtlmon.spark.common.frames import require_at_rest, require_columns
 from mtlmon.spark.common.ordering import column_named
-from mtlmon.support.guesses import did_you_mean
+from mtlmon.support.option_names import SPARK
+from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.querying import (
     declared_records,
     environment_of,
@@ -29,15 +30,16 @@ from mtlmon.tables.querying import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
     from mtlmon.policy import PolicyFile
 
-__all__ = ["query"]
+__all__ = ["query", "records_of"]
 
 _BATCH = 65_536
+_PLACE = "DataFrame"
 # The kinds of values that Spark and relations tell apart in the same way.
 _EXACT = frozenset({"integer", "text", "boolean", "time"})
 
@@ -81,10 +83,32 @@ def query(
             table or column cannot be read.
         OSError: a file cannot be opened.
     """
+    require_at_rest(df, "query", "use foreachBatch, or write the rows to a table first")
+    if relation is not None and not isinstance(relation, str):
+        raise MtlmonError(f"relation is a name, not a {type(relation).__name__}")
+    options: dict[str, Any] = {"time": time, "time_unit": time_unit, "resolution": resolution}
+    return records_of(df, policies, relation, options)
+
+
+def records_of(
+    df: DataFrame,
+    policies: PolicyFile | str | os.PathLike[str] | Relation,
+    relation: str | None,
+    options: dict[str, Any],
+    *,
+    mend: str = "remove such rows before",
+) -> DataFrame:
+    """Return what `query` does, for a data frame at rest.
+
+    Args:
+        df: the rows.
+        policies: the policies and the relation are as for `query`.
+        options: the others.
+        mend: what to do with a row that has no time.
+    """
     from pyspark.sql import functions as F
 
-    require_at_rest(df, "query", "use foreachBatch, or write the rows to a table first")
-    options: dict[str, Any] = {"time": time, "time_unit": time_unit, "resolution": resolution}
+    options["option_names"] = SPARK
     if isinstance(policies, Relation):
         relation = policies.shown_name
     elif relation is None:
@@ -101,10 +125,10 @@ def query(
         raise MtlmonError(
             f"relation {relation} does not read the rows of the log: use mtlmon.query"
         )
-    time = options["time"] = options["time"] or DEFAULT_TIME
-    if time not in df.columns:
-        raise MtlmonError(f"there is no column {time!r}{did_you_mean(time, df.columns)}")
+    time: str = options["time"] or DEFAULT_TIME
+    options["time"] = time
     names, has_all = wanted
+    require_rows(df, time, [name for name in df.columns if has_all or name in names])
     whole = df.limit(0).toArrow().schema
     known = declared_records(file, relation, options)
     # find what does not fit the columns here rather than on executors
@@ -124,11 +148,22 @@ def query(
         [pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64()), *columns]
     )
     schema = pa.schema([whole.field(name) for name in rows.columns])
-    part = PartOfRows(file, relation, known, options, schema, shown, is_cut=bool(keys))
+    part = PartOfRows(file, relation, known, options, schema, shown, mend, is_cut=bool(keys))
     # without the constant, Spark may split the partitions of a join before
     by_keys = (*map(column_named, keys), F.lit(0))
     parts = rows.repartition(*by_keys) if keys else rows.repartition(1)
     return parts.mapInArrow(part, spark_schema(shown))
+
+
+def require_rows(df: DataFrame, time: str, names: Sequence[str]) -> None:
+    """Check that there is a column of times, and that each of some others is the only one.
+
+    Raises:
+        TableError: there is none, or another one has the same name.
+    """
+    hint = "name their column with time=" if time == DEFAULT_TIME else None
+    hints = {} if hint is None else {time: hint}
+    require_columns(df, Selection(time, None, (), (), (), SPARK, hints, names), _PLACE)
 
 
 class PartOfRows:
@@ -141,6 +176,7 @@ class PartOfRows:
         options: as for `evaluated`.
         rows: the columns of the rows.
         records: the columns of the result.
+        mend: what to do with a row that has no time.
         is_cut: whether there are other parts, so that a part without rows has no records.
     """
 
@@ -152,6 +188,7 @@ class PartOfRows:
         options: dict[str, Any],
         rows: pa.Schema,
         records: pa.Schema,
+        mend: str,
         *,
         is_cut: bool,
     ) -> None:
@@ -161,6 +198,7 @@ class PartOfRows:
         self._options = options
         self._rows = rows
         self._records = records
+        self._mend = mend
         self._is_cut = is_cut
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -177,12 +215,12 @@ class PartOfRows:
         except TableError as error:
             if error.row is None:
                 raise
-            # rows of parts have no numbers, and none are skipped
+            # rows of parts have no numbers
             message = error.message.partition("; on_error=")[0]
             shown = shown_row(table, error.row - 1)
             raise TableError(
-                f"{message}; remove such rows before; the row is {shown}",
-                path="DataFrame",
+                f"{message}; {self._mend}; the row is {shown}",
+                path=_PLACE,
                 column=error.column,
             ) from None
         yield from answer.cast(self._records).to_batches(_BATCH)

@@ -129,6 +129,7 @@ def monitor_relations(
         reporter: sends counts of rows to the driver; None if they are not needed.
     """
     spark = rows.sparkSession
+    require_statistics(statistics)
     end = time_stamp_of(end_time, source.source, source.arrow_schema, spark)
     _check_end(end)
     count = slice_count(spark, slices)
@@ -168,6 +169,19 @@ def _check_end(end_time: EndTime) -> None:
     from mtlmon.engine.native import clock_at_end
 
     clock_at_end(0, end_time)
+
+
+def require_statistics(statistics: object) -> None:
+    """Check that statistics are given.
+
+    Raises:
+        MtlmonError: it is something else.
+    """
+    if statistics is not None and not isinstance(statistics, Statistics):
+        raise MtlmonError(
+            "statistics are what mtlmon.spark.relation_statistics returns, not a "
+            f"{type(statistics).__name__}"
+        )
 
 
 def slice_count(spark: SparkSession, slices: int | None) -> int:
@@ -261,7 +275,7 @@ def reported(
                 )
             places.setdefault(name, []).append((number, column))
     fixed = (*_FIXED, *(more or ()))
-    names = unique_columns(list(types), fixed, "var_")
+    names = unique_columns(list(types), fixed, "var_", ignores_case=True)
     titles = {
         number: literal(policy.name)
         for number, policy in enumerate(slicing.policies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.spark.batch.querying import query
+from mtlmon.spark.batch.querying import records_of, require_rows
 from mtlmon.spark.common.monitoring import GoodRows
 from mtlmon.spark.common.ordering import column_named
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import EventSource
 
 __all__ = ["RowsAtRest"]
+
+_MEND = "on_error='skip' leaves such rows out"
 
 
 class _Asked(NamedTuple):
@@ -82,16 +84,15 @@ class RowsAtRest:
     def _records(
         self, rows: DataFrame, relation: LogRelation, environment: Environment
     ) -> pa.Table:
-        columns = dict.fromkeys(
-            name for name in (self._time, *relation.columns) if name in self.names
-        )
-        found = query(
-            rows.select(*map(column_named, columns)),
-            relation.file,
-            relation.name,
-            time=self._time,
-            time_unit=environment.time_unit,
-            resolution=environment.unit,
-        )
+        options = {
+            "time": self._time,
+            "time_unit": environment.time_unit,
+            "resolution": environment.unit,
+        }
+        columns = [name for name in relation.columns if name in self.names]
+        require_rows(rows, self._time, columns)
+        names = dict.fromkeys([self._time, *columns])
+        rows = rows.select(*map(column_named, names))
+        found = records_of(rows, relation.file, relation.name, options, mend=_MEND)
         order = [("start", "ascending"), ("end", "ascending")]
         return found.toArrow().sort_by(order)

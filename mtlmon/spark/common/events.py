@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -23,8 +23,6 @@ from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.formats.blocks import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
@@ -143,6 +141,19 @@ class EventSource(NamedTuple):
         return self.policies.has_streams
 
 
+def require_predicates(atoms: object) -> None:
+    """Check that predicates are given by their atoms.
+
+    Raises:
+        MtlmonError: they are given in another way.
+    """
+    if atoms is not None and not isinstance(atoms, Mapping):
+        raise MtlmonError(
+            "atoms is a dictionary with a predicate for each atom, such as "
+            f"{{'fast': 'speed > 120'}}, not a {type(atoms).__name__}"
+        )
+
+
 def event_source(
     policies: Policies,
     *,
@@ -178,6 +189,7 @@ def event_source(
         MtlmonError: an atom has two predicates or is unknown; a unit is unknown; or a column is not
             given by its name.
     """
+    require_predicates(atoms)
     hints: dict[str, str] = {}
     declared = None if policies.file is None else policies.file.time
     if time is None and declared is None and (option := options.written("time")) is not None:

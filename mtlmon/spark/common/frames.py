@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.support.atom_names import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
 
     from mtlmon.tables.columns.wanted import Selection
 
-__all__ = ["arrow_schema", "check_passable", "require_at_rest", "require_columns", "require_frame"]
+__all__ = [
+    "arrow_schema",
+    "check_passable",
+    "require_at_rest",
+    "require_columns",
+    "require_frame",
+]
+
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 
 def require_frame(df: object, function: str) -> None:
@@ -65,7 +74,7 @@ def require_columns(df: DataFrame, selection: Selection, place: str) -> None:
         place: the name of the rows in messages.
 
     Raises:
-        TableError: a column does not, or is a field of a struct.
+        TableError: a column does not, is a field of a struct, or differs from another in case only.
     """
     from pyspark.sql.types import StructType
 
@@ -80,6 +89,23 @@ def require_columns(df: DataFrame, selection: Selection, place: str) -> None:
                 path=place,
             )
     selection.require(df.columns, place)
+    for name in selection.names:
+        _require_one_case(df, name, place)
+
+
+def _require_one_case(df: DataFrame, name: str, place: str) -> None:
+    """Check that no other column has the name in another case, where Spark takes both for one.
+
+    Raises:
+        TableError: there is one.
+    """
+    same = [one for one in df.columns if one.lower() == name.lower()]
+    if len(same) > 1 and df.sparkSession.conf.get(_CASE_SENSITIVE, "false") != "true":
+        raise TableError(
+            f"the columns {listed(same)} differ in case only, and Spark takes them for one: rename "
+            f"all but one, or spark.conf.set({_CASE_SENSITIVE!r}, True)",
+            path=place,
+        )
 
 
 def check_passable(fields: Sequence[StructField]) -> None:

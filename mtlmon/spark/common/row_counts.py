@@ -195,8 +195,10 @@ def reporter_of(
     """Make the reporter for tasks: to the counts of the caller, or else only for warnings.
 
     Raises:
-        MtlmonError: there are counts, and the session is one of Spark Connect.
+        MtlmonError: there are counts, and the session is one of Spark Connect; or they are none.
     """
+    if counts is not None and not isinstance(counts, RowCounts):
+        raise MtlmonError(f"counts is a mtlmon.spark.RowCounts, not a {type(counts).__name__}")
     if counts is None and context_of(spark) is None:
         return Reporter(None)
     return (RowCounts() if counts is None else counts).reporter(spark, is_stream=is_stream)

@@ -114,12 +114,12 @@ def with_valuations(
     shared = [POLICY, *COLUMNS[:3]]
     own = list(COLUMNS[3:])
     values = valuations.columns[len(shared) : len(valuations.columns) - len(last)]
-    values = unique_columns(values, {*shared, *own, *last}, "var_")
+    values = unique_columns(values, {*shared, *own, *last}, "var_", ignores_case=True)
     messages = [MESSAGE] if has_messages else []
     others = len(COLUMNS) + len(messages) + len(last)
     keys = verdicts.columns[1 : len(verdicts.columns) - others]
-    keys = unique_columns(keys, {*values, *messages, *last}, "key_")
-    messages = unique_columns(messages, {*values, *keys}, "trigger_")
+    keys = unique_columns(keys, {*values, *messages, *last}, "key_", ignores_case=True)
+    messages = unique_columns(messages, {*values, *keys}, "trigger_", ignores_case=True)
     left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages, *last)
     right = valuations.toDF(*shared, *values, *last)
     names = [POLICY, *keys, *COLUMNS, *values, *messages, *last]

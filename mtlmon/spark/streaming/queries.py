@@ -31,6 +31,7 @@ from mtlmon.spark.streaming.settings import stream_settings
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
@@ -71,7 +72,7 @@ def monitor_stream(
     buckets: int | None = None,
     slices: int | None = None,
     statistics: Statistics | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """Monitor the rows of a streaming data frame: each is an event, and each key is a trace.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from mtlmon.errors import MtlmonError
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.batch.relations import reported, rows_of_atoms, slice_count
+from mtlmon.spark.batch.relations import reported, require_statistics, rows_of_atoms, slice_count
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
@@ -50,7 +52,7 @@ def monitor_relation_stream(
     reporter: Reporter | None,
     slices: int | None,
     statistics: Statistics | None,
-    checkpoint: str | None,
+    checkpoint: str | os.PathLike[str] | None,
 ) -> DataFrame:
     """Monitor policies with variables.
 
@@ -67,6 +69,12 @@ def monitor_relation_stream(
     """
     from pyspark.sql import functions as F
 
+    require_statistics(statistics)
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
+        raise MtlmonError(
+            "checkpoint is the path of the checkpointLocation of the query, not a "
+            f"{type(checkpoint).__name__}"
+        )
     check_watermark(df, source.source.selection.time_name, delay)
     unit = unit_of(source.source, source.arrow_schema)
     clock = EventClock.of_unit(unit)
@@ -74,7 +82,7 @@ def monitor_relation_stream(
     spark = df.sparkSession
     before = None
     if checkpoint is not None:
-        before = slice_checkpoints.read_checkpoint(spark, checkpoint, source, beyond)
+        before = slice_checkpoints.read_checkpoint(spark, str(checkpoint), source, beyond)
     if slices is None and before is not None:
         slices = before.slices
     if statistics is None:
