@@ -31,6 +31,11 @@ _CLAUSE = re.compile(
     r"[ \t]*(severity|per|on[ \t]+every|on[ \t]+changes|at[ \t]+most)[ \t]+"
     r"(?![A-Z]+\b|and\b|or\b|implies\b|iff\b)[^\s:]+[^:]*\Z"
 )
+# A line that names columns, of which one may have characters that need backquotes.
+_COLUMNS = re.compile(
+    r"[ \t]*(?P<keyword>key|time|event)[ \t]+"
+    r"(?P<names>[\w.$@-]+(?:[ \t]*,[ \t]*[\w.$@-]+)*)[ \t]*(?:#.*)?\Z"
+)
 # What stands before a clock that lacks its first word, and the clock.
 _CLOCK = re.compile(
     r"""[ \t]*(?P<head>(?:policy|trigger)[ \t]+[^\s":]+(?:"[^"]*"|[^":])*?)(?<![ \t]on)[ \t]+"""
@@ -138,6 +143,12 @@ def form_of(line: str) -> str | None:
         more = " CONDITION" if clock["clock"].startswith("rows") else ""
         what = "CONDITION" if clock["head"].startswith("trigger") else "FORMULA"
         return f"write {clock['head']} on {' '.join(clock['clock'].split())}{more}: {what}"
+    if columns := _COLUMNS.match(line):
+        if columns["keyword"] in TEXTS:
+            return f'write {columns["keyword"]} "{columns["names"]}"'
+        names = map(str.strip, columns["names"].split(","))
+        quoted = [name if _WORD.fullmatch(name) else f"`{name}`" for name in names]
+        return f"write {columns['keyword']} {', '.join(quoted)}"
     head = _HEAD.match(line)
     if head is None:
         return None
