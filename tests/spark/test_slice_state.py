@@ -244,8 +244,19 @@ def test_states_of_other_queries_are_refused() -> None:
         check(known)
     with pytest.raises(SnapshotError, match="with slices that have begun to be others: give its"):
         check(made, told=3)
-    with pytest.raises(SnapshotError, match="made with another policy, or from columns of other"):
+    with pytest.raises(SnapshotError, match="made with another policy or .* columns of other"):
         check(slices_of(FILE.replace("[0,4]", "[0,5]")))
+    given = made.source.source
+    for changed in (
+        given._replace(time_unit="ms"),
+        given._replace(policies=given.policies._replace(predicates={})),
+    ):
+        other = made._replace(source=made.source._replace(source=changed))
+        with pytest.raises(SnapshotError, match="with other atoms or units"):
+            check(other)
+    with pytest.raises(SnapshotError, match="was made without a lateness, which cannot change"):
+        state = SliceState.decoded([entry])
+        check_state(state.facts, 1, SliceSettings.of(source, 5))
     for damaged in (b"", entry[:5], entry[:90], b"\x09" + entry[1:]):
         with pytest.raises(SnapshotError, match="damaged"):
             SliceState.decoded([damaged])

@@ -43,7 +43,7 @@ class SliceSettings(NamedTuple):
     """What states depend on.
 
     Attributes:
-        policy: a digest of the policies, and of the types of what they read.
+        policy: a digest of the text of the policies, and of what they read in which way.
         slicing: a digest of the plan of slices.
         record: the plan of slices, for `slicing_of`, as JSON. The state of the first slice has it.
         lateness: how far below the horizon rows are taken in; None if they correct nothing.
@@ -59,9 +59,16 @@ class SliceSettings(NamedTuple):
         """Return the settings of slices."""
         slicing = source.slicing()
         given = source.source
-        policy = repr((given.file.text, given.schema, given.names)).encode()
+        events = given.source
+        known = (
+            given.file.text,
+            given.schema,
+            given.names,
+            [(name, str(one)) for name, one in sorted(events.policies.predicates.items())],
+            (events.time_unit, events.resolution, events.selection.event, events.separator),
+        )
         return cls(
-            blake2b(policy, digest_size=_DIGEST_BYTES).digest(),
+            blake2b(repr(known).encode(), digest_size=_DIGEST_BYTES).digest(),
             slicing.digest(),
             json.dumps(record_of(slicing)).encode(),
             lateness,
@@ -222,8 +229,9 @@ def check_policy(facts: SliceFacts, settings: SliceSettings) -> None:
     """
     if facts.policy != settings.policy:
         raise SnapshotError(
-            "the state of the query was made with another policy, or from columns of other types: "
-            "start the query with what it was made with, or give it a checkpointLocation of its own"
+            "the state of the query was made with another policy or another text of it, with other "
+            "atoms or units, or from columns of other types: start the query with what it was made "
+            "with, or give it a checkpointLocation of its own"
         )
     if facts.lateness != settings.lateness:
         if facts.lateness is None:
