@@ -118,7 +118,7 @@ def test_what_is_refused(spark: SparkSession, rules: Path) -> None:
         query(df, rules, "limits")
     with pytest.raises(MtlmonError, match="there is no relation slw; did you mean 'slow'"):
         query(df, rules, "slw")
-    with pytest.raises(MtlmonError, match="there is no column 'tz'"):
+    with pytest.raises(MtlmonError, match="no column 'tz' for the times"):
         query(df, rules, "slow", time="tz")
     with pytest.raises(PolicyError, match="relation r: there is no column sped"):
         query(df, "relation r = rows where sped > 5", "r")
