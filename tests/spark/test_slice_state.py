@@ -244,7 +244,7 @@ def test_states_of_other_queries_are_refused() -> None:
         check(known)
     with pytest.raises(SnapshotError, match="with slices that have begun to be others: give its"):
         check(made, told=3)
-    with pytest.raises(SnapshotError, match="made with another policy or .* columns of other"):
+    with pytest.raises(SnapshotError, match=r"made with another policy or .* columns of other"):
         check(slices_of(FILE.replace("[0,4]", "[0,5]")))
     given = made.source.source
     for changed in (
