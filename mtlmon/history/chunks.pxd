@@ -21,6 +21,10 @@ cdef enum:
     NO_CHUNK = 0xFFFFFFFF
     # how many events a chunk has at least, but for the last one
     LEAST_SPACING = 8
+    # up to how many chunks are searched by halving only
+    FEW_CHUNKS = 64
+    # how far from the last one a chunk is looked for before all are searched
+    NEAR_CHUNKS = 8
     # how many forgotten chunks are kept, and how many words of a state in each
     MOST_SPARE = 1024
     MOST_SPARE_WORDS = 64

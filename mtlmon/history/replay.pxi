@@ -218,6 +218,8 @@ cdef class Replayer:
             if trace.chunks[place].advances:
                 self.begin_earlier(trace)
                 place = trace.first
+        # names that verdicts are about are near
+        trace.searched = place
         return place
 
     cdef int append(self, uint32_t number, const Rows *rows, uint64_t offset) except -1 nogil:

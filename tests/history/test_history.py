@@ -172,6 +172,31 @@ def test_long_histories_end_like_ordered_runs(formula: str) -> None:
                 ]
 
 
+@pytest.mark.parametrize("pace", ["even", "piles", "gaps"])
+@pytest.mark.parametrize("formula", ["p SINCE[2,8] q", "p IMPLIES EVENTUALLY[0,3] q", "NEXT q"])
+def test_late_events_find_their_chunk_among_thousands(formula: str, pace: str) -> None:
+    source = np.random.default_rng(len(formula) + len(pace))
+    gaps = {
+        "even": source.integers(0, 3, 3000),
+        "piles": np.where(source.random(3000) < 0.002, 50, 0),
+        # so that a place that is guessed is far off
+        "gaps": np.minimum(source.pareto(0.2, 3000), 1e14).astype(np.int64),
+    }
+    stamps = np.cumsum(gaps[pace]).astype(np.int64)
+    letters = source.integers(0, 4, 3000).astype(np.uint64)
+    arrival = np.arange(3000) + np.where(source.random(3000) < 0.3, source.random(3000) * 3000, 0)
+    order = np.argsort(arrival, kind="stable")
+    ordered = order[np.argsort(stamps[order], kind="stable")]
+    monitor = Monitor(formula, "naive")
+    expected = monitor.feed(stamps[ordered], letters[ordered], unknown="ignore")
+    history = History(formula, "naive", lateness=None, _spacing=1)
+    for start in range(0, 3000, 250):
+        some = order[start : start + 250]
+        history.push(stamps[some], letters[some])
+    assert history.counters["late"] > 500
+    assert set(map(str, history.latest())) == set(map(str, expected))
+
+
 def test_replays_end_where_the_state_is_what_it_was() -> None:
     history = History("p IMPLIES EVENTUALLY[0,3] q", lateness=None)
     history.push(np.arange(1000), np.tile(np.array([1, 2], np.uint64), 500))
