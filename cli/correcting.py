@@ -76,7 +76,7 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
 
 def require_correctable_policies(file: PolicyFile, options: Options) -> None:
     """Raise Failure if verdicts of some policies cannot be corrected."""
-    from mtlmon.streams.late_support import has_ticks, late_obstacle, row_relation, waits
+    from mtlmon.streams.late_support import has_ticks, row_relation, waits
     from mtlmon.syntax.report import visible
 
     if file.assumptions:
@@ -91,8 +91,6 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
         name = visible(policy.name or "")
         if policy.message is not None and options.output_format != "text":
             raise refusal(f"messages of triggers, as {name}, in tables")
-        if (obstacle := late_obstacle(file, policy)) is not None:
-            raise refusal(f"{obstacle}, as in policy {name}")
         if options.clock == "key" and waits(policy):
             raise refusal(f"--clock key where rows wait for later values, as in {name}")
         if options.clock == "key" and has_ticks(file, policy):

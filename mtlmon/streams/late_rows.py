@@ -219,9 +219,11 @@ class ChunkedRows:
 
     def let_go(self) -> None:
         """Let all rows go that wait for later values: no more rows come."""
-        if not self._chunks or not self._computer.waiting:
+        if not self.waiting_count:
             return
         self._load_end()
+        if not self._chunks:
+            self._chunks.append(self._new_chunk(self._done))
         self._add_ticks(self._chunks[-1], self._compute(None, is_end=True)[1])
 
     @property
@@ -536,16 +538,20 @@ class ChunkedRows:
         self._queues = chunk.queues
         has_ticks = program.has_ticks
         first = None if rows is None or not count else rows.between(0, count)
-        self._compute(first, bound if has_ticks else None)
+        _, told = self._compute(first, bound if has_ticks else None)
         chunk.state, chunk.queues = program.snapshot(), self._queues
         chunk.start = chunk.seen = bound
         if rows is not None:
             chunk.rows = rows.between(count, chunk.count)
-        if has_ticks:
-            chunk.ticks = [
-                {kind: own.taken(own.time_stamps >= bound) for kind, own in ticks.items()}
-                for ticks in chunk.ticks
-            ]
+        chunk.ticks = [
+            {
+                kind: own.without(told[kind])
+                if kind in self._computer.waiting
+                else own.taken(own.time_stamps >= bound)
+                for kind, own in ticks.items()
+            }
+            for ticks in chunk.ticks
+        ]
 
     @property
     def first_start(self) -> int | None:

@@ -12,19 +12,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import Policy, PolicyFile
 
-__all__ = ["has_ticks", "late_obstacle", "row_relation", "row_relation_of", "waits"]
-
-
-def late_obstacle(file: PolicyFile, policy: Policy) -> str | None:
-    """Return what keeps the verdicts of a policy from being corrected; None if nothing does.
-
-    Streams are computed again from a state before a late row. It has the rows that wait for later
-    values then, so this works for these, too.
-    """
-    relation = row_relation(file, policy)
-    if relation is not None and waits(policy):
-        return f"values of later rows, next(...), beside relations made of rows ({relation})"
-    return None
+__all__ = ["has_ticks", "row_relation", "row_relation_of", "waits"]
 
 
 def waits(policy: Policy) -> bool:

@@ -15,7 +15,7 @@ from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,6 +64,17 @@ class TickRows(NamedTuple):
             self.offsets[places],
             self.held[places],
         )
+
+    def without(self, others: TickRows) -> TickRows:
+        """Return those that are not among others, by name."""
+        names = set(others.names)
+        return self.taken(np.array([name not in names for name in self.names], np.bool_))
+
+    @property
+    def names(self) -> Iterator[tuple[int, int, int]]:
+        """For each, its time-stamp, the number of its trace, and its offset."""
+        columns = (self.time_stamps.tolist(), self.traces.tolist(), self.offsets.tolist())
+        return zip(*columns, strict=True)
 
 
 TickSets = dict["When", TickRows]

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from mtlmon.tables.formats import rows as table_rows
 from tests.cli.process import Live
 from tests.cli.test_lateness import Command
 from tests.cli.test_lateness_kills import check_killed_run
@@ -54,6 +55,91 @@ def test_options_beside_later_values(tmp_path: Path, command: Command) -> None:
     done = command("--lateness", 60, "--clock", "key", file, log)
     assert done.status == 2
     assert "--clock key where rows wait for later values, as in calm" in done.errors
+
+
+RELATIONS = {
+    # each on its own, in one partition
+    "beside": "policy a: v.next() > v - 3\npolicy b: sums[k].n < 3\n",
+    "both": "policy a: sums[k].s < v.next() + 18\npolicy b: sums[k].n < 3 or v.next() > 5\n",
+    "whole": (
+        "policy a: most[].m < v.next(2, or: 3) + 6\n"
+        "policy b per none: v > 6 implies most[].n + v.next() < 9\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(RELATIONS))
+def test_later_values_and_relations_of_rows(
+    kind: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In small batches, with keys that have rows rarely."""
+    monkeypatch.setattr(table_rows, "FIRST_BLOCK_BYTES", 40)
+    monkeypatch.setattr(table_rows, "BLOCK_BYTES", 40)
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    output, saved = tmp_path / "out", tmp_path / "saved"
+    file.write_text(
+        "unit s\nkey k\n"
+        "relation sums = rows valid 7s group k select sum(v) as s, count() as n\n"
+        f"relation most = rows valid 5s group select max(v) as m, count() as n\n{RELATIONS[kind]}"
+    )
+    changes = 0
+    for seed in range(12):
+        source = random.Random(f"{kind} {seed}")
+        lateness, now, rows = source.choice([4, 9]), 50, []
+        for _ in range(source.choice([12, 30])):
+            now += source.choice([0, 1, 1, 2, 9])
+            stamp = now - (source.randrange(lateness + 2) if source.random() < 0.4 else 0)
+            rows.append(f"{stamp},{source.choice('aaab')},{source.randrange(10)}\n")
+        end = ["--end-time", "inf"] if seed % 2 else []
+        options = ["--resolve", "--lateness", f"{lateness}s"]
+        output.unlink(missing_ok=True)
+        if seed % 3:
+            log.write_text("ts,k,v\n" + "".join(rows))
+            done = command(*options, *end, "-o", output, file, log)
+        else:
+            saved.unlink(missing_ok=True)
+            for count in (len(rows) // 2, len(rows)):
+                log.write_text("ts,k,v\n" + "".join(rows[:count]))
+                some = end if count == len(rows) else []
+                kept = ["--checkpoint", saved, "--resume", "-o", output]
+                done = command(*options, *some, *kept, file, log)
+        wanted = command("--resolve", "--wait", f"{lateness}s", *end, file, log)
+        assert done.status == wanted.status
+        final = 0
+        for line in output.read_text().splitlines():
+            if line.startswith("!@"):
+                final = int(line[2:])
+            else:
+                name = line.rpartition("\t")[2].split(":")[0]
+                assert int(name.strip("!x")) >= final
+                changes += "!" in name
+        found = command("latest", output)
+        assert sorted(found.output.splitlines()) == sorted(wanted.output.splitlines())
+    assert changes
+
+
+def test_a_row_waits_again_although_its_chunk_was_cut(tmp_path: Path) -> None:
+    """Look-ups need no rows from far below those that can come, but a row may wait since then."""
+    file = tmp_path / "p.mtl"
+    file.write_text(
+        "key k\nrelation sums = rows valid 7 group k select sum(v) as s\n"
+        "policy a: sums[k].s < v.next()\n"
+    )
+    options = ["--lateness", "10", "--op", "op", "--id", "id", "--format", "csv"]
+    with Live(*options, str(file)) as live:
+        live.send("ts,k,v,op,id\n10,b,3,+,1\n40,b,5,+,2\n")
+        for row, expected in (
+            ("45,a,1,+,3", "a\tb\t10:0 true"),
+            ("48,a,1,+,4", None),
+            ("49,a,1,+,5", "a\ta\t45:0 false"),
+            ("50,a,1,+,6", "a\ta\t48:0 false"),
+            ("40,b,5,-,2", "a\tb\t!x10:0"),
+        ):
+            live.send(f"{row}\n")
+            while expected is not None and (line := live.read_line()) != expected:
+                assert line is not None
+                assert line.startswith("!@")
+        assert live.end().status == 1
 
 
 def test_the_first_violation_is_the_earliest_of_all(tmp_path: Path, command: Command) -> None:

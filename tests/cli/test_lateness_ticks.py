@@ -115,16 +115,3 @@ def test_a_run_that_is_killed_comes_to_the_same_ticks(tmp_path: Path, command: C
         "policy three on rows where a: v.last(or: 0) > 5\n"
     )
     check_killed_run(tmp_path, policies, 1, command)
-
-
-def test_what_does_not_work_with_relations_of_rows(tmp_path: Path, command: Command) -> None:
-    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
-    file.write_text(
-        "relation r = rows valid 5 group select count() as n\n"
-        "policy one: r[].n > 1 AND count[0,5](a).next(or: 0) > 1\n"
-    )
-    log.write_text("ts,a\n1,true\n")
-    done = command("--lateness", 5, file, log)
-    assert (done.status, done.output) == (2, "")
-    what = "values of later rows, next(...), beside relations made of rows (r)"
-    assert f"--lateness does not work yet with {what}, as in policy one" in done.errors
