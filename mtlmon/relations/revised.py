@@ -38,6 +38,8 @@ __all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
 # A chunk has at least so many rows: to evaluate relations takes about as long for fewer.
 _LEAST_SPACING = 1024
 _CHUNK_BYTES = 1024
+# So many batches are told of by themselves at the end, before they are told of as one.
+_MOST_SPANS = 16
 _NO_COLUMN = "\0"
 
 
@@ -201,6 +203,8 @@ class RevisedRelations:
         columns = dict.fromkeys(name for one in self._relations for name in one.columns)
         self.columns: tuple[str, ...] = tuple(columns)
         self._chunks: list[_Chunk] = []
+        # how many spans of the last chunk are of one batch
+        self._unmerged = 0
         # those at the end, while others are loaded
         self._live: list[QueryState] = []
 
@@ -260,12 +264,19 @@ class RevisedRelations:
                     relation.merge(chunk.start, self.watermark)
                 chunk = _Chunk(self.watermark, self._live)
                 self._chunks.append(chunk)
+                self._unmerged = 0
             room = self._room(chunk) - chunk.count
             last, end = _cut(rows.time_stamps, first, first + room, watermark)
             part = rows.between(first, last)
             for relation in self._relations:
                 relation.say([(self.watermark, relation.evaluated(part, end))], end)
             chunk.add(part)
+            self._unmerged += 1
+            if self._unmerged > _MOST_SPANS:
+                # what is valid all the time is in each of the spans; the last one is looked up next
+                for relation in self._relations:
+                    relation.merge(chunk.start, self.watermark)
+                self._unmerged = 1
             self._live = [one.state for one in self._relations]
             self.watermark, first = end, last
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlmon.relations.changing import changes_of
 from mtlmon.relations.lookup import LookUp
-from mtlmon.relations.multiplicity import multiplied
+from mtlmon.relations.multiplicity import coalesced, multiplied
 from mtlmon.relations.of_rows import as_table
 from mtlmon.relations.records import Records, typed
 from mtlmon.relations.rowwise import united
@@ -151,6 +151,10 @@ class Spans:
         ]
         return np.concatenate(times), tuple(columns)
 
+    def __len__(self) -> int:
+        """The number of spans."""
+        return len(self._spans)
+
     # ---- what it says ----------------------------------------------------------------------
 
     def clear(self) -> None:
@@ -176,11 +180,16 @@ class Spans:
         return _difference(before, _together([records for _, records in spans]))
 
     def merge(self, start: int, end: int) -> None:
-        """Keep what it says of the time from one watermark on below another as one span."""
+        """Keep what it says of the time from one watermark on below another as one span.
+
+        Records that were cut at watermarks in between are whole again.
+        """
         first, last = np.searchsorted(self._starts, [start, end])
         some = self._spans[first:last]
+        if len(some) < 2:
+            return
         schema = some[-1].records.schema
-        whole = _together([typed(one.records, schema) for one in some])
+        whole = coalesced(_together([typed(one.records, schema) for one in some]))
         self._spans[first:last] = [Span(start, whole)]
         self._number()
 
