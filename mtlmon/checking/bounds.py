@@ -7,19 +7,29 @@ The bound of a stream's kernels follows from how their arrays grow (`most_bytes`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
-from mtlmon.checking.late_bounds import history_kept, ids_kept, late_rows_kept
+from mtlmon.checking.late_bounds import (
+    changes_of_rows,
+    changes_of_table,
+    history_kept,
+    ids_kept,
+    late_rows_kept,
+    relation_kept,
+)
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.printer import column_text
-from mtlmon.policy.predicates.time_points import ROWS, when_in_units
+from mtlmon.policy.predicates.time_points import ROWS, Changes, when_in_units
 from mtlmon.policy.types import errors_with_columns
+from mtlmon.relations.looking_up import FIRST
+from mtlmon.relations.records import NO_END
 from mtlmon.streams.atoms import MOST_TICKS, StreamAtoms
 from mtlmon.streams.bounds import (
     Kept,
@@ -30,23 +40,25 @@ from mtlmon.streams.bounds import (
     kept_ticks,
     kept_waiting,
     key_bytes,
+    records_within,
 )
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Protocol
 
     import pyarrow as pa
 
     from mtlmon.analysis.state import StateBound
+    from mtlmon.checking.late_bounds import Counted
     from mtlmon.errors import FormulaError
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Assumption, Clock
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relations.bounds import KeptRecords
+    from mtlmon.relations.bounds import KeptRecords, SaidRecords
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.streams.delays import Obstacle
     from mtlmon.syntax.formula import Formula
@@ -58,6 +70,14 @@ if TYPE_CHECKING:
         @property
         def kept(self) -> Sequence[KeptRecords]:
             """What is kept between batches."""
+
+        @property
+        def extent(self) -> SaidRecords:
+            """What it has over some time."""
+
+        @property
+        def schemas(self) -> tuple[pa.Schema, pa.Schema]:
+            """The columns that it reads, and its own."""
 
     class LookedUp(Protocol):
         """Relations in which values are looked up, by name."""
@@ -201,7 +221,9 @@ def bounds_of(
         restless |= dict.fromkeys(obstacles)
         if lateness is not None:
             states = [one for some in kept.values() for one in some]
-            late = _of_late_rows(file, own, columns, schema, lateness, states, has_ids=has_ids)
+            late = _of_late_rows(
+                file, own, columns, schema, lateness, states, looked_up, has_ids=has_ids
+            )
             of_policies.setdefault(own[0], []).extend(late)
         streams += (_of_stream(file, name, columns, kept) for name in names)
         for number in own:
@@ -222,7 +244,12 @@ def bounds_of(
         streams += (_of_stream(file, name, columns, kept) for name in unused)
     policies = [
         _of_policy(
-            file, policy, partitions.columns[partition], of_policies.get(number, []), lateness
+            file,
+            policy,
+            partitions.columns[partition],
+            of_policies.get(number, []),
+            lateness,
+            looked_up,
         )
         for number, (policy, partition) in enumerate(
             zip(file.policies, partitions.of_policies, strict=True)
@@ -235,7 +262,7 @@ def bounds_of(
     ]
     order = list(file.streams)
     streams.sort(key=lambda bound: order.index(bound.name or ""))
-    of_relations = [] if looked_up is None else _of_relations(file, looked_up)
+    of_relations = [] if looked_up is None else _of_relations(file, looked_up, lateness)
     return FileBounds(
         (*of_relations, *streams, *policies, *keys), file.assumptions, tuple(restless)
     )
@@ -248,20 +275,28 @@ def _of_late_rows(
     schema: pa.Schema,
     lateness: int,
     states: Sequence[Kept],
+    looked_up: LookedUp | None,
     *,
     has_ids: bool,
 ) -> list[Kept]:
     """What late rows need in a partition, beside the histories of its policies."""
     load = _load(file, columns)
     policies = [file.policies[number] for number in own]
-    rows = late_rows_kept(file, policies, schema, load, lateness, states)
+    by_relation = {
+        str(policy.clock.period): counted
+        for policy in policies
+        if policy.clock is not None
+        and (counted := _changes_of(file, policy, columns, looked_up)) is not None
+    }
+    changes = [counted(lateness) for counted in by_relation.values()]
+    rows = late_rows_kept(file, policies, schema, load, lateness, states, changes)
     found = [] if rows is None else [rows]
     if has_ids:
         found.append(ids_kept(load, lateness, depends=rows is not None))
     return found
 
 
-def _of_relations(file: PolicyFile, looked_up: LookedUp) -> list[Bound]:
+def _of_relations(file: PolicyFile, looked_up: LookedUp, lateness: int | None) -> list[Bound]:
     """The bounds of the relations in which values are looked up."""
     found = []
     for name, relation in looked_up.of_tables.items():
@@ -269,8 +304,12 @@ def _of_relations(file: PolicyFile, looked_up: LookedUp) -> list[Bound]:
         held = relation.held_bytes
         found.append(Bound("relation", name, (), "", (Kept("tables", words, held, held),)))
     load = _load(file, ())
+    parts = [one for of_rows in looked_up.of_rows.values() for one in of_rows.kept]
+    remembered = _sum(records_within(one, load) for one in parts)
     for name, of_rows in looked_up.of_rows.items():
         kept = [kept_records_bytes(one, load) for one in of_rows.kept]
+        if lateness is not None:
+            kept.append(relation_kept(of_rows, load, lateness, remembered))
         found.append(Bound("relation", name, (), "", tuple(kept)))
     return found
 
@@ -381,6 +420,7 @@ def _of_policy(
     columns: tuple[str, ...],
     kept: Sequence[Kept],
     lateness: int | None,
+    looked_up: LookedUp | None,
 ) -> Bound:
     has_ticks = policy.clock is not None and policy.clock.has_ticks
     load = _load(file, columns)
@@ -391,8 +431,24 @@ def _of_policy(
     kind = "policy" if policy.message is None else "trigger"
     if lateness is not None:
         pending = pending_of(policy.formula, load)
-        kept = [*kept, history_kept(file, policy, load, lateness, pending)]
+        changes = _changes_of(file, policy, columns, looked_up)
+        kept = [*kept, history_kept(file, policy, load, lateness, pending, changes)]
     return Bound(kind, policy.name, columns, _clock(policy.clock, file.unit), (*kept, monitors))
+
+
+def _changes_of(
+    file: PolicyFile, policy: Policy, columns: tuple[str, ...], looked_up: LookedUp | None
+) -> Callable[[int], Counted] | None:
+    """Return what counts the changes that are time-points of a policy; None if none are."""
+    changes = None if policy.clock is None else policy.clock.period
+    if looked_up is None or not isinstance(changes, Changes):
+        return None
+    of_rows = looked_up.of_rows.get(changes.relation)
+    if of_rows is not None:
+        return partial(changes_of_rows, of_rows.extent, _load(file, ()))
+    known = looked_up.of_tables[changes.relation].changes(columns)
+    times, _ = known.between(FIRST, NO_END)
+    return partial(changes_of_table, times)
 
 
 def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> Kept:

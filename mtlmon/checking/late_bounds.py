@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.history.native import event_bytes, trace_bytes
 from mtlmon.policy.needs import needs_of, remembers
-from mtlmon.policy.predicates.time_points import Changes, when_in_units
+from mtlmon.policy.predicates.time_points import when_in_units
+from mtlmon.streams import bounds
 from mtlmon.streams.bounds import TEXT_BYTES, Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.relations.bounds import KeptRecords, SaidRecords
     from mtlmon.streams.bounds import Load
+    from mtlmon.syntax.formula import Formula
 
-__all__ = ["history_kept", "ids_kept", "late_rows_kept"]
+    class OfRows(Protocol):
+        """A relation of the rows of a log."""
+
+        @property
+        def kept(self) -> Sequence[KeptRecords]:
+            """What is kept between batches."""
+
+        @property
+        def extent(self) -> SaidRecords:
+            """What it has over some time."""
+
+        @property
+        def schemas(self) -> tuple[pa.Schema, pa.Schema]:
+            """The columns that it reads, and its own."""
+
+
+__all__ = [
+    "changes_of_rows",
+    "changes_of_table",
+    "history_kept",
+    "ids_kept",
+    "late_rows_kept",
+    "relation_kept",
+    "said_within",
+]
 
 _NO_RATE = "nothing limits the rows that late ones can change: add assume rate per key <= N/s"
+_NO_RATE_OF_LOG = "nothing limits the rows that late ones can change: add assume rate <= N/s"
 _NO_KEYS = "nothing limits the keys: add assume keys <= N"
 _NO_DELAY = "nothing limits how long verdicts wait: give each future operator an upper bound"
-_NO_CHANGES = "nothing says how many changes late rows can concern"
+_NO_END = "records that are kept until a row ends them have no limit: valid 1d has one"
+# The rows of a chunk of relations at least, as `RevisedRelations` has them, and how many spans of
+# batches are apart; a span takes some bytes, too.
+_ROWS_OF_CHUNK = 1_024
+_MOST_SPANS = 17
+_SPAN_BYTES = 2_048
 # The words of a pending time-point in a state.
 _WORDS = 3
 # What the chunks of rows take, as `ChunkedRows` has them: the rows of a chunk at least, what a row
@@ -43,8 +80,93 @@ _ID_BYTES = 320
 _CONTENT_BYTES = 512
 
 
+class Counted(NamedTuple):
+    """How many records or changes there are at most.
+
+    Attributes:
+        number: how many; None if there is no limit.
+        reason: why there is none.
+    """
+
+    number: int | None
+    reason: str = ""
+
+
+def said_within(said: SaidRecords, load: Load, length: int, more: int = 0) -> Counted:
+    """Return how many records a relation of rows has within a length of time.
+
+    Args:
+        said: what it has.
+        load: the rows of the log.
+        length: the length, in time units.
+        more: how many rows there are before this time that have records, too.
+    """
+    if said.reason:
+        return Counted(None, said.reason)
+    count = said.of_tables
+    for span in said.spans:
+        rows = None if span is None else load.rows(length + span)
+        if rows is None:
+            return Counted(None, _NO_END if span is None else _NO_RATE_OF_LOG)
+        count += rows + more
+    return Counted(count)
+
+
+def changes_of_rows(said: SaidRecords, load: Load, length: int) -> Counted:
+    """Return how often a relation of rows changes within a length of time."""
+    found = said_within(said, load, length)
+    return found if found.number is None else Counted(2 * found.number)
+
+
+def changes_of_table(times: NDArray[np.int64], length: int) -> Counted:
+    """Return how many of the times of changes, in order, are within a length of time."""
+    behind = np.searchsorted(times, times + np.int64(length), "right")
+    return Counted(int((behind - np.arange(len(times))).max(initial=0)))
+
+
+def relation_kept(relation: OfRows, load: Load, lateness: int, remembered: int | None) -> Kept:
+    """Return what a relation of rows keeps at most so that late rows can change it.
+
+    Args:
+        relation: the relation.
+        load: the rows of the log.
+        lateness: how late rows may be, in time units.
+        remembered: how many records all relations of rows remember at once; None for no limit.
+    """
+    name, words = "--lateness", "rows that late ones can change, and records"
+    rows = load.rows(lateness)
+    if rows is None:
+        return Kept(name, words, None, None, _NO_RATE_OF_LOG)
+    if remembered is None:
+        return Kept(name, words, None, None, _NO_END)
+    # a chunk can have twice as many before it is cut, and so much can be below the bound
+    room = max(_ROWS_OF_CHUNK, remembered)
+    more = 2 * room + bounds.LARGEST_BATCH
+    said = said_within(relation.extent, load, lateness, more)
+    now = said_within(relation.extent, load, 0)
+    if said.number is None or now.number is None:
+        return Kept(name, words, None, None, said.reason or now.reason)
+    read, own = relation.schemas
+    of_row = sum(_width(kind) for kind in read.types) + _NAME_BYTES
+    of_record = sum(_width(kind) for kind in own.types) + 2 * _NAME_BYTES
+    chunks = (rows + more) // room + 2
+    # what is valid where spans and chunks are cut is in both, and each chunk has a state
+    of_states = sum(
+        (bounds.records_within(one, load) or 0) * (one.number_bytes + TEXT_BYTES * one.texts)
+        for one in relation.kept
+    )
+    total = (rows + more) * of_row + (said.number + (chunks + _MOST_SPANS) * now.number) * of_record
+    total += chunks * (_CHUNK_BYTES + of_states) + _MOST_SPANS * _SPAN_BYTES
+    return Kept(name, f"{rows:,} {words}", total, total)
+
+
 def history_kept(
-    file: PolicyFile, policy: Policy, load: Load, lateness: int, pending: int | None
+    file: PolicyFile,
+    policy: Policy,
+    load: Load,
+    lateness: int,
+    pending: int | None,
+    changes: Callable[[int], Counted] | None = None,
 ) -> Kept:
     """Return about how much the histories of a policy's traces remember.
 
@@ -57,15 +179,16 @@ def history_kept(
         load: the rows of the log.
         lateness: how late rows may be, in time units.
         pending: how many time-points of a trace are pending at once; None if nothing limits them.
+        changes: for a policy on changes, how many there are at most within a length of time.
     """
     formula = policy.formula
     name = "--lateness"
     delay = decision_delay(formula)
     if delay is None:
         return Kept(name, "all rows", None, None, _NO_DELAY)
-    if policy.clock is not None and isinstance(policy.clock.period, Changes):
-        return Kept(name, f"{policy.clock.period}", None, None, _NO_CHANGES)
     length = lateness + delay
+    if changes is not None:
+        return _changes_kept(formula, load, changes(length), pending)
     period = _period_of(file, policy)
     what = "rows" if period is None else "ticks"
     words = f"{what} that late {'ones' if period is None else 'rows'} can change"
@@ -84,6 +207,21 @@ def history_kept(
     return Kept(name, words, per_key, load.traces * of_trace + all_rows * of_event)
 
 
+def _changes_kept(formula: Formula, load: Load, changes: Counted, pending: int | None) -> Kept:
+    """What histories of a policy on changes remember, each of which is in one trace."""
+    name = "--lateness"
+    words = f"change{'' if changes.number == 1 else 's'} that late rows can concern"
+    if changes.number is None:
+        return Kept(name, words, None, None, changes.reason)
+    of_event = event_bytes(len(formula.atoms))
+    of_trace = trace_bytes(len(formula.atoms), _WORDS * min(changes.number, pending or 0))
+    words = f"{changes.number:,} {words}"
+    per_key = of_trace + changes.number * of_event
+    if load.traces is None:
+        return Kept(name, words, per_key, None, _NO_KEYS)
+    return Kept(name, words, per_key, load.traces * of_trace + changes.number * of_event)
+
+
 def late_rows_kept(
     file: PolicyFile,
     policies: Sequence[Policy],
@@ -91,6 +229,7 @@ def late_rows_kept(
     load: Load,
     lateness: int,
     states: Sequence[Kept],
+    changes: Sequence[Counted] = (),
 ) -> Kept | None:
     """Return about what is remembered of rows on which windows and streams depend.
 
@@ -101,6 +240,8 @@ def late_rows_kept(
         load: the rows of the log.
         lateness: how late rows may be, in time units.
         states: what the streams and windows of the partition keep.
+        changes: how many changes of relations there are within the lateness, for each relation
+            whose changes are time-points.
 
     Returns:
         The rows with their atoms, and the states between them; None if no atom depends on other
@@ -108,7 +249,8 @@ def late_rows_kept(
     """
     names = [name for policy in policies for name in _atoms_of(file, policy)]
     periods = [period for policy in policies if (period := _period_of(file, policy)) is not None]
-    if not periods and not any(remembers(file, file.atoms[name].expression) for name in names):
+    has_ticks = bool(periods or changes)
+    if not has_ticks and not any(remembers(file, file.atoms[name].expression) for name in names):
         return None
     name, words = "--lateness", "rows on which windows and streams depend"
     rows = load.rows_of_trace(lateness)
@@ -119,13 +261,18 @@ def late_rows_kept(
     of_row = sum(_width(field.type) for field in columns) + len(needs.log_atoms) + len(names)
     of_row += _NAME_BYTES + _STATE_BYTES + _CHUNK_BYTES // _SPACING
     of_ticks = sum((lateness // period + 1) * (_TICK_BYTES + len(names)) for period in set(periods))
+    of_changes = 0
+    for counted in changes:
+        if counted.number is None:
+            return Kept(name, words, None, None, counted.reason)
+        of_changes += counted.number * (_TICK_BYTES + len(names))
 
     def kept(rows: int, traces: int, groups: int, state: int) -> int:
         # the history that admits rows knows each by a number
         own = rows * event_bytes(1) + traces * (of_ticks + trace_bytes(1))
         # the first chunk of a group may have rows that could be forgotten
         held = rows + groups * _SPACING + state // _STATE_BYTES
-        return held * of_row + own + groups * _CHUNK_BYTES + 2 * state
+        return held * of_row + own + of_changes + groups * _CHUNK_BYTES + 2 * state
 
     of_states = [one.per_key for one in states]
     for one in states:

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from mtlmon.relations.algebra import (
+    Group,
+    Intersect,
+    Join,
+    Minus,
+    MinusAll,
+    Semijoin,
     Source,
     Union,
+    UnionMax,
     ValidFor,
     ValidUntil,
     ValidUntilNext,
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 
     from mtlmon.relations.algebra import Node
 
-__all__ = ["KeptRecords", "kept_changes", "kept_records"]
+__all__ = ["KeptRecords", "SaidRecords", "kept_changes", "kept_records", "said_records"]
 
 _TIMES_BYTES = 16
 _NUMBER_BYTES = 8
@@ -95,6 +102,47 @@ def kept_changes(
     texts = sum(pa.types.is_large_string(one) for one in columns)
     number_bytes = 2 * _TIMES_BYTES + _NUMBER_BYTES * (len(columns) - texts)
     return KeptRecords("changes", "records at one time", count, spans, texts, number_bytes)
+
+
+class SaidRecords(NamedTuple):
+    """The records that a relation has over some time.
+
+    Attributes:
+        of_tables: at most so many are made of records of tables.
+        spans: for each further part, for how long a row has records; None if there is no limit. A
+            row has at most one in each part.
+        reason: why there is no limit to how many records a row has; empty if there is one.
+    """
+
+    of_tables: int
+    spans: tuple[int | None, ...]
+    reason: str = ""
+
+
+def said_records(node: Node, tables: Mapping[str, int]) -> SaidRecords:
+    """Find how many records a relation has over some time, which depends on that of its rows.
+
+    Args:
+        node: the relation.
+        tables: as for `kept_records`.
+    """
+    if isinstance(node, Source):
+        return SaidRecords(*_extent(node, tables))
+    if isinstance(node, Join | Semijoin | MinusAll):
+        word = "minus all" if isinstance(node, MinusAll) else type(node).__name__.lower()
+        return SaidRecords(0, (), f"a row can have any number of records behind {word}")
+    of = [said_records(one, tables) for one in operands(node)]
+    count = sum(one.of_tables for one in of)
+    spans = tuple(span for one in of for span in one.spans)
+    reason = next((one.reason for one in of if one.reason), "")
+    if isinstance(node, ValidFor | ValidUntilNext):
+        spans = tuple(node.length for _ in spans)
+    elif isinstance(node, ValidUntil):
+        spans = tuple(None for _ in spans)
+    elif isinstance(node, Group | Minus | Intersect | UnionMax):
+        # another record can begin where one begins, and where it ends
+        count, spans = 2 * count, spans + spans
+    return SaidRecords(count, spans, reason)
 
 
 def _operator(node: Node, tables: Mapping[str, int]) -> str:

@@ -8,7 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.relations.bounds import KeptRecords, kept_changes, kept_records
+from mtlmon.relations.bounds import (
+    KeptRecords,
+    SaidRecords,
+    kept_changes,
+    kept_records,
+    said_records,
+)
 from mtlmon.relations.changing import ChangeTimes
 from mtlmon.relations.declared import ROWS, Plans
 from mtlmon.relations.incremental import Query
@@ -88,6 +94,21 @@ class LogRelation(KnownRelation):
         sizes = {path: table.num_rows for path, table in tables.items()}
         of_changes = [kept_changes(*self._query.result, keys, sizes) for keys in self._changes]
         return kept_records(self._query.kept, sizes) + of_changes
+
+    @property
+    def extent(self) -> SaidRecords:
+        """What it has over some time, once columns are known."""
+        assert self._query is not None
+        tables = {} if self._tables is None else self._tables
+        sizes = {path: table.num_rows for path, table in tables.items()}
+        return said_records(self._query.result[0], sizes)
+
+    @property
+    def schemas(self) -> tuple[pa.Schema, pa.Schema]:
+        """The columns of the log that it reads, and its own, once they are known."""
+        assert self._query is not None
+        assert self._types is not None
+        return self._types, self._query.result[1]
 
     def read(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Return the columns of rows that it reads, and find its own columns by the first ones.

@@ -30,6 +30,7 @@ __all__ = [
     "kept_ticks",
     "kept_waiting",
     "key_bytes",
+    "records_within",
 ]
 
 LARGEST_BATCH = 1 << 16
@@ -155,6 +156,13 @@ def kept_records_bytes(records: KeptRecords, load: Load) -> Kept:
     # arrays are copied when records come and go
     total = None if count is None else 2 * (count + LARGEST_BATCH * len(records.spans)) * size
     return Kept(records.operator, words, total, total, reason)
+
+
+def records_within(records: KeptRecords, load: Load) -> int | None:
+    """Return how many records of a relation are kept at most; None if there is no limit."""
+    counts = [None if span is None else load.rows(span) for span in records.spans]
+    known = [count for count in counts if count is not None]
+    return records.of_tables + sum(known) if len(known) == len(counts) else None
 
 
 def kept_by(

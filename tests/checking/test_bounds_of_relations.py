@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from mtlmon.checking.bounds import Bound, bounds_of
-from mtlmon.policy import parse_policies
-from mtlmon.relations.of_rows import RowRelation
+from mtlmon.policy import load_policies, parse_policies
+from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
+from mtlmon.relations.revised import RevisedRelation, RevisedRelations
 from mtlmon.streams import bounds
+from mtlmon.streams.named_rows import Names, Rows
 from mtlmon.tables.looking_up import relations_with_columns
 
 if TYPE_CHECKING:
@@ -65,6 +67,121 @@ def test_relations_keep_no_more(body: str, tmp_path: Path, monkeypatch: pytest.M
     (bound,), most = found(body, tmp_path)
     assert bound.total is not None
     assert bound.total / 16 < most["r"] <= bound.total
+
+
+def names_of(stamps: list[int]) -> Names:
+    count = len(stamps)
+    zeros = np.zeros(count, np.uint32)
+    return Names(np.array(stamps, np.int64), zeros, np.zeros(count, np.uint64))
+
+
+LATE = [
+    "rows where v > 2 valid 20",
+    "rows valid 20 group k select sum(v) as v",
+    "rows valid until next 30 select k as k, v + 1 as w distinct",
+    "rows valid 9 select k as k, v as v union few",
+    "rows valid 9 select k as k, v as v minus few",
+]
+
+
+@pytest.mark.parametrize("size", [1, 40])
+@pytest.mark.parametrize("steps", LATE)
+def test_late_rows_let_relations_keep_no_more(
+    steps: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches of any size; a row in five is late."""
+    monkeypatch.setattr(bounds, "LARGEST_BATCH", 0)
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\nassume rate <= 3/s\nrelation few = rows valid 5 select k as k, v as v\n"
+        f"relation r = {steps}\npolicy p: exists r[k]\n"
+    )
+    file = load_policies([path])
+    lateness = 200
+    found = relations_with_columns(file, SCHEMA)
+    (kept,) = [
+        one
+        for bound in bounds_of(file, SCHEMA, found, lateness).bounds
+        if bound.kind == "relation"
+        for one in bound.kept
+        if one.expression == "--lateness"
+    ]
+    assert kept.total is not None
+    (known,) = found.of_rows.values()
+    assert isinstance(known, LogRelation)
+    environment = file.environment._replace(streams={})
+    relation = RevisedRelation(ReadRows(file, "r", known.columns, {}, environment))
+    relations = RevisedRelations({"r": relation})
+    random = np.random.default_rng(1)
+    most = 0
+    for start in range(0, 600, size):
+        count = 2 * size
+        stamps = np.sort(np.repeat(np.arange(start, start + size), 2))
+        late = random.random(count) < 0.2
+        stamps[late] = np.maximum(0, stamps[late] - random.integers(0, lateness, late.sum()))
+        stamps.sort()
+        columns = {
+            "ts": pa.array(stamps),
+            "k": pa.array(["a", "b", "c", None], pa.string()).take(
+                pa.array(random.integers(0, 4, count))
+            ),
+            "v": pa.array(random.integers(0, 9, count)),
+        }
+        batch = pa.RecordBatch.from_pydict(columns)
+        if not start:
+            relations.read(batch)
+        names = names_of(stamps.tolist())
+        rows = Rows(batch, *names, np.zeros((count, 0), np.bool_))
+        relations.update(rows, names_of([]), start + size)
+        relations.forget(start + size - lateness)
+        most = max(most, relations.byte_count)
+    assert kept.total / 50 < most <= kept.total
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ("rows valid 9 join few on k = few_k", "any number of records behind join"),
+        ("rows valid 9 semijoin few on k = few_k", "any number of records behind semijoin"),
+        ("rows valid 9 select k as k, v as v minus all few", "of records behind minus all"),
+        ("rows valid until v = 0 per k", "kept until a row ends them have no limit"),
+    ],
+)
+def test_why_late_rows_have_no_limit(steps: str, reason: str) -> None:
+    file = parse_policies(
+        "unit s\nassume rate <= 3/s\nrelation few = rows valid 5 select k as k, v as v\n"
+        f"relation r = {steps}\npolicy p: exists r[k = k]\npolicy c on changes of r: true\n"
+    )
+    found = bounds_of(file, SCHEMA, relations_with_columns(file, SCHEMA), 20)
+    late = [one for bound in found.bounds for one in bound.kept if one.expression == "--lateness"]
+    assert late
+    assert {one.total for one in late if one.words.endswith(("records", "can concern"))} == {None}
+    assert reason in late[0].reason
+
+
+def test_changes_that_late_rows_can_concern(tmp_path: Path) -> None:
+    """Those of a table are known; a row of a relation of rows makes two."""
+    (tmp_path / "limits.csv").write_text(LIMITS)
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        'unit s\nassume rate <= 3/s\nrelation t = table "limits.csv" valid [from, to)\n'
+        "relation r = rows valid 10\npolicy a on changes of t: count[0,5s]() > 0\n"
+        "policy b on changes of r: EVENTUALLY[0,5s] count[0,5s]() > 0\n"
+    )
+    file = load_policies([path])
+    found = bounds_of(file, SCHEMA, relations_with_columns(file, SCHEMA), 50)
+    words = [
+        one.words
+        for bound in found.bounds
+        if bound.kind == "policy"
+        for one in bound.kept
+        if "changes" in one.words
+    ]
+    # those at 50 and 100, or at 0 and 50; and of the rows of 50 + 5 + 10 seconds
+    assert words == [
+        "2 changes that late rows can concern",
+        f"{2 * 3 * 66} changes that late rows can concern",
+    ]
 
 
 def test_what_has_no_limit(tmp_path: Path) -> None:

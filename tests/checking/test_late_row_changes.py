@@ -11,6 +11,7 @@ import pytest
 from mtlmon.checking import late_partitions
 from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.relations import revised as revised_relations
 from mtlmon.streams import late_computing
 from tests.checking.late_streams import (
     KEYS,
@@ -84,6 +85,9 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     if first % 12:
         # most traces share their chunks with others
         monkeypatch.setattr(late_partitions, "_GROUPS", 2)
+    if first % 12:
+        # what relations say is told of as one after few batches
+        monkeypatch.setattr(revised_relations, "_MOST_SPANS", 1 if first < 12 else 3)
     if first >= 12:
         # ticks are computed few at once
         monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)

@@ -13,6 +13,19 @@ from mtlmon.relations.records import Records, records_of
 from mtlmon.relations.spans import SpannedChanges, Spans
 
 
+def test_records_that_were_cut_are_whole_again() -> None:
+    spans = Spans()
+    rows = [(0, 50, "a"), (3, 9, "b"), (3, 9, "b"), (5, 7, "a")]
+    for start, end in pairwise([-5, *range(0, 60, 2)]):
+        spans.say([(start, cut(rows, start, end))], end)
+    cut_bytes = spans.held_bytes
+    spans.merge(-5, 58)
+    assert len(spans) == 1
+    assert spans.held_bytes < cut_bytes / 4
+    # with what is said of the whole time, nothing changes
+    assert spans.say([(-5, records(rows))], 58) is None
+
+
 def random_records(source: random.Random) -> list[tuple[int, int, str]]:
     starts = [source.randrange(40) for _ in range(source.randrange(9))]
     return [(start, start + 1 + source.randrange(20), source.choice("ab")) for start in starts]
