@@ -28,3 +28,4 @@ cdef enum LineError:
     REFERENCE_NOT_EARLIER
     AFTER_VERDICT
     RESERVED
+    HAS_VARIABLES

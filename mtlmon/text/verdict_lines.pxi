@@ -34,6 +34,7 @@ _MESSAGES = {
     REFERENCE_NOT_EARLIER: "a time-point is equivalent to an earlier one",
     AFTER_VERDICT: "expected the end of the line, found {found}",
     RESERVED: "'!' changes what was said before: add --changelog",
+    HAS_VARIABLES: "a verdict of a policy with variables: add --changelog",
     LINE_TOO_LONG: "a line of more than 1 MiB",
 }
 
@@ -163,8 +164,12 @@ cdef class VerdictLines:
                 return False
             if not is_earlier_reference(verdict):
                 return self.fail(REFERENCE_NOT_EARLIER, place - 1)
+        elif end - place >= 6 and memcmp(place, b" match", 6) == 0:
+            return self.fail(HAS_VARIABLES, place + 1)
         else:
             return self.fail(NO_VALUE, place)
+        if end - place >= 2 and memcmp(place, b" (", 2) == 0:
+            return self.fail(HAS_VARIABLES, place + 1)
         return True if place == end else self.fail(AFTER_VERDICT, place)
 
     cdef const uint8_t *parse_time_point(

@@ -87,6 +87,8 @@ def test_what_stays_open_is_said() -> None:
         (f"0:{2**64} true", 3, "an offset is an integer from 0 to 2^64-1"),
         (f"0:{'0' * 21} true", 3, "an offset is an integer from 0 to 2^64-1"),
         ("!1:0 true", 1, "'!' changes what was said before: add --changelog"),
+        ("a\t1:0 false (x=2)", 13, "a verdict of a policy with variables: add --changelog"),
+        ("a\t1:0 match", 7, "a verdict of a policy with variables: add --changelog"),
         ("a\tb\t!x1:0", 5, "'!' changes what was said before: add --changelog"),
     ],
 )
