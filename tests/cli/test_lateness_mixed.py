@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.cli.test_lateness import Command, read_table
 from tests.cli.test_lateness_conditions import TABLE as DEPENDING
 from tests.cli.test_lateness_conditions import rows_of as conditional_rows
 from tests.cli.test_lateness_kills import compare_with_kills
-from tests.cli.test_lateness_relations import TABLE, admitted, make_log
+from tests.cli.test_lateness_relations import TABLE, admitted, latest, make_log
 from tests.cli.test_lateness_report import text_of
 from tests.cli.test_mixed_first import RULES, rows_of
 from tests.cli.test_mixed_policies import TABLE_ATOMS
@@ -39,6 +38,9 @@ policy steady on rows where file = "f1": PREVIOUS[0,5] what = "approve"
 }
 
 
+WITH_VARIABLES = {"approved", "both", "one", "two"}
+
+
 def make_mixed_log(path: Path, source: random.Random, count: int) -> list[str]:
     """Write a log of late rows; return the lines of events, as they come."""
     lines = make_log(path, source, count)
@@ -46,31 +48,6 @@ def make_mixed_log(path: Path, source: random.Random, count: int) -> list[str]:
         lines = [f"{line} {source.choice(['quick', 'slow', ''])}".strip() for line in lines]
         path.write_text("\n".join([*lines, ""]))
     return lines
-
-
-def latest(output: Path, form: str) -> Sequence[object]:
-    """The verdicts and answers that hold at last."""
-    if form == "text":
-        found = mtlmon("latest", str(output))
-        assert found.status < 2, found.errors
-        return sorted(found.output.splitlines())
-    last: dict[tuple[object, ...], object] = {}
-    final = revision = 0
-    for row in read_table(output, form).to_pylist():
-        assert row["revision"] >= revision
-        assert row["time"] >= final
-        revision, final = row["revision"], row["final"] or 0
-        values = {name: row[name] for name in row if name not in {"op", "revision", "final"}}
-        if row["policy"] in {"approved", "both", "one", "two"}:
-            name = tuple(values.values())
-            assert (name in last) == (row["op"] == "delete")
-        else:
-            name = row["policy"], row.get("user"), row["time"], row["offset"]
-        if row["op"] == "delete":
-            del last[name]
-        else:
-            last[name] = tuple(values.values())
-    return sorted(last.values(), key=repr)
 
 
 @pytest.mark.parametrize(("suffix", "form"), [("log", "text"), ("csv", "csv"), ("csv", "text")])
@@ -83,7 +60,9 @@ def test_latest_lines_survive_kills(suffix: str, form: str, tmp_path: Path) -> N
     options = ["--resolve", "--verdicts", "all"] if form == "csv" else []
     arguments = ["--lateness", "30", "--late", str(late), "--output-format", form, "--wait", "2"]
     arguments += [*options, "-o", str(output), str(file)]
-    found, _ = compare_with_kills(arguments, log, output, late, lambda path: latest(path, form))
+    found, _ = compare_with_kills(
+        arguments, log, output, late, lambda path: latest(path, form, WITH_VARIABLES)
+    )
     header = ["ts,what,user,file"] if suffix == "csv" else []
     log.write_text("\n".join([*header, *admitted(lines, 30), ""]))
     wanted = mtlmon(*options, "--output-format", form, "-o", str(output), str(file), str(log))
@@ -248,9 +227,11 @@ def test_atoms_with_variables_depend_on_other_rows(
         assert done.status == wanted.status
         if kind == "rows":
             table = read_table(other, form).to_pylist()
-            assert latest(output, form) == sorted((tuple(row.values()) for row in table), key=repr)
+            assert latest(output, form, WITH_VARIABLES) == sorted(
+                (tuple(row.values()) for row in table), key=repr
+            )
         else:
-            assert latest(output, form) == sorted(other.read_text().splitlines())
+            assert latest(output, form, WITH_VARIABLES) == sorted(other.read_text().splitlines())
 
 
 def test_answers_are_kept_until_all_is_final(tmp_path: Path, command: Command) -> None:

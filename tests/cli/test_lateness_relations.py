@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,24 +46,38 @@ def make_log(path: Path, source: random.Random, count: int, late: float = 0.1) -
     return lines
 
 
-def latest(output: Path, form: str) -> Sequence[object]:
-    """The latest answers."""
+def latest(
+    output: Path, form: str, with_variables: Collection[str] | None = None
+) -> Sequence[object]:
+    """The verdicts and answers that hold at last.
+
+    Args:
+        output: the changes, as lines or as a table.
+        form: its format.
+        with_variables: the policies with variables; by default all.
+    """
     if form == "text":
         found = mtlmon("latest", str(output))
         assert found.status < 2, found.errors
         return sorted(found.output.splitlines())
-    last: dict[tuple[object, ...], str] = {}
+    last: dict[tuple[object, ...], object] = {}
     final = revision = 0
     for row in read_table(output, form).to_pylist():
         assert row["revision"] >= revision
         assert row["time"] >= final
         revision, final = row["revision"], row["final"] or 0
-        name = tuple(
-            value for column, value in row.items() if column not in {"op", "revision", "final"}
-        )
-        assert (last.get(name, "delete") == "delete") == (row["op"] == "insert")
-        last[name] = row["op"]
-    return sorted((name for name, op in last.items() if op == "insert"), key=repr)
+        values = {name: row[name] for name in row if name not in {"op", "revision", "final"}}
+        name: tuple[object, ...]
+        if with_variables is None or row["policy"] in with_variables:
+            name = tuple(values.values())
+            assert (name in last) == (row["op"] == "delete")
+        else:
+            name = row["policy"], row.get("user"), row["time"], row["offset"]
+        if row["op"] == "delete":
+            del last[name]
+        else:
+            last[name] = tuple(values.values())
+    return sorted(last.values(), key=repr)
 
 
 def admitted(lines: list[str], lateness: int) -> list[str]:
