@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
@@ -128,12 +129,17 @@ def require_rows_of_tables(file: PolicyFile, names: Sequence[str]) -> None:
             argument.name if relation.is_declared else f"COLUMN{place}"
             for place, argument in enumerate(relation.arguments, 1)
         )
+        hint = f"declare it with a condition: atom {name}({arguments}) = CONDITION"
+        if not relation.is_declared:
+            declared = [other for other, one in file.relations.items() if one.is_declared]
+            guess = nearest(name, declared)
+            hint = hint if guess is None else f"did you mean {guess}? Else {hint}"
         raise formula_error(
             file.text,
             relation.place,
             f"nothing says which rows of a table are rows of {name}",
             source=file.source,
-            hint=f"declare it with a condition: atom {name}({arguments}) = CONDITION",
+            hint=hint,
             kind=PolicyError,
         )
 

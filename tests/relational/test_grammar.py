@@ -225,6 +225,7 @@ ERRORS = [
     ("COUNT(p(u BY u) > 3", 6, "this parenthesis is never closed", None),
     ("COUNT(p(u) AND) > 3", 15, "expected a formula", None),
     ("p(x) AND COUNT(q(y))", 10, "COUNT(...) is a value, not true or false", "> 3"),
+    ("COUNT(q(y)) BY y > 3", 1, "COUNT(...) is a value, not true or false", "COUNT(... BY u) > 3"),
     ("COUNT(" * 21 + "p(x)" + ") > 0" * 21, None, "more than 20 aggregates", "let"),
 ]  # fmt: skip
 

@@ -206,6 +206,11 @@ def test_time_goes_on_from_table_to_table() -> None:
         (ONE, {"mode": "global"}, "mode 'global' is for policies without variables"),
         (ONE, {"key": "user"}, "make the key an argument of atoms"),
         (ONE, {"time_points": "day"}, "time_points is 'row' or 'stamp', not 'day'"),
+        (
+            "atom publish(user) = b\npolicy p: publsh(u) IMPLIES FALSE",
+            {},
+            r"did you mean publish\? Else declare it with a condition: atom publsh\(COLUMN1\) =",
+        ),
         ("policy p: publish(u) IMPLIES FALSE", {}, "nothing says which rows of a table are rows"),
         (f"{ONE}policy p: NOT (publish(u, f) AND point(i))", {"time_points": "stamp"}, "point"),
         ("a", {"time_points": "stamp"}, "time_points is for policies with variables"),

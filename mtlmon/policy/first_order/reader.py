@@ -293,7 +293,10 @@ class FirstOrderReader(Conditions):
         )
         if read.operator in ops.OF_FORMULAS:
             message = f"{read.aggregate.word}(...) is a value, not true or false"
-            raise self._error(position, message, "compare it with something, as in ... > 3")
+            hint = "compare it with something, as in ... > 3"
+            if re.match(r"BY\b", self._text[skip_blanks(self._text, stop, end) : end]):
+                hint = f"BY stands before the parenthesis: {read.aggregate.word}(... BY u) > 3"
+            raise self._error(position, message, hint)
         columns = [node for node in postorder(read) if node.operator is ops.ROW_COLUMN]
         if columns:
             mixed = [node for node in postorder(read) if self._is_variable(node)]
