@@ -175,7 +175,7 @@ MEASURES = {
     ),
     "relations": Measure(
         relations,
-        "relations over validity intervals: groups of windows and joins, beside DuckDB",
+        "relations over validity intervals: groups, joins and look-ups, beside DuckDB",
         replace(_THROUGHPUT, events=2_000_000, repeats=3),
     ),
     "relational": Measure(

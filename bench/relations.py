@@ -1,7 +1,8 @@
-"""Relations over validity intervals: groups of windows and joins, beside DuckDB if installed.
+"""Relations over validity intervals: groups, joins and look-ups, beside DuckDB if installed.
 
 Rows of a log come in the order of time. A group tells each aggregate for as long as it is the same;
-DuckDB, which has no such groups, tells it at each row instead. Both join the same ranges.
+DuckDB, which has no such groups, tells it at each row instead. Both join the same ranges. A policy
+looks up the limit of the row's key at its time, and DuckDB joins the last one that began.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import time
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 
 from bench.commands import BenchmarkError
 from bench.compare import progress
@@ -22,6 +26,7 @@ from mtlmon.relations.algebra import Aggregation, Group, Join, Source, ValidFor
 from mtlmon.relations.evaluation import evaluate
 from mtlmon.relations.incremental import Query
 from mtlmon.relations.lookup import LookUp
+from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +47,21 @@ _AGGREGATES = ("count", "sum", "avg", "max")
 _JOINS = ((1000, 1000), (1000, 10_000), (100_000, 100_000))
 """The number of keys, and how long records are valid at most."""
 
+_LOOK_UPS = (1000, 10_000, 100_000)
+"""The number of keys."""
+
+_LIMITS = 10
+"""How many limits a key has, one after the other."""
+
 
 def relations(settings: Settings) -> Result:
-    """Rows per second of groups over windows, whole and in batches, and of joins."""
+    """Rows per second of groups over windows, whole and in batches, of joins, and of look-ups."""
     rows: list[Row] = []
-    notes = ["Millions of rows in a second; rows of joins are those of both relations."]
+    notes = [
+        "Millions of rows in a second; rows of joins are those of both relations.",
+        "For look-ups, mtlmon reads the table of limits from a Parquet file, and has an index of "
+        "it, in the same time; DuckDB has it in memory.",
+    ]
     has_duckdb = find_spec("duckdb") is not None
     if not has_duckdb:
         notes.append("DuckDB is not installed.")
@@ -69,6 +84,8 @@ def relations(settings: Settings) -> Result:
             rows.append(row)
     for keys, length in _JOINS:
         rows.append(_join(keys, length, settings, has_duckdb=has_duckdb))
+    for keys in _LOOK_UPS:
+        rows.append(_look_up(keys, settings, has_duckdb=has_duckdb))
     return {"rows": rows, "notes": notes}
 
 
@@ -96,6 +113,61 @@ def _join(keys: int, length: int, settings: Settings, *, has_duckdb: bool) -> Ro
         raise BenchmarkError(f"DuckDB finds other pairs for {row['relation']}: {found}")
     row["records"] = found["mtlmon"]
     return row
+
+
+def _look_up(keys: int, settings: Settings, *, has_duckdb: bool) -> Row:
+    """Time a policy that compares each row with the limit of its key that is valid then."""
+    log = _log(settings.events, keys, settings.seed).drop_columns(["to"])
+    log = log.rename_columns(["ts", "key", "value"])
+    limits = _limits(keys, settings.events * _PERIOD, settings.seed)
+    row: Row = {"relation": f"look-up in a policy, {keys} keys", "rows": settings.events}
+    with TemporaryDirectory(prefix="mtlmon-bench-") as folder:
+        path = Path(folder, "limits.parquet")
+        parquet.write_table(limits, path)
+        text = (
+            f'unit ms\nrelation limits = table "{path}" valid [start, end) key key\n'
+            "policy low: value <= limits[key].most\n"
+        )
+        contenders: dict[str, Callable[[], int]] = {"mtlmon": partial(_violations, log, text)}
+        if has_duckdb:
+            contenders["DuckDB"] = partial(_above_limit, log, limits)
+        found = _timed(row, contenders, settings)
+    if len(set(found.values())) > 1:
+        raise BenchmarkError(f"DuckDB finds other violations for {row['relation']}: {found}")
+    row["records"] = limits.num_rows
+    return row
+
+
+def _limits(keys: int, end: int, seed: int) -> pa.Table:
+    """Limits of each key, one after the other; each begins at a time of its own."""
+    random = np.random.default_rng(seed)
+    starts = np.cumsum(random.integers(1, 2 * end // _LIMITS, (keys, _LIMITS)), axis=1)
+    starts[:, 0] = 0
+    ends = np.append(starts[:, 1:], starts[:, -1:] + end, axis=1)
+    return pa.table(
+        {
+            "start": starts.ravel(),
+            "end": ends.ravel(),
+            "key": np.repeat(np.arange(keys), _LIMITS),
+            "most": random.integers(0, 1000, keys * _LIMITS) / 2,
+        }
+    )
+
+
+def _violations(log: pa.Table, text: str) -> int:
+    check = check_tables(log, text, verdicts="none")
+    for _ in check:
+        pass
+    return check.counts["low"].false
+
+
+def _above_limit(log: pa.Table, limits: pa.Table) -> int:
+    query = """
+        SELECT count(*) AS found FROM log ASOF JOIN limits
+        ON log.key = limits.key AND log.ts >= limits.start WHERE value > most
+    """
+    found: int = _table(query, {"log": log, "limits": limits})["found"][0].as_py()
+    return found
 
 
 def _timed(
