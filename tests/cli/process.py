@@ -97,9 +97,12 @@ class Live:
         """The next line of output, None if it does not come within these seconds."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + seconds
+        # a process that runs many tests can have more descriptors than `select.select` takes
+        output = select.poll()
+        output.register(self.process.stdout, select.POLLIN)
         while b"\n" not in self.unread:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            if left <= 0 or not output.poll(left * 1000):
                 return None
             block = os.read(self.process.stdout.fileno(), 1 << 16)
             if not block:
