@@ -275,13 +275,6 @@ def test_the_checkout_is_not_in_the_way() -> None:
     assert str(ROOT) not in sys.path
 
 
-def test_relations_are_compared_and_timed() -> None:
-    settings = replace(MEASURES["relations"].defaults, events=2000, repeats=1)
-    rows = MEASURES["relations"].function(settings)["rows"]
-    assert len(rows) == 11
-    assert all(float(row["mtlmon M rows/s"]) > 0 for row in rows)
-
-
 def test_windows_of_streams_are_compared_and_timed() -> None:
     settings = replace(MEASURES["streams"].defaults, events=2000, repeats=1)
     rows = MEASURES["streams"].function(settings)["rows"]

@@ -22,6 +22,7 @@ def test_all_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [str(row["relation"]).split()[0] for row in result["rows"]]
     assert names == [*["count", "sum", "avg", "max"] * 2, "join", "join", "join", "look-up"]
     assert result["rows"][-1]["records"] == 200
+    assert all(float(row["mtlmon M rows/s"]) > 0 for row in result["rows"])
     assert all("DuckDB M rows/s" in row for row in result["rows"])
 
 
