@@ -142,30 +142,12 @@ class MixedTable:
         self.writer.write(self.output.writer.take())
 
 
-class CorrectedMixed(RelationWork):
+class CorrectedMixed(RelationWork["MixedChange"]):
     """Checks policies of both kinds; the arguments are those of `RelationWork`."""
 
     check: MixedHistories
     output: MixedLines | MixedTable | None
     revised: RevisedMixedReport | None
-
-    def take(self) -> None:
-        """Take the changes out of the check."""
-        changes = self.check.taken()
-        if self.revised is not None:
-            self.revised.take(self.check.all_taken())
-        if self.output is not None and changes:
-            self.output.put(changes)
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check.is_stopped
-
-    def open_first(self) -> tuple[str, str] | None:
-        if self.check.first is None or self.check.first.open_before is None:
-            return None
-        time_stamp, offset = self.check.first.open_before
-        return f"{time_stamp}:{offset} is violated", "a time-point before it"
 
     def fails(self) -> bool:
         return super().fails() or fails_without_variables(self.check.plain, self.options)

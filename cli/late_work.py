@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
-    from mtlmon.cli.revised_mixed_report import RevisedMixedReport
-    from mtlmon.cli.revised_relation_report import RevisedRelationReport
-    from mtlmon.cli.revised_report import RevisedReport
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
 
@@ -79,6 +76,12 @@ if TYPE_CHECKING:
 
         def restore(self, snapshot: bytes) -> None:
             """Go on from a snapshot."""
+
+    class RevisedOutput(Protocol):
+        """Takes changes for a report."""
+
+        def write(self, seconds: float, *, is_interrupted: bool) -> None:
+            """Write the report on a run that took so many seconds."""
 
     class LateOutput(Protocol):
         """Converts changes to bytes."""
@@ -185,7 +188,7 @@ class LateWork(EventWork):
     has_late_rows = False
     passed = 0
     # what takes the changes for a report
-    revised: RevisedReport | RevisedRelationReport | RevisedMixedReport | None = None
+    revised: RevisedOutput | None = None
     check: LateCheck
     output: LateOutput | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
 from mtlmon.cli.changed_answers import TableOfAnswers
@@ -15,23 +15,57 @@ from mtlmon.cli.snapshot_parts import damaged
 from mtlmon.cli.text_checkpoints import LogDigest
 from mtlmon.tables.relations import RelationRows
 
+_Change = TypeVar("_Change")
+_Change_contra = TypeVar("_Change_contra", contravariant=True)
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Protocol
 
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.changed_answers import AnswerOutput
     from mtlmon.cli.late_rows import LateFile
-    from mtlmon.cli.late_work import LateCheck, LateLines, LateOutput
+    from mtlmon.cli.late_work import LateCheck, LateLines, LateOutput, RevisedOutput
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.revised_relation_report import RevisedRelationReport
     from mtlmon.relational.input.native import RowEvents
 
+    class AnswerCheck(LateCheck, Protocol[_Change]):
+        """Checks policies with variables, and perhaps others, and keeps what has changed."""
+
+        @property
+        def is_stopped(self) -> bool:
+            """Whether the first violation is known, if only that is wanted."""
+
+        @property
+        def open_first(self) -> tuple[int, int] | None:
+            """The first violation at the end of the log, if one before it is undecided."""
+
+        def taken(self) -> list[_Change]:
+            """Remove the changes that have not been taken out yet, and return them."""
+
+        def all_taken(self) -> list[_Change]:
+            """Remove and return all changes, although only the first violation may be wanted."""
+
+    class AnswerOutputs(LateOutput, Protocol[_Change_contra]):
+        """Writes changes."""
+
+        def put(self, changes: Sequence[_Change_contra], /) -> None:
+            """Write changes."""
+
+    class RevisedAnswers(RevisedOutput, Protocol[_Change_contra]):
+        """Takes changes for a report."""
+
+        def take(self, changes: Sequence[_Change_contra], /) -> None:
+            """Take changes."""
+
+
 __all__ = ["CorrectedRelations", "RelationWork"]
 
 
-class RelationWork(LateWork):
+class RelationWork(LateWork, Generic[_Change]):
     """Checks policies with variables, and perhaps others.
 
     The other arguments are those of `LateWork`.
@@ -41,13 +75,17 @@ class RelationWork(LateWork):
         events: what reads a text log; None for tables.
     """
 
+    check: AnswerCheck[_Change]
+    output: AnswerOutputs[_Change] | None
+    revised: RevisedAnswers[_Change] | None
+
     def __init__(
         self,
-        check: LateCheck,
+        check: AnswerCheck[_Change],
         answers: ValuationCheck,
         source: Source,
         events: RowEvents | None,
-        output: LateOutput | None,
+        output: AnswerOutputs[_Change] | None,
         late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
@@ -80,6 +118,24 @@ class RelationWork(LateWork):
         if self.options.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
                 note(f"{name} was never triggered (--fail-on-vacuous)")
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        changes = self.check.taken()
+        if self.revised is not None:
+            self.revised.take(self.check.all_taken())
+        if self.output is not None and changes:
+            self.output.put(changes)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check.is_stopped
+
+    def open_first(self) -> tuple[str, str] | None:
+        if self.check.open_first is None:
+            return None
+        time_stamp, offset = self.check.open_first
+        return f"{time_stamp}:{offset} is violated", "a time-point before it"
 
     # ---- checkpoints -----------------------------------------------------------------------
 
@@ -155,30 +211,12 @@ class RelationWork(LateWork):
         ]
 
 
-class CorrectedRelations(RelationWork):
+class CorrectedRelations(RelationWork["ChangedAnswers"]):
     """Checks policies with variables only; the arguments are those of `RelationWork`."""
 
     check: ValuationCheck
     output: AnswerOutput | TableOfAnswers | None
     revised: RevisedRelationReport | None
-
-    def take(self) -> None:
-        """Take the changes out of the check."""
-        changes = self.check.taken()
-        if self.revised is not None:
-            self.revised.take(self.check.all_taken())
-        if self.output is not None and changes:
-            self.output.put(changes)
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check.is_stopped
-
-    def open_first(self) -> tuple[str, str] | None:
-        if self.check.open_first is None:
-            return None
-        time_stamp, offset = self.check.open_first
-        return f"{time_stamp}:{offset} is violated", "a time-point before it"
 
     def restore_output(self, size: int) -> None:
         if isinstance(self.output, TableOfAnswers):

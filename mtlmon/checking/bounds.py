@@ -52,32 +52,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.analysis.state import StateBound
-    from mtlmon.checking.late_bounds import Counted
+    from mtlmon.checking.late_bounds import Counted, OfRows
     from mtlmon.errors import FormulaError
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Assumption, Clock
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relations.bounds import KeptRecords, SaidRecords
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.streams.delays import Obstacle
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
-
-    class OfRows(Protocol):
-        """A relation of the rows of a log."""
-
-        @property
-        def kept(self) -> Sequence[KeptRecords]:
-            """What is kept between batches."""
-
-        @property
-        def extent(self) -> SaidRecords:
-            """What it has over some time."""
-
-        @property
-        def schemas(self) -> tuple[pa.Schema, pa.Schema]:
-            """The columns that it reads, and its own."""
 
     class LookedUp(Protocol):
         """Relations in which values are looked up, by name."""

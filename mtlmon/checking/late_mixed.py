@@ -178,6 +178,11 @@ class MixedHistories:
         """Whether the first violation is known, if only that is wanted."""
         return self.first is not None and self.first.is_known
 
+    @property
+    def open_first(self) -> tuple[int, int] | None:
+        """The first violation at the end of the log, if one before it is undecided."""
+        return None if self.first is None else self.first.open_before
+
     def taken(self) -> list[MixedChange]:
         """Remove the changes that have not been taken out yet, and return them."""
         found, self._found = self._found, []
