@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
+from mtlmon.checking.late_valuations import ChangedAnswers
 from mtlmon.cli.changed_answers import TableOfAnswers
 from mtlmon.cli.failure import note
 from mtlmon.cli.late_work import LateWork
@@ -211,7 +212,7 @@ class RelationWork(LateWork, Generic[_Change]):
         ]
 
 
-class CorrectedRelations(RelationWork["ChangedAnswers"]):
+class CorrectedRelations(RelationWork[ChangedAnswers]):
     """Checks policies with variables only; the arguments are those of `RelationWork`."""
 
     check: ValuationCheck
