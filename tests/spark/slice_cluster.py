@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark.common.atom_rows import ATOM, END, MARK, TIME, AtomRows, relation_source
@@ -24,7 +25,7 @@ from tests.reference.slicing import owner, slices_of
 from tests.spark.fake_store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     import pytest
@@ -107,6 +108,29 @@ class Cluster:
         self.source = source
         self.settings = SliceSettings.of(source, self._lateness)
         self.processor = SliceProcessor(source, CLOCK, self.settings, moved, is_known=True)
+
+    def finish(self, batch: Batch, draw: Random, other: Callable[[], SliceSource]) -> None:
+        """Execute a batch, which is killed now and then, and goes on with other slices."""
+        while draw.random() < 0.3:
+            self._attempt(batch, other, is_written=draw.random() < 0.5, is_kept=False)
+            if draw.random() < 0.8:
+                self.restart(other(), batch)
+        self._attempt(batch, other)
+
+    def _attempt(
+        self,
+        batch: Batch,
+        other: Callable[[], SliceSource],
+        *,
+        is_written: bool = True,
+        is_kept: bool = True,
+    ) -> None:
+        try:
+            self.execute(batch, is_written=is_written, is_kept=is_kept)
+        except SnapshotError as error:
+            assert "states of the query are those of a later batch" in str(error)
+            self.restart(other(), batch)
+            self.execute(batch, is_written=is_written, is_kept=is_kept)
 
     def restart(self, source: SliceSource, planned: Batch | None) -> None:
         """Go on with other slices."""

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
-from mtlmon.errors import SnapshotError
 from mtlmon.relational.correcting import chunks
 from mtlmon.spark.streaming import slice_corrections
 from tests.spark.slice_cluster import Batch, Cluster, bounds, late_rows, violations
@@ -89,22 +88,9 @@ def run(case: LateCase, cluster: Cluster) -> tuple[Latest, int]:
     def one(rows: list[Row]) -> None:
         """A batch, until it is finished."""
         nonlocal number
-        batch = Batch(number, rows, horizon)
-        while draw.random() < 0.3:
-            execute(batch, is_written=draw.random() < 0.5, is_kept=False)
-            if draw.random() < 0.8:
-                cluster.restart(case.source(), batch)
-        execute(batch)
+        cluster.finish(Batch(number, rows, horizon), draw, case.source)
         told.take(number, cluster.written[number])
         number += 1
-
-    def execute(batch: Batch, *, is_written: bool = True, is_kept: bool = True) -> None:
-        try:
-            cluster.execute(batch, is_written=is_written, is_kept=is_kept)
-        except SnapshotError as error:
-            assert "states of the query are those of a later batch" in str(error)
-            cluster.restart(case.source(), batch)
-            cluster.execute(batch, is_written=is_written, is_kept=is_kept)
 
     def compare() -> None:
         nonlocal found

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
-from mtlmon.errors import SnapshotError
 from mtlmon.relational.slicing import Statistics
 from mtlmon.tables import check_tables
 from tests.reference.slicing import slices_of
@@ -136,21 +135,8 @@ def run(case: Case, cluster: Cluster) -> tuple[list[Row], list[Row], int]:
     def one(rows: list[Row]) -> None:
         """A batch, until it is finished."""
         nonlocal number
-        batch = Batch(number, rows, horizon)
-        while draw.random() < 0.3:
-            execute(batch, is_written=draw.random() < 0.5, is_kept=False)
-            if draw.random() < 0.8:
-                cluster.restart(case.source(), batch)
-        execute(batch)
+        cluster.finish(Batch(number, rows, horizon), draw, case.source)
         number += 1
-
-    def execute(batch: Batch, *, is_written: bool = True, is_kept: bool = True) -> None:
-        try:
-            cluster.execute(batch, is_written=is_written, is_kept=is_kept)
-        except SnapshotError as error:
-            assert "states of the query are those of a later batch" in str(error)
-            cluster.restart(case.source(), batch)
-            cluster.execute(batch, is_written=is_written, is_kept=is_kept)
 
     for rows in case.batches():
         taken += [row for row in rows if row["ts"] >= horizon]
