@@ -12,9 +12,10 @@ from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECLARED
 from mtlmon.relational.cells import value_text
-from mtlmon.relational.output.native import answer_arrays
+from mtlmon.relational.running import HOLDS
 from mtlmon.support.atom_names import listed
-from mtlmon.tables.verdicts import ROW_FIELDS, key_texts
+from mtlmon.tables.answer_columns import VARIABLE_TYPES, VariableColumns, answer_parts
+from mtlmon.tables.verdicts import ROW_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.relational.native import AnswerBlock
+    from mtlmon.tables.answer_columns import AnswerParts
     from mtlmon.tables.columns.times import Times
 
     class KnownRows(Protocol):
@@ -41,18 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ValuationTable"]
 
-_TYPES = {
-    "integer": pa.int64(),
-    "float": pa.float64(),
-    "boolean": pa.bool_(),
-    "text": pa.string(),
-    "time": pa.timestamp("ns", "UTC"),
-}
 _KINDS = {kind.name: kind for kind in DECLARED.values()}
-_HOLDS = 1
 _VIOLATED = 0
-# the number of answers in one batch
-_BATCH_ROWS = 1 << 16
 
 
 class ValuationTable:
@@ -94,7 +86,6 @@ class ValuationTable:
         more: Sequence[str] = (),
     ) -> None:
         self._names = pa.array(names, pa.string())
-        self._texts = texts
         self._times = times
         self._has_true = has_true
         self._kinds = _kinds_of(names, variables)
@@ -102,8 +93,8 @@ class ValuationTable:
         fixed = (*FIXED, *(() if point_rows is None else ROW_COLUMNS), *more)
         columns = unique_columns(list(self._kinds), fixed, "var_")
         self._columns = dict(zip(self._kinds, columns, strict=True))
-        # for each policy and variable, the place of its value among those of an answer
-        self._places = [{name: place for place, (name, _) in enumerate(own)} for own in variables]
+        self._variables = [[name for name, _ in own] for own in variables]
+        self._values = VariableColumns(self._kinds, self._variables, texts)
         self.fact_columns: dict[str, str] = {}
         if facts is not None:
             self.fact_columns = facts.columns([*fixed, *columns])
@@ -127,7 +118,7 @@ class ValuationTable:
                 pa.field("verdict", pa.bool_(), nullable=False),
                 pa.field("reference", pa.string()),
                 *(
-                    pa.field(self._columns[name], _TYPES[kind])
+                    pa.field(self._columns[name], VARIABLE_TYPES[kind])
                     for name, kind in self._kinds.items()
                 ),
                 *([] if self._point_rows is None else ROW_FIELDS),
@@ -137,21 +128,9 @@ class ValuationTable:
 
     def batches(self, answers: AnswerBlock) -> Iterator[pa.RecordBatch]:
         """The answers, which are removed from the block."""
-        points = np.frombuffer(b"" if self._point_rows is None else answers.points(), np.uint64)
-        parts = answer_arrays(answers)
-        dtypes = (np.uint32, np.uint8, np.int64, np.uint64, np.uint64, np.int64)
-        *columns, values = map(np.frombuffer, parts, dtypes)
-        if not self._has_true:
-            is_wanted = columns[1] != _HOLDS
-            if not is_wanted.all():
-                columns = [column[is_wanted] for column in columns]
-                points = points if self._point_rows is None else points[is_wanted]
-        for first in range(0, len(columns[0]), _BATCH_ROWS):
-            part = [column[first : first + _BATCH_ROWS] for column in columns]
-            rows = None
-            if self._point_rows is not None:
-                rows = self._point_rows.of(points[first : first + _BATCH_ROWS])
-            yield self._batch(part[0], part[1], part[2], part[3], part[4], values, rows)
+        has_points = self._point_rows is not None
+        for part in answer_parts(answers, has_true=self._has_true, has_points=has_points):
+            yield self._batch(part)
 
     def texts(self, batch: pa.RecordBatch) -> list[str]:
         """Return the values of each row of a batch of violations, as `u=bob, f="q1 report"`.
@@ -160,7 +139,7 @@ class ValuationTable:
             batch: rows with the columns of this table; those of policies without variables, which
                 have none of these values, get empty texts.
         """
-        known = dict(zip(self._names.to_pylist(), self._places, strict=True))
+        known = dict(zip(self._names.to_pylist(), self._variables, strict=True))
         values = {}
         for name, kind in self._kinds.items():
             column = batch.column(self._columns[name])
@@ -174,56 +153,28 @@ class ValuationTable:
             for row, policy in enumerate(batch.column("policy").to_pylist())
         ]
 
-    def _batch(
-        self,
-        policies: NDArray[np.uint32],
-        kinds: NDArray[np.uint8],
-        time_stamps: NDArray[np.int64],
-        offsets: NDArray[np.uint64],
-        starts: NDArray[np.uint64],
-        values: NDArray[np.int64],
-        found_rows: FoundRows | None,
-    ) -> pa.RecordBatch:
+    def _batch(self, answers: AnswerParts) -> pa.RecordBatch:
+        policies, time_stamps = answers.policies, answers.time_stamps
         columns = [self._names.take(pa.array(policies)), pa.array(time_stamps)]
         if self._times is not None and self.has_time_texts:
             columns.append(self._times.text_array(time_stamps))
         columns += [
-            pa.array(offsets.astype(np.int64)),
-            pa.array(kinds != _VIOLATED),
-            pa.nulls(len(policies), pa.string()),
+            pa.array(answers.offsets.astype(np.int64)),
+            pa.array(answers.kinds != _VIOLATED),
+            pa.nulls(len(answers), pa.string()),
+            *self._values.of(answers),
         ]
-        for name in self._kinds:
-            cells = np.zeros(len(policies), np.int64)
-            is_null = np.ones(len(policies), np.bool_)
-            for policy, places in enumerate(self._places):
-                if name in places:
-                    rows = np.flatnonzero((policies == policy) & (kinds != _HOLDS))
-                    cells[rows] = values[starts[rows] + np.uint64(places[name])]
-                    is_null[rows] = False
-            columns.append(self._cells(cells, is_null, self._kinds[name]))
-        if found_rows is not None:
+        if answers.points is not None:
             assert self._point_rows is not None
+            found = self._point_rows.of(answers.points)
             names = pa.array(self._point_rows.files, pa.string())
-            columns += [names.take(pa.array(found_rows.files)), pa.array(found_rows.rows)]
+            columns += [names.take(pa.array(found.files)), pa.array(found.rows)]
         if "severity" in self.fact_columns:
             columns.append(self._severities.take(pa.array(policies)))
         if "text" in self.fact_columns:
-            columns.append(self._fact_texts.take(pa.array(policies, mask=kinds == _HOLDS)))
+            is_null = answers.kinds == HOLDS
+            columns.append(self._fact_texts.take(pa.array(policies, mask=is_null)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def _cells(self, cells: NDArray[np.int64], is_null: NDArray[np.bool_], kind: str) -> pa.Array:
-        """Return the column of cells of a kind."""
-        if kind == "text":
-            distinct, places = np.unique(cells[~is_null], return_inverse=True)
-            texts = key_texts(self._texts, distinct.astype(np.uint32), 0)
-            indices = np.zeros(len(cells), np.int64)
-            indices[~is_null] = places
-            return texts.take(pa.array(indices, mask=is_null))
-        if kind == "float":
-            return pa.array(cells.view(np.float64), mask=is_null)
-        if kind == "boolean":
-            return pa.array(cells.astype(np.bool_), mask=is_null)
-        return pa.array(cells, mask=is_null).cast(_TYPES[kind])
 
 
 def _kinds_of(

@@ -14,7 +14,6 @@ from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.atoms import cell_word, named_rows
 from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.output.native import answer_arrays
 from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import Slicing, Statistics, plan_slices
 from mtlmon.spark.common.atom_rows import (
@@ -25,8 +24,8 @@ from mtlmon.spark.common.atom_rows import (
     packed_names,
     packed_union,
 )
+from mtlmon.tables.answer_columns import VARIABLE_TYPES, VariableColumns, answer_parts
 from mtlmon.tables.relations import RelationRows, TableAtom
-from mtlmon.tables.verdicts import key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,9 +49,8 @@ __all__ = [
 ]
 
 SLICE, NUMBER, VERDICT = "slice", "number", "verdict"
-_VIOLATED, _HOLDS = 0, 1
-_BATCH_ROWS = 1 << 16
-_ARROW = {"i": pa.int64(), "f": pa.float64(), "s": pa.string()}
+_VIOLATED = 0
+_KINDS = {"i": "integer", "f": "float", "s": "text"}
 
 
 class SliceSource(NamedTuple):
@@ -140,7 +138,7 @@ def kinds_of(made: Plan) -> list[tuple[str, ...]]:
 
 def schema_of(kinds: Sequence[Sequence[str]]) -> pa.Schema:
     """The columns of the valuations that slices report."""
-    own = [pa.field(name, _ARROW[name[0]]) for name in packed_union(kinds)]
+    own = [pa.field(name, VARIABLE_TYPES[kind]) for name, kind in _packed_kinds(kinds).items()]
     return pa.schema(
         [
             pa.field(SLICE, pa.int32()),
@@ -150,6 +148,11 @@ def schema_of(kinds: Sequence[Sequence[str]]) -> pa.Schema:
             *own,
         ]
     )
+
+
+def _packed_kinds(kinds: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The columns of values that slices report, each with its kind."""
+    return {name: _KINDS[name[0]] for name in packed_union(kinds)}
 
 
 class SlicedRows:
@@ -250,63 +253,21 @@ class AnswerBatches:
 
     def __init__(self, planned: SlicePlan, number: int, texts: KeyTable) -> None:
         self._number = number
-        self._kinds = planned.kinds
         self._schema = planned.schema
-        self._texts = texts
+        columns = [packed_names(own) for own in planned.kinds]
+        self._values = VariableColumns(_packed_kinds(planned.kinds), columns, texts)
 
     def of(self, answers: AnswerBlock) -> Iterator[pa.RecordBatch]:
         """Take answers; yield the violations and matches among them."""
-        parts = answer_arrays(answers)
-        dtypes = (np.uint32, np.uint8, np.int64, np.uint64, np.uint64, np.int64)
-        *columns, values = map(np.frombuffer, parts, dtypes)
-        policies, kinds, time_stamps, _, starts = columns
-        wanted = kinds != _HOLDS
-        if not wanted.all():
-            policies, kinds = policies[wanted], kinds[wanted]
-            time_stamps, starts = time_stamps[wanted], starts[wanted]
-        for first in range(0, len(policies), _BATCH_ROWS):
-            part = slice(first, first + _BATCH_ROWS)
-            yield self._batch(policies[part], kinds[part], time_stamps[part], starts[part], values)
-
-    def _batch(
-        self,
-        policies: NDArray[np.uint32],
-        kinds: NDArray[np.uint8],
-        time_stamps: NDArray[np.int64],
-        starts: NDArray[np.uint64],
-        values: NDArray[np.int64],
-    ) -> pa.RecordBatch:
-        count = len(policies)
-        columns = [
-            pa.array(np.full(count, self._number, np.int32)),
-            pa.array(policies.astype(np.int32)),
-            pa.array(time_stamps),
-            pa.array(kinds != _VIOLATED),
-        ]
-        places = [
-            {name: place for place, name in enumerate(packed_names(own))} for own in self._kinds
-        ]
-        for field in list(self._schema)[4:]:
-            cells = np.zeros(count, np.int64)
-            is_null = np.ones(count, np.bool_)
-            for policy, own in enumerate(places):
-                if field.name in own:
-                    rows = np.flatnonzero(policies == policy)
-                    cells[rows] = values[starts[rows] + np.uint64(own[field.name])]
-                    is_null[rows] = False
-            columns.append(self._cells(cells, is_null, field.name[0]))
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-    def _cells(self, cells: NDArray[np.int64], is_null: NDArray[np.bool_], kind: str) -> pa.Array:
-        if kind == "s":
-            distinct, places = np.unique(cells[~is_null], return_inverse=True)
-            texts = key_texts(self._texts, distinct.astype(np.uint32), 0)
-            indices = np.zeros(len(cells), np.int64)
-            indices[~is_null] = places
-            return texts.take(pa.array(indices, mask=is_null)).cast(pa.string())
-        if kind == "f":
-            return pa.array(cells.view(np.float64), mask=is_null)
-        return pa.array(cells, mask=is_null)
+        for part in answer_parts(answers):
+            columns = [
+                pa.array(np.full(len(part), self._number, np.int32)),
+                pa.array(part.policies.astype(np.int32)),
+                pa.array(part.time_stamps),
+                pa.array(part.kinds != _VIOLATED),
+                *self._values.of(part),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 class SliceMonitor:
