@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # must come before all other imports
     from mtlmon import _start
 
-    has_taken = _start.take_signals()
+    taken = _start.take_signals()
     if _start.IS_COMMAND:
         _start.leave_out_what_is_not_needed()
     try:
@@ -27,8 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         status = run(arguments)
     finally:
-        if has_taken:
-            _start.give_back_signals()
+        _start.give_back_signals(taken)
     if _start.IS_COMMAND:
         # Do not wait for threads that still read or work. PERF: destroying all modules takes 5 ms.
         _start.leave(status)

@@ -2,7 +2,9 @@
 
 Python's own handler of SIGINT raises an exception wherever the program is. While modules are
 imported, that exception ends in a traceback, or is lost where Python ignores exceptions, as in
-callbacks.
+callbacks. Any handler in Python waits until the interpreter has control: if a signal comes just
+before a read, this may be as late as the first byte of a log. So the system itself ends the
+process.
 
 This module is imported before everything else, and imports only modules that are built into the
 interpreter. In the command's own process that is enough: the handlers stay until the process exits,
@@ -14,7 +16,7 @@ from __future__ import annotations
 import sys
 from _signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
 from gc import set_threshold
-from posix import _exit, environ, putenv
+from posix import _exit, environ, getpid, putenv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 SIGNALLED = 128
+# the first process of a container, which signals without a handler do not end
+INIT = 1
 
 
 def is_command() -> bool:
@@ -63,29 +67,29 @@ class _NeverPandas:
             raise ModuleNotFoundError("the command mtlmon does without pandas", name=name)
 
 
-def take_signals() -> bool:
+def take_signals() -> list[tuple[int, object]]:
     """Let SIGINT and SIGTERM end the process at once, unless other code has handlers for them.
 
     Signals that are ignored stay ignored, as SIGINT is in a process that was started in the
-    background. Returns whether anything was changed.
+    background. Returns the signals whose handler has changed, each with its handler before.
     """
-    taken = False
+    taken: list[tuple[int, object]] = []
+    end = SIG_DFL if getpid() != INIT else _end
     try:
         for number, default in (SIGINT, default_int_handler), (SIGTERM, SIG_DFL):
-            if getsignal(number) == default:
-                signal(number, _end)
-                taken = True
+            if default != end and getsignal(number) == default:
+                signal(number, end)
+                taken.append((number, default))
     except ValueError:
         # not the main thread, which receives the signals
-        return False
+        pass
     return taken
 
 
-def give_back_signals() -> None:
-    """Undo `take_signals`."""
-    for number, default in (SIGINT, default_int_handler), (SIGTERM, SIG_DFL):
-        if getsignal(number) is _end:
-            signal(number, default)
+def give_back_signals(taken: list[tuple[int, object]]) -> None:
+    """Undo `take_signals`, which has returned these signals."""
+    for number, before in taken:
+        signal(number, before)
 
 
 def leave(status: int) -> NoReturn:
