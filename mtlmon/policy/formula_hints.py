@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mtlmon.policy.declarations import FORMULA, POLICY, TEXTS
+from mtlmon.policy.declarations import FORMULA, POLICY, TEXTS, TRIGGER
+from mtlmon.policy.predicates.hints import FUNCTIONS_ARE, NO_FUNCTION
 from mtlmon.policy.predicates.lexer import OFFSETS_HINT
 from mtlmon.syntax.lexer import COMMENT_HINT, COMPARISON_HINT
 
@@ -90,6 +91,8 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
         return _of_comparison(before)
     if text[offset : offset + 1] == "~" and (found := _LAST_WORD.search(before)):
         return f'a regular expression is matched by matches({found.group()}, "^a+$")'
+    if declaration.kind == TRIGGER and error.message.startswith(NO_FUNCTION):
+        return _of_unknown_call(error)
     if not error.message.startswith("expected an operator or"):
         return None
     line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
@@ -114,6 +117,16 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     if "if" in {word, name}:
         return "a choice is a value, to be compared: (if x then y else z) = true"
     return None
+
+
+def _of_unknown_call(error: FormulaError) -> str | None:
+    """A hint where the condition of a trigger calls an unknown function, unless it is misspelt."""
+    if not (error.hint or "").startswith(FUNCTIONS_ARE):
+        return None
+    return (
+        "a trigger has no variables, its condition is about one row; events with arguments stand "
+        f"in a find or policy, as in {_FORMS['find']}"
+    )
 
 
 def _declares_relation(text: str, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtlmon.errors import FormulaError
 from mtlmon.policy.clauses import PolicyClauses
 from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, TRIGGER
 from mtlmon.policy.definitions import Clock, Policy
@@ -91,7 +92,10 @@ class PolicyReader:
     ) -> tuple[Formula, tuple[Message, tuple[str, ...]] | None]:
         """Read the condition of a trigger, and its message."""
         clauses = self.reader.clauses(declaration.start, declaration.end)
-        condition = clauses.expression()
+        try:
+            condition = clauses.expression()
+        except FormulaError as error:
+            raise self.reader.explained(error, declaration) from None
         message = None
         if clauses.take("message"):
             start = clauses.position

@@ -17,6 +17,7 @@ from mtlmon.policy.predicates.expression import (
 )
 from mtlmon.policy.predicates.hints import (
     FORMULA_IN_EXPRESSION,
+    NO_FUNCTION,
     OFFSET_HINTS,
     call_hint,
     count_message,
@@ -146,7 +147,7 @@ class CallParser(PrecedenceParser):
         if function is None and name in ops.OVER_WORDS:
             function = ops.AGGREGATES[name]
         if function is None:
-            raise self.error(f"there is no function {name}", token, function_hint(name))
+            raise self.error(f"{NO_FUNCTION} {name}", token, function_hint(name))
         self.open(token, function)
         self.index += 2
         if self.token.kind == ")":

@@ -40,6 +40,12 @@ _OTHER_WORDS = {
     **dict.fromkeys(("dayofweek", "day_of_week", "dow"), "weekday(ts)"),
 }
 
+NO_FUNCTION = "there is no function"
+"""How the message begins about a call of an unknown function."""
+
+FUNCTIONS_ARE = "the functions are"
+"""How the hint begins for it if no function is called alike."""
+
 FORMULA_IN_EXPRESSION = (
     "ONCE, SINCE and other operators of formulas stand in policies and lets; a let of the past can "
     "be named in an expression: let NAME = FORMULA"
@@ -145,4 +151,4 @@ def function_hint(name: str) -> str:
         return f"write {_OTHER_WORDS[name.lower()]}"
     guess = nearest(name, FUNCTIONS)
     hint = f"did you mean {guess}?" if guess else ""
-    return f"{hint}{' ' if hint else ''}the functions are {', '.join(FUNCTIONS)}"
+    return f"{hint}{' ' if hint else ''}{FUNCTIONS_ARE} {', '.join(FUNCTIONS)}"
