@@ -114,16 +114,17 @@ def analyze(arguments: Sequence[str]) -> int:
         lateness = length_units(options.lateness, "--lateness", file.unit, "--unit")
     elif options.id is not None:
         raise Failure("--id is about late rows: say how late they may be, as in --lateness 5m")
-    bounds = bounds_of(
-        file, schema, looked_up_by(file, schema), lateness, has_ids=options.id is not None
-    )
+    looked_up = looked_up_by(file, schema, is_guessed=not options.files)
+    bounds = bounds_of(file, schema, looked_up, lateness, has_ids=options.id is not None)
     total = bounds.total
     is_fine = total is not None and (options.limit is None or total <= options.limit)
     show(as_json(bounds) if options.format == "json" else as_text(bounds, file, options.limit))
     return 0 if is_fine else VIOLATION
 
 
-def looked_up_by(file: PolicyFile, schema: pa.Schema) -> LookedUpRelations | None:
+def looked_up_by(
+    file: PolicyFile, schema: pa.Schema, *, is_guessed: bool
+) -> LookedUpRelations | None:
     """Return the relations in which a file looks values up; None if there are none.
 
     Raises:
@@ -133,7 +134,7 @@ def looked_up_by(file: PolicyFile, schema: pa.Schema) -> LookedUpRelations | Non
         return None
     from mtlmon.tables.looking_up import relations_with_columns
 
-    return relations_with_columns(file, schema)
+    return relations_with_columns(file, schema, is_guessed=is_guessed)
 
 
 def guessed(file: PolicyFile, source: str) -> pa.Schema:

@@ -267,7 +267,8 @@ def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
 
     try:
         columns = guessed_schema(file) if schema is None else schema
-        bounds = bounds_of(file, columns, looked_up_by(file, columns))
+        looked_up = looked_up_by(file, columns, is_guessed=schema is None)
+        bounds = bounds_of(file, columns, looked_up)
     except (FormulaError, TableError):
         return []
     lines = [*"".join(bound_texts(bounds)).splitlines(), *map(visible, bounds.restless)]

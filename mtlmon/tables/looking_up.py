@@ -197,8 +197,15 @@ def watch(
         looked_up.by_name[one.relation].changes(keys)
 
 
-def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelations:
+def relations_with_columns(
+    file: PolicyFile, schema: pa.Schema, *, is_guessed: bool = False
+) -> LookedUpRelations:
     """Return the relations in which a file looks values up, for a log with some columns.
+
+    Args:
+        file: the policy file.
+        schema: the columns of the log.
+        is_guessed: whether the columns are those of the policies, for want of a log.
 
     Raises:
         MtlmonError: as for `looked_up_relations`, or a relation does not fit the columns.
@@ -219,12 +226,13 @@ def relations_with_columns(file: PolicyFile, schema: pa.Schema) -> LookedUpRelat
         missing = [one for one in relation.columns if one not in schema.names]
         if missing:
             owner, own_name = file.owner_of(name)
+            fault = "whose type is not known" if is_guessed else "which the table does not have"
             raise formula_error(
                 owner.text,
                 owner.intervals[own_name].place,
-                f"relation {own_name} reads column {missing[0]}, whose type is not known",
+                f"relation {own_name} reads column {missing[0]}, {fault}",
                 source=owner.source,
-                hint=f"the columns are {some(schema.names)}" if schema.names else "name a table",
+                hint="name a table" if is_guessed else f"the columns are {some(schema.names)}",
                 kind=PolicyError,
             )
         relation.read(pa.RecordBatch.from_pylist([], schema))

@@ -196,6 +196,30 @@ def peak(*arguments: str) -> int:
     return usage.ru_maxrss * 1024
 
 
+@pytest.mark.parametrize(
+    ("columns", "fault", "hint"),
+    [
+        (None, "whose type is not known", "name a table"),
+        ("ts,ip,state", "which the table does not have", "the columns are ts, ip, state"),
+    ],
+)
+def test_columns_of_relations_come_from_a_table(
+    columns: str | None, fault: str, hint: str, tmp_path: Path
+) -> None:
+    rules, table = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text(
+        'unit s\nrelation r = rows where contains(status, "failed") valid 1m\npolicy a: NOT exists r\n'
+    )
+    files = [str(rules)]
+    if columns is not None:
+        table.write_text(f"{columns}\n1,b,c\n")
+        files.append(str(table))
+    ended = mtlmon("analyze", *files)
+    assert ended.status == 2
+    assert f"relation r reads column status, {fault}\n" in ended.errors
+    assert f"hint: {hint}\n" in ended.errors
+
+
 def test_a_process_with_many_keys_stays_near_the_bound(tmp_path: Path) -> None:
     keys = 100_000
     rules = tmp_path / "rules.mtl"
