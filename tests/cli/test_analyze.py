@@ -208,7 +208,8 @@ def test_columns_of_relations_come_from_a_table(
 ) -> None:
     rules, table = tmp_path / "rules.mtl", tmp_path / "log.csv"
     rules.write_text(
-        'unit s\nrelation r = rows where contains(status, "failed") valid 1m\npolicy a: NOT exists r\n'
+        'unit s\nrelation r = rows where contains(status, "failed") valid 1m\n'
+        "policy a: NOT exists r\n"
     )
     files = [str(rules)]
     if columns is not None:
