@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.checking import TextLog
 from mtlmon.cli.row_lines import row_endings
 from mtlmon.cli.table_output import continue_table, table_output
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_valuations import ChangedAnswers, ValuationCheck
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
-    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.outputs import RowOutput
 
 __all__ = ["AnswerOutput", "TableOfAnswers"]
@@ -38,11 +36,6 @@ class ChangedOutput:
         self.check = check
         self.source = source
         self.options = options
-
-    @property
-    def times(self) -> Times | None:
-        """The notation of times of tables; None for a text log."""
-        return None if isinstance(self.source, TextLog) else self.source.times
 
 
 class AnswerOutput(ChangedOutput):
@@ -66,7 +59,7 @@ class AnswerOutput(ChangedOutput):
         if self.lines is None:
             from mtlmon.cli.time_stamps import iso_times
 
-            times = iso_times(self.options, self.times)
+            times = iso_times(self.options, self.source.times)
             self.lines = ChangedAnswerLines(self.check.history.plan, times, self.key_count)
         origins = self.check.origins
         for batch in batches:
@@ -104,7 +97,7 @@ class TableOfAnswers(ChangedOutput):
             made = self.check.history.plan
             origins = self.check.origins
             rows = valuation_table(
-                made, self.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
+                made, self.source.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
             )
             table = ChangedValuations(made, rows, self.final)
             self.made = table_output(table, self.options)

@@ -14,7 +14,14 @@ from mtlmon.cli.endings import never_triggered, note_waiting
 from mtlmon.cli.failure import VIOLATION, Failure
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
-from mtlmon.cli.late_work import LateLines, LateWork, bounds_of, refusal, run_late_work
+from mtlmon.cli.late_work import (
+    LateLines,
+    LateWork,
+    bounds_of,
+    late_lines,
+    refusal,
+    run_late_work,
+)
 from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.policies import (
     note_modes,
@@ -342,17 +349,13 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
         if streams is not None:
             check.streams, check.inputs = streams.atoms, streams.inputs
         source = TextLog(
-            log.descriptor,
-            log.name,
+            log,
             atoms,
             skip_errors=options.on_error == "skip",
             memory=check.memory,
             in_any_order=True,
         )
-        bounds = bounds_of(options, source)
-        if (found := late_file(options)) is not None:
-            late = LateLines(bounds.lateness, found)
-            source.note_block = late.push
+        late = late_lines(options, source)
 
     def make(logs: Mapping[str, os.stat_result]) -> CorrectingWork:
         revised = open_report(check, source, logs, options, file)
@@ -401,17 +404,18 @@ def make_output(check: HistoryCheck, source: Source, options: Options) -> Change
         return None
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
-    times = None if isinstance(source, TextLog) else source.times
     if options.output_format == "text":
         from mtlmon.cli.time_stamps import iso_times
 
-        return ChangeLines(names, keys, options.verdicts, iso_times(options, times), check.origins)
+        return ChangeLines(
+            names, keys, options.verdicts, iso_times(options, source.times), check.origins
+        )
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
     from mtlmon.tables.verdicts import VerdictTable
 
     facts = PolicyFacts(check.policies)
     verdicts = VerdictTable(
-        names, keys, times, row_tracker=check.origins, facts=facts, more=CHANGE_COLUMNS
+        names, keys, source.times, row_tracker=check.origins, facts=facts, more=CHANGE_COLUMNS
     )
     return table_output(ChangeTable(verdicts, options.verdicts), options)

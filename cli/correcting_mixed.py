@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,14 @@ from mtlmon.cli.correcting import fails_without_variables, history_check, restor
 from mtlmon.cli.correcting_relations import (
     conditions_of_tables,
     history_for,
-    read_text,
     require_correctable_atoms,
+    text_source,
     valuation_check,
 )
 from mtlmon.cli.endings import note_waiting
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import TableOrder, late_file
-from mtlmon.cli.late_work import LateLines, bounds_of, run_late_work
+from mtlmon.cli.late_work import LateLines, bounds_of, late_lines, run_late_work
 from mtlmon.cli.option_rules import require_no_keys
 from mtlmon.cli.policies import note_modes, open_table_source, text_atoms
 from mtlmon.cli.relation_corrections import RelationWork
@@ -31,7 +30,6 @@ from mtlmon.cli.report import mixed_corrections_summary
 from mtlmon.cli.table_output import continue_table, table_output
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.atoms import require_rows_of_tables, used_atoms
-from mtlmon.relational.native import PointBlock
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.changed_verdicts import JoinedChanges
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     from mtlmon.relational.correcting.points import PointHistory
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
-    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.outputs import RowOutput
 
     PlanFor = Callable[[pa.Schema, Mapping[str, Relation]], Plan]
@@ -79,7 +76,7 @@ class MixedLines:
         self.writer = ByteWriter()
         plain = check.plain
         keys = TraceKeys.of_log(plain.partitions, source.key_tables)
-        times = iso_times(options, None if isinstance(source, TextLog) else source.times)
+        times = iso_times(options, source.times)
         names = [policy.name for policy in plain.policies]
         self.plain = ChangeLines(names, keys, options.verdicts, times, plain.origins)
         self.others = AnswerOutput(check.others, source, options, len(keys.partitions.all_columns))
@@ -112,9 +109,8 @@ class MixedTable:
         self.options = options
         plain = check.plain
         keys = TraceKeys.of_log(plain.partitions, source.key_tables)
-        times: Times | None = None if isinstance(source, TextLog) else source.times
         self.table: JoinedChanges = JoinedChanges(
-            plain.policies, keys, times, options.verdicts, plain.origins
+            plain.policies, keys, source.times, options.verdicts, plain.origins
         )
         self.output: RowOutput[list[MixedChange]] = table_output(self.table, options)
 
@@ -200,10 +196,8 @@ def correct_mixed(
     if not options.is_table:
         require_no_conditions(file, options)
         require_no_keys(plain.partitions, file, options)
-        source, events, others = text_source(file, options, plain, made)
-        if (found := late_file(options)) is not None:
-            late = LateLines(bounds_of(options, source).lateness, found)
-            source.note_block = late.push
+        source, events, others = open_text(file, options, plain, made)
+        late = late_lines(options, source)
     else:
         late = late_file(options, keeps=options.checkpoint is not None)
         source, others = table_source(file, options, plain, late, plan_for)
@@ -241,7 +235,7 @@ def correct_mixed(
         return run_late_work(source, options, reasons, make, summary)
 
 
-def text_source(
+def open_text(
     file: PolicyFile, options: Options, plain: HistoryCheck, made: Plan
 ) -> tuple[TextLog, RowEvents, ValuationCheck]:
     """Open a text log; return what reads its rows, and what checks policies with variables."""
@@ -251,27 +245,7 @@ def text_source(
     )
     if streams is not None:
         plain.streams, plain.inputs = streams.atoms, streams.inputs
-    others = valuation_check(
-        file,
-        options,
-        lambda: bounds_of(options, source),
-        lambda bounds: history_for(made, bounds, options, others, conditions),
-        None,
-        plain.memory,
-    )
-    block = PointBlock(array("I", made.atoms))
-    events, conditions = read_text(file, made, block, log.name, options, atoms)
-    source = TextLog(
-        log.descriptor,
-        log.name,
-        events.atoms,
-        skip_errors=options.on_error == "skip",
-        memory=plain.memory,
-        events=events,
-        in_any_order=True,
-    )
-    others.history.arrivals = block
-    return source, events, others
+    return text_source(file, options, made, log, plain.memory, atoms)
 
 
 def table_source(

@@ -15,7 +15,7 @@ from mtlmon.cli.corrected_reasons import Reasons
 from mtlmon.cli.failure import VIOLATION, Failure
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
-from mtlmon.cli.late_work import LateLines, bounds_of, refusal, run_late_work
+from mtlmon.cli.late_work import LateLines, bounds_of, late_lines, refusal, run_late_work
 from mtlmon.cli.policies import open_table_source
 from mtlmon.cli.relation_corrections import CorrectedRelations
 from mtlmon.cli.relation_readers import computed_atoms, log_events
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.history_check import Bounds
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import LogFile
     from mtlmon.cli.policy_work import Source
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
@@ -316,6 +317,30 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
     """Do the same for a text log."""
     log = open_log(options.log)
     memory = MemoryLimit(options.max_memory, COMMAND)
+    source, events, check = text_source(file, options, made, log, memory)
+    late = late_lines(options, source)
+    with closing(source):
+        return run_corrections(file, check, source, events, late, options, reasons)
+
+
+def text_source(
+    file: PolicyFile,
+    options: Options,
+    made: Plan,
+    log: LogFile,
+    memory: MemoryLimit,
+    marks: Sequence[str] = (),
+) -> tuple[TextLog, RowEvents, ValuationCheck]:
+    """Return a text log, what reads its rows, and what checks policies with variables on them.
+
+    Args:
+        file: the policies.
+        options: the options of the command line.
+        made: the plan of those with variables.
+        log: the open log.
+        memory: how much memory may be held.
+        marks: the atoms of the log that events have for other policies.
+    """
     check = valuation_check(
         file,
         options,
@@ -325,10 +350,9 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
         memory,
     )
     block = PointBlock(array("I", made.atoms))
-    events, conditions = read_text(file, made, block, log.name, options)
+    events, conditions = read_text(file, made, block, log.name, options, marks)
     source = TextLog(
-        log.descriptor,
-        log.name,
+        log,
         events.atoms,
         skip_errors=options.on_error == "skip",
         memory=memory,
@@ -336,12 +360,7 @@ def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reason
         in_any_order=True,
     )
     check.history.arrivals = block
-    late = None
-    if (found := late_file(options)) is not None:
-        late = LateLines(bounds_of(options, source).lateness, found)
-        source.note_block = late.push
-    with closing(source):
-        return run_corrections(file, check, source, events, late, options, reasons)
+    return source, events, check
 
 
 def read_text(
@@ -350,7 +369,7 @@ def read_text(
     points: PointBlock,
     name: str,
     options: Options,
-    marks: Sequence[str] = (),
+    marks: Sequence[str],
 ) -> tuple[RowEvents, Conditions | None]:
     """Return what reads a text log into time-points, and what computes atoms, if that is needed.
 

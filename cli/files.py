@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STANDARD_INPUT",
     "LogFile",
+    "OpenFile",
     "VerdictFile",
     "open_log",
     "open_verdicts",
@@ -123,7 +124,32 @@ def position_of_input(options: Options) -> int | None:
         return None
 
 
-class LogFile:
+class OpenFile:
+    """A file of one run, which is closed at the latest when nothing uses it any more.
+
+    Other files than standard input are the run's own.
+
+    Args:
+        descriptor: the open file.
+    """
+
+    descriptor = STANDARD_INPUT
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close the file, unless that was done before; standard input stays open."""
+        descriptor, self.descriptor = self.descriptor, STANDARD_INPUT
+        if descriptor != STANDARD_INPUT:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        # a run can also end with an error between opening a log and reading it
+        self.close()
+
+
+class LogFile(OpenFile):
     """A log that is open for reading.
 
     Attributes:
@@ -136,7 +162,7 @@ class LogFile:
     order: TextOrder | None = None
 
     def __init__(self, descriptor: int, name: str) -> None:
-        self.descriptor = descriptor
+        super().__init__(descriptor)
         self.name = name
         self.status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(self.status.st_mode)
@@ -169,11 +195,6 @@ class LogFile:
     def read_rest_into(self, block: memoryview) -> int:
         """At the end of the log, read lines that wait for earlier ones; return 0 if none do."""
         return 0
-
-    def close(self) -> None:
-        """Close the log, unless it is standard input."""
-        if self.descriptor != STANDARD_INPUT:
-            os.close(self.descriptor)
 
 
 class OrderedLog(LogFile):
@@ -244,6 +265,8 @@ class VerdictFile:
         name: the name of the file in messages.
         is_new: whether this run has created the file.
     """
+
+    is_open = False
 
     def __init__(self, descriptor: int, name: str, *, is_new: bool = False) -> None:
         self.descriptor = descriptor
@@ -354,6 +377,10 @@ class VerdictFile:
         with suppress(WriteFailure):
             self.close()
 
+    def __del__(self) -> None:
+        # a run can also end with an error between opening the file and writing it
+        self.abandon()
+
 
 def open_verdicts(
     path: str | None,
@@ -384,6 +411,7 @@ def open_verdicts(
         # without O_TRUNC, so that nothing is lost if the file turns out to be the log
         access = os.O_RDWR if keeps else os.O_WRONLY
         descriptor, is_new = open_or_create(path, access)
+        verdicts = VerdictFile(descriptor, path, is_new=is_new)
         found = os.fstat(descriptor)
         if any(is_same_file(found, status) for status in logs.values()):
             raise Failure(f"{path} is both the log and the file for the verdicts")
@@ -394,7 +422,7 @@ def open_verdicts(
             os.ftruncate(descriptor, 0)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot write {path}: {reason(error)}") from None
-    return VerdictFile(descriptor, path, is_new=is_new)
+    return verdicts
 
 
 def open_or_create(path: str, access: int) -> tuple[int, bool]:

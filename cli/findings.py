@@ -213,8 +213,7 @@ class Findings(ReportedRun):
         self.check = check
         self.details: Details | None = None
         self.rows: ViolationRows | None = None
-        times = None if isinstance(source, TextLog) else source.times
-        self.times: TimeTexts | None = iso_times(options, times)
+        self.times: TimeTexts | None = iso_times(options, source.times)
         self.can_reread = can_reread
 
     def take(self) -> None:

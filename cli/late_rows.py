@@ -7,7 +7,7 @@ import stat
 from typing import NamedTuple
 
 from mtlmon.cli.failure import Failure, WriteFailure, note, reason
-from mtlmon.cli.files import STANDARD_INPUT, is_same_file
+from mtlmon.cli.files import STANDARD_INPUT, OpenFile, is_same_file
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.errors import SnapshotError
 from mtlmon.text.native import LineOrder
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class LateFile:
+class LateFile(OpenFile):
     """The file of the rows that come too late.
 
     Args:
@@ -56,13 +56,13 @@ class LateFile:
                 raise Failure(f"{path} cannot hold late rows: this run uses it for something else")
         try:
             # without O_TRUNC, so that nothing is lost if the file turns out to be the log
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-            found = os.fstat(self._descriptor)
+            super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+            found = os.fstat(self.descriptor)
             if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD_INPUT)):
                 raise Failure(f"{path} is both the log and the file for late rows")
             self._is_regular = stat.S_ISREG(found.st_mode)
             if self._is_regular and not keeps:
-                os.ftruncate(self._descriptor, 0)
+                os.ftruncate(self.descriptor, 0)
         except (OSError, ValueError) as error:
             raise Failure(f"cannot write {path}: {reason(error)}") from None
 
@@ -76,7 +76,7 @@ class LateFile:
         rest = memoryview(rows)
         try:
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[os.write(self.descriptor, rest) :]
         except OSError as error:
             raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
 
@@ -85,7 +85,7 @@ class LateFile:
         """The bytes of the rows that were written, in this and earlier runs."""
         if self._kept is not None:
             return self._kept
-        return os.lseek(self._descriptor, 0, os.SEEK_CUR) if self._is_regular else 0
+        return os.lseek(self.descriptor, 0, os.SEEK_CUR) if self._is_regular else 0
 
     def go_on(self, size: int) -> None:
         """Keep the rows that an earlier run has written, as their size says.
@@ -93,7 +93,7 @@ class LateFile:
         Raises:
             SnapshotError: the file has less.
         """
-        if self._is_regular and os.fstat(self._descriptor).st_size < size:
+        if self._is_regular and os.fstat(self.descriptor).st_size < size:
             raise SnapshotError(f"{self.path} has lost rows that came too late")
         self._kept = size
 
@@ -107,8 +107,8 @@ class LateFile:
             return
         try:
             if self._is_regular:
-                os.ftruncate(self._descriptor, self._kept)
-                os.lseek(self._descriptor, self._kept, os.SEEK_SET)
+                os.ftruncate(self.descriptor, self._kept)
+                os.lseek(self.descriptor, self._kept, os.SEEK_SET)
         except OSError as error:
             raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
         self._kept = None

@@ -11,7 +11,7 @@ from mtlmon.checking.history_check import Bounds
 from mtlmon.cli.endings import note_skipped
 from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_verdicts
-from mtlmon.cli.late_rows import LateFile, length_units, note_refused
+from mtlmon.cli.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.cli.policies import statuses, write_report
 from mtlmon.cli.policy_work import EventWork, NoWriter
 from mtlmon.cli.pump import Pump
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
-    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
 
     class LateCheck(Protocol):
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
             """Write the end of the file to the writer."""
 
 
-__all__ = ["LateLines", "LateWork", "bounds_of", "refusal", "run_late_work"]
+__all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "refusal", "run_late_work"]
 
 
 def refusal(what: str) -> Failure:
@@ -169,6 +168,22 @@ class LateLines:
             pass
         if refused := self.lines.take_refused():
             self.late.write(refused)
+
+
+def late_lines(options: Options, source: TextLog) -> LateLines | None:
+    """Return what finds the lines of a text log that come too late; None if nobody wants them.
+
+    Raises:
+        Failure: the file for them cannot be written, or a length of time does not fit.
+    """
+    # an error about lengths of time is told although nobody wants the lines
+    lateness = bounds_of(options, source).lateness
+    file = late_file(options)
+    if file is None:
+        return None
+    lines = LateLines(lateness, file)
+    source.note_block = lines.push
+    return lines
 
 
 class LateWork(EventWork):
@@ -288,11 +303,6 @@ class LateWork(EventWork):
         if self.source.clock is None or self.is_stopped:
             return None
         return max(self.source.clock, self.passed)
-
-    @property
-    def times(self) -> Times | None:
-        """The notation of times of tables; None for a text log."""
-        return None if isinstance(self.source, TextLog) else self.source.times
 
     def release(self, time_stamp: int) -> bool:
         """Do nothing: rows that wait are released as time passes."""

@@ -6,7 +6,7 @@ import argparse
 
 from mtlmon.changelog.loops import LatestVerdicts
 from mtlmon.cli.failure import note
-from mtlmon.cli.files import LogFile, open_log, open_verdicts
+from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.parser import Parser
 from mtlmon.cli.pump import Pump, TextWork
@@ -80,15 +80,14 @@ def latest(arguments: Sequence[str]) -> int:
     return run_to_end(
         Pump(TextWork(loop, source), target, Signals(target), Progress(0)),
         has_violation=lambda: loop.false_count > 0,
-        report=lambda _, __: report_end(loop, source),
+        report=lambda _, __: report_end(loop),
         summary=lambda seconds: resolving_summary(loop, seconds),
         wants_summary=options.summary,
     )
 
 
-def report_end(loop: LatestVerdicts, source: LogFile) -> None:
-    """Close the source, and tell what the verdicts alone do not show."""
-    source.close()
+def report_end(loop: LatestVerdicts) -> None:
+    """Tell what the verdicts alone do not show."""
     if loop.left_out:
         note(f"{plural(loop.left_out, 'verdict')} left out (--final): not below a final bound")
     note_open(loop.open_count)

@@ -117,8 +117,7 @@ def check_mixed_text(
     events = text_events(file, part.check.plan, points, log.name, options, atoms)
     atoms = events.atoms
     source = TextLog(
-        log.descriptor,
-        log.name,
+        log,
         atoms,
         memory=memory,
         streams=streams,
@@ -137,8 +136,7 @@ def check_mixed_text(
             check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None
         )
         source = TextLog(
-            log.descriptor,
-            log.name,
+            log,
             atoms,
             memory=memory,
             streams=streams,
@@ -171,7 +169,8 @@ def check_mixed_text(
         events,
         None if streams is None and isinstance(events, RowEvents) else events_again,
     )
-    return run_work(work, again, options)
+    with closing(source):
+        return run_work(work, again, options)
 
 
 def check_mixed_tables(

@@ -104,7 +104,6 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         report_end(
             text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
         )
-        log.close()
 
     return run_to_end(
         pump,

@@ -90,7 +90,6 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         if order is not None:
             order.note_refused(options)
         check.report_end()
-        log.close()
         if check.findings is None:
             return
         from mtlmon.cli.relation_readers import block_reader

@@ -397,8 +397,7 @@ def open_text_source(
         check.atoms, check.atoms_of_partitions, file, log.name, shown or {}, options.on_error
     )
     return TextLog(
-        log.descriptor,
-        log.name,
+        log,
         atoms,
         skip_errors=options.on_error == "skip",
         memory=check.memory,
@@ -521,20 +520,19 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.verdicts == "none":
         return None
-    times = None if isinstance(source, TextLog) else source.times
     if options.for_people:
         from mtlmon.cli.people import PeopleOutput
 
-        return PeopleOutput(check, keys, time_texts(options, times), options)
+        return PeopleOutput(check, keys, time_texts(options, source.times), options)
     rows = check.row_tracker
     if options.output_format == "text":
-        return TextOutput(names, keys, rows, iso_times(options, times))
+        return TextOutput(names, keys, rows, iso_times(options, source.times))
     facts = PolicyFacts(check.policies)
     messages = check.messages
     if options.output_format == "jsonl" and (messages is not None or rows is not None):
         from mtlmon.tables.verdicts import VerdictTable
 
-        return table_output(VerdictTable(names, keys, times, messages, rows, facts), options)
+        return table_output(VerdictTable(names, keys, source.times, messages, rows, facts), options)
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names, facts=facts)

@@ -102,6 +102,11 @@ class LogWork(ABC, Generic[_Batch]):
     def bytes_read(self) -> int:
         return self.source.bytes_read
 
+    @property
+    def times(self) -> Times | None:
+        """The notation of times of tables; None for a text log."""
+        return self.source.times
+
     def next_batch(self) -> _Batch | None:
         """Return the next events, or None at the end of the log.
 
@@ -337,11 +342,6 @@ class PolicyWork(EventWork):
         if self.source.clock is None or self.is_stopped:
             return None
         return max(self.source.clock, self.source.passed)
-
-    @property
-    def times(self) -> Times | None:
-        """The notation of times of tables; None for a text log."""
-        return None if isinstance(self.source, TextLog) else self.source.times
 
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later event is below a time, which is above the known one."""

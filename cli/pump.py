@@ -187,6 +187,7 @@ class TextWork:
 
     def close(self) -> None:
         self.loop.unload()
+        self.log.close()
 
 
 class MonitoredText(TextWork):

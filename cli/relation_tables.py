@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.plan import Plan
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
 
 __all__ = ["check_tables", "rows_of_batches"]
@@ -145,11 +144,6 @@ class TableWork(LogWork["EventBatch"]):
         """Do nothing: the source is closed by its opener."""
 
     # ---- time without rows -----------------------------------------------------------------
-
-    @property
-    def times(self) -> Times:
-        """The notation of times."""
-        return self.source.times
 
     @property
     def known_time(self) -> int | None:

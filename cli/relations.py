@@ -497,7 +497,6 @@ def check_text(file: PolicyFile, options: Options) -> int:
         if work.is_complete and absent:
             note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
-        log.close()
         if check.findings is None:
             return
         read = text_reader(options, file, check.engine.point_count, start_of_input)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mtlmon.cli.failure import note
-from mtlmon.cli.files import LogFile, open_log, open_verdicts
+from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.option_values import time_stamp
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
@@ -80,7 +80,7 @@ def resolve(arguments: Sequence[str]) -> int:
     return run_to_end(
         Pump(work, target, signals, Progress(0)),
         has_violation=lambda: resolver.false_count > 0,
-        report=lambda _, __: report_end(resolver, source, is_complete=work.is_complete),
+        report=lambda _, __: report_end(resolver, is_complete=work.is_complete),
         summary=lambda seconds: resolving_summary(resolver, seconds),
         wants_summary=options.summary,
     )
@@ -102,11 +102,8 @@ def make_resolver(options: Options, name: str) -> TextResolver | ResolvedChanges
     )
 
 
-def report_end(
-    resolver: TextResolver | ResolvedChanges, source: LogFile, *, is_complete: bool
-) -> None:
-    """Close the source, and tell what the verdicts alone do not show."""
-    source.close()
+def report_end(resolver: TextResolver | ResolvedChanges, *, is_complete: bool) -> None:
+    """Tell what the verdicts alone do not show."""
     note_open(resolver.open_count)
     if not is_complete and resolver.held_count:
         held = plural(resolver.held_count, "verdict")

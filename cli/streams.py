@@ -154,8 +154,7 @@ def open_streams(
     log = open_log(options.log)
     streams = text_streams(file, (), file.unit, log.name, values=names, on_error=options.on_error)
     return TextLog(
-        log.descriptor,
-        log.name,
+        log,
         streams.atoms.log_atoms,
         skip_errors=options.on_error == "skip",
         memory=memory,

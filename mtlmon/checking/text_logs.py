@@ -30,7 +30,22 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.streams.atoms import TickAtoms, Values
+    from mtlmon.tables.columns.times import Times
     from mtlmon.text.native import LineOrder
+
+    class OpenFile(Protocol):
+        """A file that is open for reading."""
+
+        @property
+        def descriptor(self) -> int:
+            """Its descriptor."""
+
+        @property
+        def name(self) -> str:
+            """Its name in messages."""
+
+        def close(self) -> None:
+            """Close it."""
 
     class Order(Protocol):
         """What puts the lines of a log into the order of time."""
@@ -180,8 +195,7 @@ class TextLog(BatchReader[TextBatch]):
     From a pipe or a terminal, a batch has the events that are available.
 
     Args:
-        descriptor: the descriptor of the file, which stays open.
-        name: the name of the log in messages.
+        file: the open file, which `close` closes.
         atoms: the atoms that lines name.
         skip_errors: whether to skip lines that cannot be read.
         memory: the memory limit of the run, which also counts the memory of this object.
@@ -192,8 +206,8 @@ class TextLog(BatchReader[TextBatch]):
             decrease. Whoever checks them counts those that come too late, by `refuse`.
 
     Attributes:
-        descriptor: as given.
-        name: as given.
+        name: the name of the log in messages.
+        times: None, as time-stamps have no other notation in a text log.
         rows: the number of events that have been read.
         row_name: what a row of the log is called, for messages.
         bytes_read: the number of bytes of the log that have been read.
@@ -211,11 +225,11 @@ class TextLog(BatchReader[TextBatch]):
     key_tables = (None,)
     can_forget_keys = False
     row_name = "line"
+    times: Times | None = None
 
     def __init__(
         self,
-        descriptor: int,
-        name: str,
+        file: OpenFile,
         atoms: Sequence[str],
         *,
         skip_errors: bool = False,
@@ -227,12 +241,12 @@ class TextLog(BatchReader[TextBatch]):
     ) -> None:
         super().__init__(self._read())
         self._streams = streams
-        self.descriptor = descriptor
-        self.name = name
+        self._file = file
+        self.name = file.name
         self._atoms = tuple(atoms)
         self._events: TextEvents | RowEvents | ComputedEvents
         if events is None:
-            self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
+            self._events = TextEvents(self._atoms, path=self.name, skip_errors=skip_errors)
         else:
             self._events = events
         self._order = order
@@ -256,11 +270,16 @@ class TextLog(BatchReader[TextBatch]):
         self._clock: int | None = None
         self.passed = 0
         self._head = LogHead()
-        status = os.fstat(descriptor)
+        status = os.fstat(self.descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size: int | None = None
         if self.is_regular:
-            self.size = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+            self.size = max(0, status.st_size - os.lseek(self.descriptor, 0, os.SEEK_CUR))
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the file."""
+        return self._file.descriptor
 
     def only_due_ticks(self, is_wanted: bool = True) -> None:
         """From the first batch on, leave out ticks at which no atom changes, or not."""
@@ -354,7 +373,8 @@ class TextLog(BatchReader[TextBatch]):
         self._memory.note("buffers", self._events.held_bytes)
 
     def close(self) -> None:
-        """Do nothing: the file belongs to the caller."""
+        """Close the file."""
+        self._file.close()
 
     def skip_bytes(
         self,
