@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from mtlmon.tables.formats.rows import TextBlock
+
 # How many bad rows are joined to a block with the rows around them.
 _MOST_BAD = 64
 
@@ -55,7 +57,7 @@ class Block(NamedTuple):
                 batch=self.batch.slice(first, rows),
                 first_row=self.first_row + first,
                 line_of=None if self.line_of is None else _behind(self.line_of, first),
-                unreadable=within(self.unreadable, first, rows),
+                unreadable=_within(self.unreadable, first, rows),
                 text_of=None if self.text_of is None else _texts_behind(self.text_of, first),
             )
 
@@ -70,7 +72,7 @@ class Block(NamedTuple):
         )
 
 
-def within(unreadable: Mapping[int, BadRow], first: int, count: int) -> Mapping[int, BadRow]:
+def _within(unreadable: Mapping[int, BadRow], first: int, count: int) -> Mapping[int, BadRow]:
     """Return the `Block.unreadable` of some rows of a block."""
     return {
         place - first: row for place, row in unreadable.items() if first <= place < first + count
@@ -148,6 +150,48 @@ def usable_parts(
             yield from _joined(group)
             group, bad = [], 0
     yield from _joined(group)
+
+
+def read_blocks(
+    parts: Iterable[tuple[int, Parsed | BaseException]],
+    text: TextBlock,
+    path: str,
+    row: int,
+    bad_row: Callable[[int, BaseException], BadRow],
+    *,
+    absent: Mapping[str, str] = MappingProxyType({}),
+    header: bytes = b"",
+) -> Iterator[Block | BadRow]:
+    """Yield the rows of a text that have been read in parts, and those that cannot be read.
+
+    Args:
+        parts: the parts, as `usable_parts` yields them.
+        text: the text.
+        path: the name of the file in messages.
+        row: the number of the first row in the file, from 1.
+        bad_row: tells of the error of a row, which is given by its place in the text.
+        absent: the blocks' columns that no row has had so far, with their messages.
+        header: the header of the file, if such rows have one.
+    """
+    for first, parsed in parts:
+        if isinstance(parsed, BaseException):
+            yield bad_row(first, parsed)
+            continue
+        faults = {place: bad_row(first + place, error) for place, error in parsed.faults.items()}
+        done = 0
+        for batch in parsed.table.to_batches():
+            yield Block(
+                batch,
+                path,
+                row + first + done,
+                text.lines_from(first + done),
+                absent,
+                text.is_tail,
+                _within(faults, done, batch.num_rows),
+                text.texts_from(first + done),
+                header,
+            )
+            done += batch.num_rows
 
 
 def _isolated(

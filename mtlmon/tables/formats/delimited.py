@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, usable_parts, within
+from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 
@@ -125,9 +125,9 @@ class DelimitedReader:
             return
         self._learn(block, names)
         try:
-            parts: Iterator[tuple[int, Parsed | BaseException]] = iter(
-                [(0, Parsed(self._parse(block, names, _PARSED_BYTES, {})))]
-            )
+            parts: Iterable[tuple[int, Parsed | BaseException]] = [
+                (0, Parsed(self._parse(block, names, _PARSED_BYTES, {})))
+            ]
         except _REFUSALS:
             self._learn(block, names, is_again=True)
             parts = self._parts(block, names)
@@ -139,26 +139,7 @@ class DelimitedReader:
                 TableError(reason, path=file.name, row=row + place, line=line, column=column)
             )
 
-        for first, parsed in parts:
-            if isinstance(parsed, BaseException):
-                yield bad_row(first, parsed)
-                continue
-            faults = {
-                place: bad_row(first + place, error) for place, error in parsed.faults.items()
-            }
-            done = 0
-            for batch in parsed.table.to_batches():
-                yield Block(
-                    batch,
-                    file.name,
-                    row + first + done,
-                    block.lines_from(first + done),
-                    is_tail=block.is_tail,
-                    unreadable=within(faults, done, batch.num_rows),
-                    text_of=block.texts_from(first + done),
-                    header=self._head,
-                )
-                done += batch.num_rows
+        yield from read_blocks(parts, block, file.name, row, bad_row, header=self._head)
 
     def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:
         """Find the types of columns that are not known, or of all columns whose type may change."""

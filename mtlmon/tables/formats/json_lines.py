@@ -15,7 +15,7 @@ from pyarrow import json as json_of_arrow
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, usable_parts, within
+from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
 from mtlmon.tables.formats.json_types import (
     EXACT,
     column_names,
@@ -27,7 +27,7 @@ from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.files import ByteStream, TableFile
@@ -133,9 +133,9 @@ class JsonLinesReader:
         if any(pa.types.is_null(found) for found in self._types.values()):
             self._learn(block.head(_TYPED_BYTES))
         try:
-            parts: Iterator[tuple[int, Parsed | BaseException]] = iter(
-                [(0, Parsed(self._parse(block, _PARSED_BYTES)))]
-            )
+            parts: Iterable[tuple[int, Parsed | BaseException]] = [
+                (0, Parsed(self._parse(block, _PARSED_BYTES)))
+            ]
         except _REFUSALS:
             types_of_rows = self._learn(block)
             suspects = [
@@ -155,26 +155,7 @@ class JsonLinesReader:
             text = block.text[block.starts[place] : block.starts[place + 1]].tobytes()
             return _bad_row(error, file, row + place, block.line_of(place), text)
 
-        for first, parsed in parts:
-            if isinstance(parsed, BaseException):
-                yield bad_row(first, parsed)
-                continue
-            faults = {
-                place: bad_row(first + place, error) for place, error in parsed.faults.items()
-            }
-            done = 0
-            for batch in parsed.table.to_batches():
-                yield Block(
-                    batch,
-                    file.name,
-                    row + first + done,
-                    block.lines_from(first + done),
-                    absent,
-                    block.is_tail,
-                    within(faults, done, batch.num_rows),
-                    text_of=block.texts_from(first + done),
-                )
-                done += batch.num_rows
+        yield from read_blocks(parts, block, file.name, row, bad_row, absent=absent)
 
     def _absent_columns(self, block: TextBlock) -> dict[str, str]:
         """The columns of times and keys that no row has had so far, with messages about them."""
