@@ -28,15 +28,6 @@ from mtlmon.errors import LimitError
 
 cdef extern from *:
     """
-    #include <stdint.h>
-
-    /* High and low half of a product, combined: a step of the wyhash family of hash functions. */
-    static inline uint64_t mtlmon_fold(uint64_t a, uint64_t b) {
-        unsigned __int128 product = (unsigned __int128) a * b;
-        return (uint64_t) product ^ (uint64_t) (product >> 64);
-    }
-    #define mtlmon_prefetch(place) __builtin_prefetch(place)
-
     /* Pointers that another thread may replace by others to the same content, and more. */
     #define mtlmon_publish(pointer, value) __atomic_store_n(pointer, value, __ATOMIC_RELEASE)
     #define mtlmon_published(pointer) __atomic_load_n(pointer, __ATOMIC_ACQUIRE)
@@ -44,8 +35,6 @@ cdef extern from *:
     void publish "mtlmon_publish"(void **pointer, void *value) noexcept nogil
     uint8_t *published_texts "mtlmon_published"(uint8_t **pointer) noexcept nogil
     uint64_t *published_ends "mtlmon_published"(uint64_t **pointer) noexcept nogil
-    uint64_t fold "mtlmon_fold"(uint64_t a, uint64_t b) noexcept nogil
-    void prefetch "mtlmon_prefetch"(const void *place) noexcept nogil
 
 cdef enum:
     # how many rows ahead slots are prefetched from memory

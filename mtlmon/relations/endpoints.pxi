@@ -4,7 +4,7 @@
 from cpython.buffer cimport PyBuffer_FillInfo
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MIN, SIZE_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 
 from mtlmon.arrays.native cimport Memory
@@ -62,7 +62,7 @@ cdef Memory contiguous(object array, Py_ssize_t item_size, size_t count):
     return memory
 
 
-cdef const int64_t *integers(Memory memory) noexcept:
+cdef const int64_t *integers(Memory memory) noexcept nogil:
     return <const int64_t *> memory.buffer.buf
 
 
@@ -246,6 +246,33 @@ cdef class Numbering:
         if largest == NONE:
             raise ValueError("a number is too great")
         self.limit = largest + 1
+
+
+def has_overlaps(Timeline timeline not None, Numbering numbers not None):
+    """Return whether two records with the same number are valid at the same time.
+
+    timeline: the records; only the order of starts is used.
+
+    Raises ValueError for arrays of different lengths.
+    """
+    cdef int64_t *ends
+    cdef size_t row = 0
+    cdef size_t k
+    cdef bint found = False
+    if numbers.count != timeline.count:
+        raise ValueError("the arrays are of different lengths")
+    ends = <int64_t *> room(numbers.limit, sizeof(int64_t))
+    with nogil:
+        for k in range(numbers.limit):
+            ends[k] = INT64_MIN
+        for k in range(timeline.count):
+            row = k if timeline.by_start == NULL else <size_t> timeline.by_start[k]
+            if ends[numbers.numbers[row]] > timeline.starts[row]:
+                found = True
+                break
+            ends[numbers.numbers[row]] = timeline.ends[row]
+    free(ends)
+    return found
 
 
 cdef struct Touched:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.ordering import order_of
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.relations.conditions import conjunction, conjuncts
 from mtlmon.relations.multiplicity import timeline
 from mtlmon.relations.native import Multiplicities, Numbering, Pairs, Timeline
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import Records, order_of, take
+from mtlmon.relations.records import Records, take
 from mtlmon.relations.rowwise import computed, is_true
 from mtlmon.relations.typing import kind_in
 

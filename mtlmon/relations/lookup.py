@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,21 +12,26 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.environment import NOTHING_VALID, SEVERAL_VALID
 from mtlmon.policy.predicates.kinds import joined, kind_of
+from mtlmon.relations import native
 from mtlmon.relations.multiplicity import timeline
-from mtlmon.relations.native import CountAggregate, Groups, LeastAggregate, Numbering
+from mtlmon.relations.native import (
+    Codes,
+    CountAggregate,
+    Groups,
+    LeastAggregate,
+    Numbering,
+    Segments,
+)
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import NO_END, canonical_column, records_of
+from mtlmon.relations.records import Records, aligned, canonical_column, cells, records_of
 from mtlmon.relations.rowwise import converted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-# With fewer rows of each key, each row is searched for by itself.
-_LEAST_ROWS_OF_A_KEY = 8
-
-__all__ = ["NOTHING_VALID", "SEVERAL_VALID", "LookUp"]
+__all__ = ["NOTHING_VALID", "SEVERAL_VALID", "LookUp", "has_overlaps"]
 
 
 class LookUp:
@@ -55,31 +59,13 @@ class LookUp:
         for name in keys:
             if name not in columns:
                 raise MtlmonError(f"there is no column {name!r}")
-        self._keys = [columns[name] for name in keys]
-        numbers, _ = numbered(self._keys, len(records))
-        rows = np.arange(len(records))
-        count = CountAggregate(None, None, len(records))
-        first = LeastAggregate(rows, None, len(records))
-        # one segment for each key and each time during which the valid records do not change
-        found = Groups(timeline(records), Numbering(numbers, len(records)), [count, first])
-        self._starts = np.frombuffer(found.starts, np.int64)
-        firsts = np.frombuffer(first.results, np.int64)
-        is_one = np.frombuffer(count.results, np.int64) == 1
-        self._times, time_numbers = _distinct(self._starts)
-        self._values = [_findable(column) for column in self._keys]
+        self._values = [_KeyColumn(columns[name]) for name in keys]
         # for each key but the first, the numbers that the keys up to it have together
-        self._known: list[NDArray[np.int64]] = []
-        codes = self._codes([column.take(pa.array(firsts)) for column in self._keys], len(firsts))
-        self._width = len(self._times) + 1
-        places = codes * self._width + time_numbers
-        order = np.argsort(places)
-        # keys with null or NaN are never found
-        order = order[codes[order] >= 0]
-        self._places = places[order]
-        self._codes_of_places = codes[order]
-        self._starts_of_places = self._starts[order]
-        self._ends = np.frombuffer(found.ends, np.int64)[order]
-        self._rows = np.where(is_one, firsts, SEVERAL_VALID)[order]
+        self._together = [Codes() for _ in keys[1:]]
+        # PERF: with a million records of 100,000 keys, a search among the segments of all keys took
+        # 650 ms for 2 M rows at any times, and one among those of the row's key takes 30
+        codes = self._joined([one.of_records for one in self._values], len(records), Codes.number)
+        self._segments = _segments(records, codes)
 
     def find(self, times: NDArray[np.int64], keys: Sequence[pa.Array]) -> NDArray[np.int64]:
         """Find the rows of records in the table.
@@ -95,101 +81,139 @@ class LookUp:
         Raises:
             MtlmonError: the values of a key are of another kind than those of its column.
         """
-        if not len(self._places):
-            return np.full(len(times), NOTHING_VALID)
-        codes = self._codes([canonical_column(column) for column in keys], len(times))
-        count = len(self._known[-1]) if self._known else prod(map(len, self._values))
-        if count > len(times) // _LEAST_ROWS_OF_A_KEY:
-            return self._found(self._last_before(codes, times), codes, times)
-        # PERF: of 1,000 keys with 20 records each, 64k rows in order of time see one or two each;
-        # looking that up by key takes 0.13 s for 2 M rows, and searching for each row 0.38 s
-        first, last = int(times.min()), int(times.max())
-        all_codes = np.arange(count)
-        firsts = self._last_before(all_codes, np.full(count, first))
-        found = firsts[codes]
-        steps = self._last_before(all_codes, np.full(count, last)) - firsts
-        if steps.any():
-            # most often, one segment follows another
-            following = np.minimum(firsts + 1, len(self._places) - 1)
-            begins = np.where(steps == 1, self._starts_of_places[following], NO_END)
-            found += times >= begins[codes]
-            rows = np.flatnonzero(steps[codes] > 1)
-            found[rows] = self._last_before(codes[rows], times[rows])
-        return self._found(found, codes, times)
-
-    def _last_before(self, codes: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last place of a segment of a key that starts up to a time; any place if none does.
-
-        PERF: 65,536 places are searched for in order, which takes 29 ns each instead of 99 among
-        100,000 segments, and 46 instead of 180 among a million.
-        """
-        wanted = codes * self._width + np.searchsorted(self._times, times, side="right") - 1
-        order = np.argsort(wanted)
-        found = np.empty(len(wanted), np.int64)
-        found[order] = np.searchsorted(self._places, wanted[order], side="right")
-        return np.maximum(found - 1, 0)
-
-    def _found(
-        self, places: NDArray[np.int64], codes: NDArray[np.int64], times: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The rows of segments, as far as they are of the key and valid at the time."""
-        is_found = (
-            (self._codes_of_places[places] == codes)
-            & (self._starts_of_places[places] <= times)
-            & ((times < self._ends[places]) | (self._ends[places] == NO_END))
-        )
-        return np.where(is_found, self._rows[places], NOTHING_VALID)
+        columns = [
+            values.find(canonical_column(column))
+            for values, column in zip(self._values, keys, strict=True)
+        ]
+        codes = self._joined(columns, len(times), Codes.find)
+        found = self._segments.find(aligned(times), codes, len(times), NOTHING_VALID)
+        return np.frombuffer(found, np.int64)
 
     def values(self, name: str, rows: NDArray[np.int64]) -> pa.Array:
         """Return the values of a column in rows of the table, null where there is none."""
         column = self._records.by_name[name]
         return column.take(pa.array(rows, mask=rows < 0))
 
-    def _codes(self, columns: Sequence[pa.Array], length: int) -> NDArray[np.int64]:
-        """A number for the values of each row; -1 if no record has them.
+    def _joined(
+        self,
+        columns: Sequence[NDArray[np.int64]],
+        length: int,
+        number: Callable[[Codes, NDArray[np.int64], int], memoryview],
+    ) -> NDArray[np.int64]:
+        """A number for the values of each row; negative if it is never found.
 
-        The first call is about the records.
+        Args:
+            columns: for each key, a number for the value of each row; negative for none.
+            length: the number of rows.
+            number: what numbers two numbers together: `Codes.number` or `Codes.find`.
         """
-        codes = np.zeros(length, np.int64)
-        is_known = np.ones(length, np.bool_)
-        for number, (column, values) in enumerate(zip(columns, self._values, strict=True)):
-            places = pc.index_in(*_alike(column, values))
-            is_valid = pc.and_(places.is_valid(), column.is_valid())
-            is_known &= is_valid.to_numpy(zero_copy_only=False)
-            codes = codes * len(values) + pc.fill_null(places, 0).to_numpy()
-            if number:
-                # numbers without gaps, as those of many columns would be too large
-                if len(self._known) < number:
-                    self._known.append(np.unique(codes[is_known]))
-                codes, is_in = _places_in(codes, self._known[number - 1])
-                is_known &= is_in
-        return np.where(is_known, codes, -1)
+        if not columns:
+            return np.zeros(length, np.int64)
+        codes, *others = columns
+        for known, own in zip(self._together, others, strict=True):
+            is_known = (codes >= 0) & (own >= 0)
+            # both are below 2^32, as they are numbers of records
+            pairs = (codes << 32) | np.where(is_known, own, 0)
+            found = np.frombuffer(number(known, pairs, length), np.int64)
+            codes = np.where(is_known, found, -1)
+        return codes
 
 
-def _findable(column: pa.Array) -> pa.Array:
-    """The values of a key column that can be found, without null and NaN, which equal nothing."""
-    found = pc.drop_null(pc.unique(column))
-    return found.filter(pc.invert(pc.is_nan(found))) if pa.types.is_floating(found.type) else found
+class _KeyColumn:
+    """Numbers the values that a key has in records.
+
+    Attributes:
+        of_records: the number of the value of each record; negative for null and NaN, which equal
+            nothing.
+    """
+
+    def __init__(self, column: pa.Array) -> None:
+        self._type = column.type
+        # PERF: Arrow makes a hash table of all values anew, each time that some are looked up
+        self._codes: Codes | None = None
+        if pa.types.is_primitive(column.type) and column.type.bit_width == 64:
+            self._codes = Codes()
+            self.of_records = self._numbered(column, self._codes.number)
+        else:
+            self._values = pc.unique(column)
+            self.of_records = _places_in(column, self._values)
+
+    def find(self, column: pa.Array) -> NDArray[np.int64]:
+        """Return the numbers of values; negative for those that no record has.
+
+        Raises:
+            MtlmonError: they are of another kind.
+        """
+        if self._codes is None:
+            return _places_in(*_alike(column, self._values))
+        if column.type == self._type:
+            return self._numbered(column, self._codes.find)
+        values = pa.array(np.frombuffer(self._codes.values, np.int64)).view(self._type)
+        return _places_in(*_alike(column, values))
+
+    def _numbered(
+        self, column: pa.Array, number: Callable[[NDArray[np.int64], int], memoryview]
+    ) -> NDArray[np.int64]:
+        found = np.frombuffer(number(aligned(cells(column)), len(column)), np.int64)
+        unequal = _equal_nothing(column)
+        return found if unequal is None else np.where(unequal, -1, found)
 
 
-def _distinct(times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The different times in order, and for each time its number among them."""
-    order = np.argsort(times)
-    ordered = times[order]
-    is_new = np.append(np.ones(min(1, len(times)), np.bool_), ordered[1:] != ordered[:-1])
-    numbers = np.empty(len(times), np.int64)
-    numbers[order] = np.cumsum(is_new) - 1
-    return ordered[is_new], numbers
+def _places_in(column: pa.Array, values: pa.Array) -> NDArray[np.int64]:
+    """The places of values among others; negative for those that are not there."""
+    places = pc.fill_null(pc.index_in(column, values), -1).to_numpy().astype(np.int64)
+    unequal = _equal_nothing(column)
+    return places if unequal is None else np.where(unequal, -1, places)
 
 
-def _places_in(
-    numbers: NDArray[np.int64], known: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The places of numbers among others in order, and whether they are there."""
-    if not len(known):
-        return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
-    places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    return places, known[places] == numbers
+def _equal_nothing(column: pa.Array) -> NDArray[np.bool_] | None:
+    """Which values are null or NaN; None if none are."""
+    found = column.is_null(nan_is_null=True)
+    return found.to_numpy(zero_copy_only=False) if found.true_count else None
+
+
+def _segments(records: Records, codes: NDArray[np.int64]) -> Segments:
+    """One segment for each key and each time during which the valid records do not change.
+
+    Args:
+        records: the records.
+        codes: a number for the key of each record; negative if it is never found.
+    """
+    keys = int(codes.max(initial=-1)) + 1
+    found = Segments(timeline(records, has_ends=False), codes, None, keys)
+    if found.overlapping is None:
+        return found
+    has_key = codes >= 0
+    overlaps = has_key & np.frombuffer(found.overlapping, np.bool_)[codes]
+    rows = np.flatnonzero(overlaps)
+    count = CountAggregate(None, None, len(rows))
+    first = LeastAggregate(rows, None, len(rows))
+    times = Records(pa.schema([]), (), records.starts[rows], records.ends[rows])
+    numbers = Numbering(codes[rows].astype(np.uint32), len(rows))
+    groups = Groups(timeline(times), numbers, [count, first])
+    is_one = np.frombuffer(count.results, np.int64) == 1
+    valid = np.where(is_one, np.frombuffer(first.results, np.int64), SEVERAL_VALID)
+    apart = np.flatnonzero(has_key & ~overlaps)
+    times = Records(
+        pa.schema([]),
+        (),
+        np.append(records.starts[apart], np.frombuffer(groups.starts, np.int64)),
+        np.append(records.ends[apart], np.frombuffer(groups.ends, np.int64)),
+    )
+    return Segments(
+        timeline(times, has_ends=False),
+        np.append(codes[apart], np.frombuffer(groups.groups, np.uint32)),
+        np.append(apart, valid),
+        keys,
+    )
+
+
+def has_overlaps(records: Records, keys: Sequence[str]) -> bool:
+    """Return whether two records are valid at the same time that have equal keys, or null ones."""
+    columns = records.by_name
+    numbers, _ = numbered([columns[name] for name in keys], len(records))
+    times = timeline(records, has_ends=False)
+    return native.has_overlaps(times, Numbering(numbers, len(records)))
 
 
 def _alike(column: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from mtlmon.relations.native import Multiplicities, Numbering, Timeline
+from mtlmon.arrays.ordering import order_of
+from mtlmon.relations.native import Contacts, Multiplicities, Numbering, Timeline
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import Records, aligned, order_of, take_numbered
+from mtlmon.relations.records import Records, aligned, take_numbered
+from mtlmon.relations.rowwise import united
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Rule: TypeAlias = Literal["each", "once", "less", "absent", "least", "most"]
 
 
 def coalesced(records: Records) -> Records:
     """Return the same snapshots in as few records as can be."""
-    return records if records.is_coalesced else multiplied("each", records)
+    if records.is_coalesced:
+        return records
+    # PERF: of a million limits, a thousand of which follow an equal one, finding these and counting
+    # only them takes 42 ms, and counting all of them 178
+    found = Contacts(timeline(records, has_ends=False), list(map(_bits, records.columns))).found
+    if found is None:
+        return replace(records, is_coalesced=True)
+    rows = np.flatnonzero(np.frombuffer(found, np.bool_))
+    if len(rows) > len(records) // 2:
+        return multiplied("each", records)
+    fewer = multiplied("each", records.taken(rows))
+    # the others, and these behind all records
+    places = np.append(
+        np.flatnonzero(~np.frombuffer(found, np.bool_)),
+        np.arange(len(records), len(records) + len(fewer)),
+    )
+    together = united(records, fewer, records.schema)
+    order = order_of(together.starts[places])
+    return replace(together.taken(places if order is None else places[order]), is_coalesced=True)
+
+
+def _bits(column: pa.Array) -> NDArray[np.int64]:
+    """Integers for the values of a column, equal ones for equal values."""
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.int64)
+    if pa.types.is_date32(column.type):
+        column = column.view(pa.int32())
+    elif pa.types.is_primitive(column.type) and column.type.bit_width == 64:
+        column = column.view(pa.int64())
+    else:
+        column = column.dictionary_encode(null_encoding="encode").indices
+    found: NDArray[np.int64] = column.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    return aligned(found)
 
 
 def multiplied(rule: Rule, records: Records, left: int | None = None) -> Records:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.columns import as_column, as_values, column_type
 from mtlmon.policy.predicates.kinds import kind_of
@@ -324,10 +325,3 @@ def cells(column: pa.Array) -> NDArray[np.int64]:
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array as native code reads it: memory of Arrow may begin anywhere."""
     return np.require(array, requirements=["C", "A"])
-
-
-def order_of(times: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the rows in order of time, or None if that is their order."""
-    if (times[1:] >= times[:-1]).all():
-        return None
-    return np.argsort(times, kind="stable")

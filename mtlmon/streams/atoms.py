@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
 from mtlmon.policy.clock_errors import refused_changes
 from mtlmon.policy.messages import with_held_columns
@@ -314,14 +315,21 @@ class StreamAtoms:
             RowError: integers overflow in some rows.
         """
         found = []
-        order = np.argsort(time_stamps, kind="stable")
-        back = pa.array(np.argsort(order, kind="stable"))
-        ordered = batch.take(pa.array(order))
-        times = np.ascontiguousarray(time_stamps[order])
+        order = order_of(time_stamps)
+        back = None
+        if order is not None:
+            places = np.empty(len(order), np.int64)
+            places[order] = np.arange(len(order))
+            back = pa.array(places)
+            batch, time_stamps = batch.take(pa.array(order)), time_stamps[order]
+        times = np.ascontiguousarray(time_stamps)
         self.forget_all()
         for program, shown in zip(self._programs, self._shown, strict=True):
-            values = {} if program is None else program.evaluate(ordered, times, None)
-            found.append({name: values[name].take(back) for name in shown.get(ROWS, ())})
+            values = {} if program is None else program.evaluate(batch, times, None)
+            own = {name: values[name] for name in shown.get(ROWS, ())}
+            if back is not None:
+                own = {name: column.take(back) for name, column in own.items()}
+            found.append(own)
         return found
 
     def settled(self, partition: int, count: int) -> bytes | None:

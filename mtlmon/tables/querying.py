@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.ordering import order_of
 from mtlmon.engine.memory_limit import memory_size, size_text
 from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import PolicyFile, load_policies, parse_policies
@@ -21,7 +22,8 @@ from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.algebra import Aggregation, Group, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables
 from mtlmon.relations.evaluation import evaluate
-from mtlmon.relations.records import NO_END, after
+from mtlmon.relations.lookup import has_overlaps
+from mtlmon.relations.records import NO_END, after, records_of, whole
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import LATER
@@ -362,7 +364,13 @@ def _table(
             raise refuse(f"{path} has no column {column}{guess}", hint)
     own = {key: options[key] for key in _OF_TIMES if key in options}
     columns = [one for one in names if one != source.start]
-    stamps, found = _read(file, path, columns, {**own, "time": source.start, "sort": True}, limit)
+    any_order = {**own, "time": source.start, "in_any_order": True}
+    stamps, read = _read(file, path, columns, any_order, limit)
+    order = order_of(stamps)
+    found = {name: whole(column) for name, column in read.items()}
+    if order is not None:
+        stamps = stamps[order]
+        found = {name: column.take(pa.array(order)) for name, column in found.items()}
     if len(stamps) and stamps.max() == NO_END:
         raise TableError(
             f"a record begins at {NO_END}, the largest time, behind which it cannot end",
@@ -370,7 +378,7 @@ def _table(
             column=source.start,
         )
     times = Times(own.get("time_unit"), own.get("time_format"), own.get("resolution"))
-    written = found.pop(source.end).combine_chunks()
+    written = found.pop(source.end)
     values, faults = times.read(written)
     wrong = np.zeros(len(values), np.bool_) if faults is None else faults != 0
     if faults is not None:
@@ -397,16 +405,17 @@ def require_one_record(records: pa.Table, key: Sequence[str], path: str) -> None
     Raises:
         TableError: two are.
     """
+    # PERF: for a million limits, this takes 4 ms, and the groups below 55
+    if not has_overlaps(records_of(records), key):
+        return
     count = "\0count"
     groups = Group(Source(path), tuple(key), (Aggregation(count, "count"),))
     found = evaluate(groups, {path: records})
-    found = found.filter(pc.greater(found.column(count), 1))
-    if found.num_rows:
-        first = found.slice(0, 1).to_pylist()[0]
-        values = ((name, first[name]) for name in key)
-        shown = ", ".join(f"{name} {'null' if one is None else one}" for name, one in values)
-        raise TableError(
-            f"{first[count]} records with {shown} are valid at {first['start']}: the key says that "
-            "there is at most one",
-            path=path,
-        )
+    first = found.filter(pc.greater(found.column(count), 1)).slice(0, 1).to_pylist()[0]
+    values = ((name, first[name]) for name in key)
+    shown = ", ".join(f"{name} {'null' if one is None else one}" for name, one in values)
+    raise TableError(
+        f"{first[count]} records with {shown} are valid at {first['start']}: the key says that "
+        "there is at most one",
+        path=path,
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError
 
 if TYPE_CHECKING:
@@ -226,7 +227,5 @@ def _merged(runs: list[_Run], rows: int) -> Iterator[Records]:
 
 
 def _ordered(records: Records) -> Records:
-    time_stamps = records["time_stamp"]
-    if not (time_stamps[1:] < time_stamps[:-1]).any():
-        return records
-    return records[np.argsort(time_stamps, kind="stable")]
+    order = order_of(np.ascontiguousarray(records["time_stamp"]))
+    return records if order is None else records[order]

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError
-from mtlmon.relations.lookup import LookUp
+from mtlmon.relations.lookup import LookUp, has_overlaps
+from mtlmon.relations.records import records_of
 from tests.relations.programs import RECORDS, table_of
 
 _KEYS = {"k": st.sampled_from([0, 1, 2, 7, None]), "t": st.sampled_from(["a", "b", "z", None])}
@@ -87,3 +88,50 @@ def test_keys_of_many_columns() -> None:
     assert found.tolist() == numbers.tolist()
     mixed = [pa.array(np.roll(keys[name], place)) for place, name in enumerate(names)]
     assert set(look_up.find(times, mixed).tolist()) == {-1}
+
+
+@pytest.mark.parametrize("kind", ["int", "float", "time", "date", "text"])
+@pytest.mark.parametrize("overlapping", [0.0, 0.2])
+def test_many_keys(kind: str, overlapping: float) -> None:
+    """Some keys have records one after the other, and some have several at the same time."""
+    random = np.random.default_rng(7)
+    keys = np.repeat(np.arange(150), 6)
+    starts = np.cumsum(random.integers(1, 9, (150, 6)), axis=1)
+    ends = np.minimum(
+        np.append(starts[:, 1:], np.full((150, 1), 2**63 - 1), axis=1),
+        starts + random.integers(1, 9, (150, 6)),
+    )
+    ends[random.random((150, 6)) < overlapping] += 6
+    shuffled = random.permutation(900)
+    starts, ends, keys = starts.ravel()[shuffled], ends.ravel()[shuffled], keys[shuffled]
+    missing = random.random(900) < 0.02
+
+    def column(numbers: Any, mask: Any = None) -> pa.Array:
+        if kind == "float":
+            return pa.array(np.where(numbers % 9 == 4, nan, numbers / 2), mask=mask)
+        if kind == "text":
+            return pa.array([f"t{number}" for number in numbers], mask=mask)
+        if kind == "date":
+            return pa.array(numbers.astype(np.int32), mask=mask).view(pa.date32())
+        found = pa.array(numbers, mask=mask)
+        return found.cast(pa.timestamp("ms")) if kind == "time" else found
+
+    look_up = LookUp(pa.table({"start": starts, "end": ends, "k": column(keys, missing)}), ["k"])
+    times, wanted = random.integers(-2, 60, 2000), random.integers(-20, 170, 2000)
+    found = look_up.find(times, [column(wanted)])
+    for time, key, row in zip(times.tolist(), wanted.tolist(), found.tolist(), strict=True):
+        valid = np.flatnonzero((keys == key) & ~missing & (starts <= time) & (time < ends))
+        if kind == "float" and key % 9 == 4:
+            valid = valid[:0]
+        assert row == (valid[0] if len(valid) == 1 else -2 if len(valid) else -1)
+
+
+def test_overlaps() -> None:
+    def overlap(starts: list[int], ends: list[int | None], keys: list[int | None]) -> bool:
+        table = pa.table({"start": starts, "end": pa.array(ends, pa.int64()), "k": keys})
+        return has_overlaps(records_of(table), ["k"])
+
+    assert not overlap([5, 0, 0], [None, 5, 3], [1, 1, 2])
+    assert overlap([4, 0, 0], [None, 5, 3], [1, 1, 2])
+    assert overlap([0, 1, 3], [2, None, 4], [1, None, None])
+    assert not overlap([5], [5], [1])

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from mtlmon.errors import LimitError, MtlmonError, PolicyError
 from mtlmon.relations import algebra as a
 from mtlmon.relations.evaluation import evaluate, evaluate_all
+from mtlmon.relations.multiplicity import coalesced, multiplied
+from mtlmon.relations.records import records_of, table_of
 from mtlmon.relations.typing import schema_of
 from tests.relations import programs
 from tests.relations.programs import SCHEMAS, TABLES, predicate
@@ -45,6 +47,33 @@ def test_bags_of_one_record(kind: Any, records: list[tuple[bool, int, int]]) -> 
     }
     node = kind(ONE, OTHER)
     assert programs.evaluated(node, tables) == programs.expected(node, tables)
+
+
+@pytest.mark.parametrize("length", [2, 30, 3000])
+@pytest.mark.parametrize("column", ["k", "x", "t", "b", "d", "w", "n"])
+def test_few_records_that_follow_equal_ones(column: str, length: int) -> None:
+    """Only records that touch equal ones are counted; all kinds of columns tell them apart."""
+    random = np.random.default_rng(length)
+    starts = random.integers(0, 4000, 400)
+    ends = starts + random.integers(1, length, 400)
+    numbers = random.integers(0, 40, 400)
+    missing = random.random(400) < 0.1
+    values = {
+        "k": pa.array(numbers, mask=missing),
+        "x": pa.array(np.where(missing, np.nan, numbers / 4), mask=random.random(400) < 0.1),
+        "t": pa.array([f"t{number}" for number in numbers], mask=missing),
+        "b": pa.array(numbers > 20, mask=missing),
+        "d": pa.array(numbers.astype(np.int32), mask=missing).view(pa.date32()),
+        "w": pa.array(numbers, mask=missing).cast(pa.timestamp("us")),
+        "n": pa.nulls(400),
+    }
+    table = pa.table({"start": starts, "end": ends, column: values[column]})
+    records = records_of(table)
+    counted = table_of(multiplied("each", records))
+    found = coalesced(records)
+    assert found.is_coalesced
+    # NaN equals NaN here
+    assert str(table_of(found).to_pylist()) == str(counted.to_pylist())
 
 
 @settings(max_examples=25)
