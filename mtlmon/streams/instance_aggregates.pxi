@@ -1,0 +1,352 @@
+# cython: language_level=3
+"""Aggregates over the living instances of streams with `per`."""
+
+
+cdef enum OverKind:
+    # How many instances have a value that is not 0, and aggregates of values.
+    OVER_COUNT
+    OVER_SUM
+    OVER_LARGEST
+    OVER_SMALLEST
+
+
+cdef struct OverState:
+    # What is kept for a trace, beside exact sums.
+    int64_t count
+    Specials specials
+    Sorted sorted
+
+
+@final
+cdef class Over:
+    """An aggregate over the values of the living instances of each trace.
+
+    An instance has the value of its last row; null is no value.
+
+    kind: "count" (of values other than 0), "sum", "min" or "max".
+    is_float: whether values are floats; otherwise, they are integers.
+    """
+
+    cdef OverKind kind
+    cdef bint is_float
+    cdef int64_t *cells         # by number of the instance
+    cdef uint8_t *has_value
+    cdef uint32_t room
+    cdef OverState *states      # by trace
+    cdef Numbers sums
+    cdef uint32_t traces
+    cdef Journal journal        # the value of an instance before; the note has its trace
+    cdef QueueKind order
+
+    def __cinit__(self, str kind not None, bint is_float):
+        kinds = {
+            "count": OVER_COUNT, "sum": OVER_SUM, "max": OVER_LARGEST, "min": OVER_SMALLEST
+        }
+        if kind not in kinds:
+            raise ValueError(f"unknown aggregate {kind!r}")
+        self.kind = kinds[kind]
+        self.order = SMALLEST if self.kind == OVER_SMALLEST else LARGEST
+        self.is_float = is_float
+        self.sums.width = 4 if is_float else 2
+        self.sums.exponent = -128 if is_float else 0
+
+    def __dealloc__(self):
+        cdef size_t trace
+        if self.states != NULL:
+            for trace in range(self.traces):
+                free_sorted(&self.states[trace].sorted)
+        free(self.cells)
+        free(self.has_value)
+        free(self.states)
+        free(self.sums.words)
+        free(self.journal.changes)
+
+    cdef int make_room(self, uint32_t traces, uint32_t numbers) except -1:
+        cdef uint32_t room
+        if numbers > self.room:
+            room = room_for(numbers, self.room)
+            resized(<void **> &self.cells, room, sizeof(int64_t))
+            resized(<void **> &self.has_value, room, 1)
+            memset(self.cells + self.room, 0, (room - self.room) * sizeof(int64_t))
+            memset(self.has_value + self.room, 0, room - self.room)
+            self.room = room
+        if traces > self.traces:
+            room = room_for(traces, self.traces)
+            resized(<void **> &self.states, room, sizeof(OverState))
+            memset(self.states + self.traces, 0, (room - self.traces) * sizeof(OverState))
+            if self.kind == OVER_SUM:
+                resize_numbers(&self.sums, room)
+            self.traces = room
+        return 0
+
+    cdef int change(self, uint32_t trace, int64_t cell, int sign) except -1 nogil:
+        """Add or remove a value."""
+        cdef OverState *state = &self.states[trace]
+        cdef int64_t code
+        if self.kind == OVER_COUNT:
+            state.count += sign if cell else 0
+        elif self.kind == OVER_SUM:
+            self.change_sum(trace, cell, sign)
+            state.count += sign
+        else:
+            code = order_code(self.order, self.is_float, False, cell)
+            if self.is_float and code == INT64_MAX:
+                state.sorted.undefined += sign
+            elif sign > 0:
+                insert_code(&state.sorted, code)
+            else:
+                remove_code(&state.sorted, code)
+        return 0
+
+    cdef int change_sum(self, uint32_t trace, int64_t cell, int sign) except -1 nogil:
+        cdef Term term
+        cdef Numbers wide
+        cdef FloatClass found = term_of(self.is_float, cell, &term)
+        if found != FINITE:
+            count_special(&self.states[trace].specials, found, sign)
+            return 0
+        if term.magnitude == 0:
+            return 0
+        if not has_place(&self.sums, term.exponent, 64):
+            wide = widened(&self.sums, term.exponent, 64, False)
+            if wide.words == NULL:
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
+            take_numbers(&self.sums, &wide)
+        add_magnitude(
+            number_of(&self.sums, trace), self.sums.width, term.magnitude,
+            <uint32_t> (term.exponent - self.sums.exponent), term.is_negative ^ (sign < 0)
+        )
+        return 0
+
+    cdef int replace(
+        self, uint32_t trace, uint32_t number, int64_t cell, bint has_value
+    ) except -1 nogil:
+        """Give an instance a value, or none."""
+        if self.has_value[number] and has_value and self.cells[number] == cell:
+            return 0
+        reserve_changes(&self.journal, 1)
+        # The new value comes first, so that an error of memory leaves a state to be undone.
+        if has_value:
+            self.change(trace, cell, 1)
+        if self.has_value[number]:
+            self.change(trace, self.cells[number], -1)
+        note_change(
+            &self.journal, number, self.cells[number], <int64_t> trace << 1 | self.has_value[number]
+        )
+        self.cells[number] = cell
+        self.has_value[number] = has_value
+        return 0
+
+    cdef int get(self, uint32_t trace, int64_t *result) noexcept nogil:
+        cdef OverState *state = &self.states[trace]
+        cdef const uint64_t *sums
+        cdef const CodeBlock *block
+        cdef double total
+        result[0] = state.count
+        if self.kind == OVER_COUNT:
+            return FOUND
+        if self.kind != OVER_SUM:
+            if state.sorted.undefined:
+                result[0] = NAN_BITS
+                return FOUND
+            if state.sorted.count == 0:
+                return NOTHING
+            block = &state.sorted.blocks[state.sorted.block_count - 1]
+            result[0] = cell_of_code(
+                self.order, self.is_float, False, block.codes[block.count - 1]
+            )
+            return FOUND
+        if state.count == 0:
+            return NOTHING
+        sums = number_of(&self.sums, trace)
+        if not self.is_float:
+            result[0] = <int64_t> sums[0]
+            return FOUND if sums[1] == <uint64_t> (result[0] >> 63) else OVERFLOWS
+        if has_specials(&state.specials):
+            total = special_sum(&state.specials)
+        else:
+            total = rounded(sums, self.sums.width, self.sums.exponent)
+        memcpy(result, &total, sizeof(total))
+        return FOUND
+
+    cdef inline int turn(
+        self, Instances instances, const Turn *turn, int64_t birth, bint has_birth
+    ) except -1 nogil:
+        """Take out the value of an instance that ends, or give a value to one that begins."""
+        if not turn.is_birth or has_birth:
+            self.replace(
+                instances.traces[turn.number], turn.number, birth if turn.is_birth else 0,
+                turn.is_birth,
+            )
+        return 0
+
+    def feed(
+        self, Instances instances not None, Batch batch not None, numbers, values, mask, results,
+        validity, rows=None, is_result=None, births=None
+    ):
+        """Compute the results at the rows of a batch, or at other time-points among them.
+
+        instances: the instances, after their `run` for the batch.
+        numbers: the array that `run` has filled, or likewise for other time-points.
+        values, mask, results, validity: as for `Kernel.feed`, which also tells what is returned.
+        rows: as for `Instances.find`.
+        is_result: an array of bytes, 0 where no result is wanted; None if all are.
+        births: the cell of instances that begin, if they have a value then; used with `rows` only.
+        """
+        cdef size_t count = batch.count
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count)
+        cdef Memory value_memory = contiguous(values, sizeof(int64_t), count)
+        cdef Memory result_memory = contiguous(results, sizeof(int64_t), count, True)
+        cdef Memory validity_memory = contiguous(validity, 1, count, True)
+        cdef Memory mask_memory
+        cdef const uint32_t *number_cells = <const uint32_t *> number_memory.buffer.buf
+        cdef const int64_t *value_cells = <const int64_t *> value_memory.buffer.buf
+        cdef int64_t *result_cells = <int64_t *> result_memory.buffer.buf
+        cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
+        cdef const uint8_t *mask_bytes = NULL
+        cdef const int64_t *passed = NULL
+        cdef const uint8_t *wanted = NULL
+        cdef Memory row_memory, wanted_memory
+        cdef bint has_birth = births is not None
+        cdef int64_t birth = births if has_birth else 0
+        cdef size_t place = 0
+        cdef size_t row
+        cdef uint32_t number
+        if mask is not None:
+            mask_memory = contiguous(mask, 1, count)
+            mask_bytes = <const uint8_t *> mask_memory.buffer.buf
+        if rows is not None:
+            row_memory = contiguous(rows, sizeof(int64_t), count)
+            passed = <const int64_t *> row_memory.buffer.buf
+        if is_result is not None:
+            wanted_memory = contiguous(is_result, 1, count)
+            wanted = <const uint8_t *> wanted_memory.buffer.buf
+        self.make_room(max(batch.traces, instances.head_count), instances.count)
+        with nogil:
+            for row in range(count):
+                while place < instances.turn_count and has_come(
+                    &instances.turns[place], passed, row
+                ):
+                    self.turn(instances, &instances.turns[place], birth, has_birth)
+                    place += 1
+                number = number_cells[row]
+                if number != NO_INSTANCE:
+                    self.replace(
+                        instances.traces[number], number, value_cells[row],
+                        mask_bytes == NULL or mask_bytes[row],
+                    )
+                if wanted != NULL and not wanted[row]:
+                    continue
+                valid[row] = <uint8_t> self.get(batch.trace(row), &result_cells[row])
+                if valid[row] == OVERFLOWS:
+                    with gil:
+                        return row
+            if passed != NULL:
+                # those behind the last time-point
+                while place < instances.turn_count:
+                    self.turn(instances, &instances.turns[place], birth, has_birth)
+                    place += 1
+        return count
+
+    def begin(self):
+        """Begin a batch: what was done before can no longer be undone."""
+        self.journal.count = 0
+
+    def undo(self):
+        """Return to the state at the last `begin`."""
+        cdef Change *change
+        cdef uint32_t trace
+        cdef bint had_value
+        while self.journal.count:
+            change = &self.journal.changes[self.journal.count - 1]
+            trace = <uint32_t> (change.note >> 1)
+            had_value = change.note & 1
+            if had_value:
+                self.change(trace, change.cell, 1)
+            if self.has_value[change.place]:
+                self.change(trace, self.cells[change.place], -1)
+            self.cells[change.place] = change.cell
+            self.has_value[change.place] = had_value
+            self.journal.count -= 1
+
+    def keep(self, new_numbers, new_traces=None):
+        """Give instances and traces new numbers; see `Instances.compact`."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef uint32_t kept = kept_numbers(numbers, count)
+        self.begin()
+        moved_states(self.cells, sizeof(int64_t), self.room, numbers, count, kept)
+        moved_states(self.has_value, 1, self.room, numbers, count, kept)
+        if new_traces is not None:
+            memory = contiguous(new_traces, 1, 0)
+            numbers = <const uint32_t *> memory.buffer.buf
+            count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+            self.renumber_traces(numbers, count)
+
+    cdef int renumber_traces(self, const uint32_t *numbers, size_t count) except -1:
+        cdef uint32_t kept = kept_numbers(numbers, count)
+        cdef size_t trace
+        for trace in range(<size_t> self.traces):
+            if trace >= count or numbers[trace] == FORGOTTEN:
+                free_sorted(&self.states[trace].sorted)
+        moved_states(self.states, sizeof(OverState), self.traces, numbers, count, kept)
+        if self.kind == OVER_SUM:
+            moved_states(
+                self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
+            )
+        return 0
+
+    def snapshot(self, Instances instances not None):
+        """Return the values of instances as bytes for `restore`; `keep` comes before."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef uint32_t number
+        for number in range(instances.count):
+            if number < self.room and self.has_value[number]:
+                writer.put(1)
+                writer.put(zigzag(self.cells[number]))
+            else:
+                writer.put(0)
+        return writer.taken()
+
+    def restore(self, snapshot, Instances instances not None):
+        """Continue from the snapshot of values of the same instances, which have been restored.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint32_t number
+        reader.open(as_bytes(snapshot), 0)
+        self.make_room(instances.head_count, instances.count)
+        for number in range(instances.count):
+            if reader.get(1):
+                self.replace(
+                    instances.traces[number], number, unzigzag(reader.get(UINT64_MAX)), True
+                )
+        reader.end()
+        self.begin()
+
+    @property
+    def held_bytes(self):
+        """The number of bytes that the state takes."""
+        cdef size_t found = self.room * (sizeof(int64_t) + 1) + self.traces * sizeof(OverState)
+        cdef size_t trace
+        cdef uint32_t block
+        if self.kind == OVER_SUM:
+            found += self.traces * number_bytes(&self.sums)
+        for trace in range(<size_t> self.traces):
+            found += self.states[trace].sorted.block_room * sizeof(CodeBlock)
+            for block in range(self.states[trace].sorted.block_count):
+                found += self.states[trace].sorted.blocks[block].room * sizeof(int64_t)
+        return found + self.journal.room * sizeof(Change)
+
+
+cdef uint32_t kept_numbers(const uint32_t *numbers, size_t count) noexcept nogil:
+    """How many numbers are not forgotten."""
+    cdef uint32_t kept = 0
+    cdef size_t k
+    for k in range(count):
+        kept += numbers[k] != FORGOTTEN
+    return kept
