@@ -74,6 +74,25 @@ class Records:
         """Return the records of some rows, in their order."""
         return Records(self.schema, take(self.columns, rows), self.starts[rows], self.ends[rows])
 
+    def kept(self, mask: NDArray[np.bool_]) -> Records:
+        """Return the records where a mask is true, in their order.
+
+        They share memory with these records if they are most of them, one after the other.
+        """
+        rows = np.flatnonzero(mask)
+        count = len(rows)
+        if count == len(self):
+            return self
+        if 2 * count > len(self) and rows[-1] - rows[0] < count:
+            first = int(rows[0])
+            return Records(
+                self.schema,
+                tuple(column.slice(first, count) for column in self.columns),
+                self.starts[first : first + count],
+                self.ends[first : first + count],
+            )
+        return self.taken(rows)
+
 
 def typed(records: Records, schema: pa.Schema) -> Records:
     """Return records some of whose columns had no value, and so no type, with these types."""
@@ -185,7 +204,7 @@ def records_of(table: pa.Table) -> Records:
         (pc.fill_null(ends, NO_END) if ends.null_count else ends).to_numpy(),
     )
     is_valid = found.starts < found.ends
-    return found if is_valid.all() else found.taken(np.flatnonzero(is_valid))
+    return found.kept(is_valid)
 
 
 def after(stamps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -209,8 +228,12 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 
 
-def table_of(records: Records) -> pa.Table:
+def table_of(records: Records, rows: NDArray[np.int64] | None = None) -> pa.Table:
     """Make a table of records in order of start, end and columns; the end is null for no end.
+
+    Args:
+        records: the records.
+        rows: which of them; None for all.
 
     Raises:
         MtlmonError: a column is called `start` or `end`.
@@ -221,7 +244,7 @@ def table_of(records: Records) -> pa.Table:
                 f"the result has a column {name!r} besides the one with the {name} of records: "
                 f"give it another name with `select {name} as ...`"
             )
-    records = in_order(records)
+    records = in_order(records, rows)
     has_no_end = records.ends == NO_END
     ends = pa.array(records.ends, mask=has_no_end if has_no_end.any() else None)
     fields = [pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64())]
@@ -260,10 +283,17 @@ def table_of_bytes(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
-def in_order(records: Records) -> Records:
-    """Put records in order of start, end and columns; nulls come last, and NaN before them."""
-    order = order_of(records.starts)
-    if order is not None:
+def in_order(records: Records, chosen: NDArray[np.int64] | None = None) -> Records:
+    """Put records in order of start, end and columns; nulls come last, and NaN before them.
+
+    Args:
+        records: the records.
+        chosen: the rows of those that are wanted; None for all.
+    """
+    if chosen is not None and len(chosen) < len(records):
+        order = order_of(records.starts[chosen])
+        records = records.taken(chosen if order is None else chosen[order])
+    elif (order := order_of(records.starts)) is not None:
         records = records.taken(order)
     starts = records.starts
     is_equal = starts[1:] == starts[:-1]

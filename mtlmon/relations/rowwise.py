@@ -15,7 +15,7 @@ from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.relations.records import Records, without_variants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,15 +63,20 @@ def selected(
 
 def united(left: Records, right: Records, schema: pa.Schema) -> Records:
     """Return the records of both relations, those of the left one first."""
+    return all_of([left, right], schema)
+
+
+def all_of(parts: Sequence[Records], schema: pa.Schema) -> Records:
+    """Return the records of all parts, one after the other, with columns of these types."""
     columns = (
-        pa.concat_arrays([converted(one, wanted), converted(other, wanted)])
-        for one, other, wanted in zip(left.columns, right.columns, schema.types, strict=True)
+        pa.concat_arrays([converted(one.columns[place], wanted) for one in parts])
+        for place, wanted in enumerate(schema.types)
     )
     return Records(
         schema,
         tuple(columns),
-        np.concatenate([left.starts, right.starts]),
-        np.concatenate([left.ends, right.ends]),
+        np.concatenate([one.starts for one in parts]),
+        np.concatenate([one.ends for one in parts]),
     )
 
 
