@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from pyarrow import ipc, parquet  # noqa: E402
 from mtlmon import MtlmonError, TableError  # noqa: E402
 from mtlmon.arrays.native import texts_of_views  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables.formats.schemas import read_schema  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 from tests.tables.test_formats import write  # noqa: E402
 
@@ -59,6 +61,23 @@ def damaged(path: Path, changes: list[tuple[int, int]]) -> list[str]:
     assert (done.returncode, done.stderr) == (0, ""), changes[len(found)]
     assert len(found) == len(changes)
     return found
+
+
+def test_the_columns_of_a_damaged_file_are_not_known(tmp_path: Path) -> None:
+    """Relations need the columns before they read rows."""
+    rows = "".join(f"{row},{row * 7919 % 10_007}\n" for row in range(5_000))
+    packed = gzip.compress(f"ts,p\n{rows}".encode())
+    empty = "cannot be read as {}: it is empty, so its columns are not known"
+    for name, content, reason in (
+        ("cut.csv.gz", packed[: len(packed) // 2], "the gzip data is damaged or incomplete: "),
+        ("empty.csv", b"", empty.format("csv")),
+        ("empty.jsonl.gz", gzip.compress(b""), empty.format("jsonl")),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(MtlmonError) as caught:
+            read_schema(str(path))
+        assert str(caught.value).startswith(f"{path}: {reason}")
 
 
 def test_counts_of_rows_in_footers(tmp_path: Path) -> None:

@@ -50,6 +50,12 @@ def read_schema(path: str, dialect: Dialect | None = None, format: str | None = 
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise MtlmonError(f"{path}: cannot be read as {name}: {reason}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise MtlmonError(
+            f"{path}: the {compression} data is damaged or incomplete: {error}"
+        ) from None
 
 
 def read_line_schema(path: str, pattern: str, dialect: Dialect | None = None) -> pa.Schema:
@@ -160,8 +166,17 @@ def _xes_schema(stream: pa.NativeFile, path: str, _compression: str | None) -> p
 
 
 def _first_block(stream: pa.NativeFile) -> bytes:
-    """The first bytes of a text, without a byte order mark."""
-    return bytes(stream.read(_BLOCK_BYTES)).removeprefix(b"\xef\xbb\xbf")
+    """The first bytes of a text, without a byte order mark.
+
+    Raises:
+        ArrowInvalid: there are none.
+    """
+    import pyarrow as pa
+
+    found = bytes(stream.read(_BLOCK_BYTES)).removeprefix(b"\xef\xbb\xbf")
+    if not found:
+        raise pa.ArrowInvalid("it is empty, so its columns are not known")
+    return found
 
 
 def _arrow_schema(stream: pa.NativeFile, path: str, compression: str | None) -> pa.Schema:
