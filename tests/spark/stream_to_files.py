@@ -2,8 +2,8 @@
 
 Run as a script, with the directory that `Places` is about, and with `changes` behind it for the
 query that corrects verdicts. Rows with the event `stall` stop their batch for ever, as do verdicts
-at the time `STALLING_TIME`, or corrected ones; and rows with `die` kill the Python process that
-reads them: each the first time only that it happens.
+at the time `STALLING_TIME`, or valuations that do not hold any more; and rows with `die` kill the
+Python process that reads them, as do corrected verdicts: each the first time only that it happens.
 """
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ policy chosen on rows where error: NOT PREVIOUS[0,9] true
 SCHEMA = "key string, ts bigint, what string, number int"
 DELAY = 4
 CHANGING = "EVENTUALLY[0,3] PREVIOUS error"
+CORRECTED = f"""
+key key
+atom requested(key, number) = what = "request"
+atom failed(key) = what = "request|error"
+policy changing: {CHANGING}
+policy failing: requested(k, n) IMPLIES EVENTUALLY[0,5] failed(k)
+find again: requested(k, n) AND ONCE[1,9] requested(k, m)
+"""
 LATENESS = 20
 STALLING_TIME = 1000
 
@@ -122,18 +130,23 @@ def start(spark: SparkSession, places: Places, *, with_troubles: bool) -> Stream
             rows = rows.mapInArrow(trouble, SCHEMA)
     verdicts = monitor_stream(
         rows,
-        CHANGING if places.is_corrected else POLICIES,
+        CORRECTED if places.is_corrected else POLICIES,
         key="key",
         event="what",
         order_within="number",
         delay=0 if places.is_corrected else DELAY,
         lateness=LATENESS if places.is_corrected else None,
+        **({"buckets": 4, "slices": 3} if places.is_corrected else {}),
     )
     if with_troubles:
-        column = "op" if places.is_corrected else "time"
-        value = "update" if places.is_corrected else STALLING_TIME
-        trouble = Trouble(column, value, places.marker("verdict"))
-        verdicts = verdicts.mapInArrow(trouble, verdicts.schema)
+        stalling: tuple[str, object] = "time", STALLING_TIME
+        if places.is_corrected:
+            dying = Trouble("op", "update", places.marker("die"), is_fatal=True)
+            verdicts = verdicts.mapInArrow(dying, verdicts.schema)
+            stalling = "op", "delete"
+        verdicts = verdicts.mapInArrow(
+            Trouble(*stalling, places.marker("verdict")), verdicts.schema
+        )
     writer = verdicts.writeStream.format("parquet").option("path", str(places.verdicts))
     return writer.option("checkpointLocation", str(places.checkpoint)).start()
 

@@ -23,6 +23,7 @@ from tests.reference.late_stream import Row, history_of
 from tests.spark import stream_to_files
 from tests.spark.stream_to_files import (
     CHANGING,
+    CORRECTED,
     DELAY,
     FORMULA,
     LATENESS,
@@ -254,6 +255,7 @@ def test_killed_where_verdicts_are_corrected(spark: SparkSession, tmp_path: Path
         put(places.source, f"{number:03}", rows)
     with query(places) as process:
         wait_for(places.marker("verdict"), process, tmp_path / "log")
+    assert places.marker("die").exists()
     with state_store(spark):
         stream_to_files.run(spark, places)
     changes = [row.asDict() for row in spark.read.parquet(str(places.verdicts)).collect()]
@@ -262,23 +264,60 @@ def test_killed_where_verdicts_are_corrected(spark: SparkSession, tmp_path: Path
         for rows in contents
     ]
     expected = history_of(batches, 0, LATENESS, is_quiet=False)
-    late = sorted((row["key"], row["time"]) for row in changes if row["late"] is not None)
+    # those of atoms have no key
+    late = sorted((row["key"], row["time"]) for row in changes if row["late"] and row["key"])
     assert late == expected.refused != []
-    told = [row for row in changes if row["op"] is not None]
-    names = [(row["key"], row["time"], row["offset"], row["revision"]) for row in told]
-    assert len(names) == len(set(names))
-    latest = {}
+    latest, operations = collapsed([row for row in changes if row["op"] is not None])
+    changing = [row for row in latest if row["policy"] == "changing"]
+    assert {one[1:] for one in resolved(changing)} == expected.values(CHANGING)
+    found = {
+        (row["policy"], row["time"], row["verdict"], row["k"], row["n"], row["m"])
+        for row in latest
+        if row["policy"] != "changing"
+    }
+    assert found == valuations(contents)
+    assert {"again", "failing"} == {one[0] for one in found}
+    assert operations["changing"] >= {"insert", "update"}
+    assert operations["again"] | operations["failing"] == {"insert", "delete"}
+    for policy in ("changing", "again", "failing"):
+        bounds = [row["final"] for row in changes if row["op"] is None and row["policy"] == policy]
+        assert sorted(set(bounds)) == sorted(bounds) != []
+
+
+def collapsed(
+    told: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], dict[str, set[str]]]:
+    """The verdicts that hold in the end, and what has happened to those of each policy."""
+    latest: dict[tuple[Any, ...], dict[str, Any]] = {}
+    operations = defaultdict(set)
+    names = ("policy", "key", "time", "offset", "k", "n", "m")
+    revisions = [(*(row[name] for name in names), row["revision"]) for row in told]
+    assert len(revisions) == len(set(revisions))
     for row in sorted(told, key=lambda row: row["revision"]):
-        name = (row["key"], row["time"], row["offset"])
-        assert (name in latest) == (row["op"] != "insert")
-        latest[name] = row
+        point = tuple(row[name] for name in names)
+        assert (point in latest) == (row["op"] != "insert")
+        latest[point] = row
         if row["op"] == "delete":
-            del latest[name]
-    found = {one[1:] for one in resolved(list(latest.values()))}
-    assert found == expected.values(CHANGING)
-    assert {row["op"] for row in told} >= {"insert", "update"}
-    bounds = [row["final"] for row in changes if row["op"] is None and row["final"]]
-    assert sorted(set(bounds)) == sorted(bounds) != []
+            del latest[point]
+        operations[row["policy"]].add(row["op"])
+    return list(latest.values()), operations
+
+
+def valuations(contents: Sequence[Sequence[dict[str, Any]]]) -> set[tuple[Any, ...]]:
+    """What the policies with variables say of the rows that are not too late, each file a batch."""
+    horizon = 0
+    taken: list[dict[str, Any]] = []
+    for rows in contents:
+        taken += [row for row in rows if row["ts"] >= horizon - LATENESS]
+        horizon = max(horizon, *(row["ts"] for row in rows))
+    due = sorted((row for row in taken if row["ts"] < horizon), key=lambda row: row["ts"])
+    options: dict[str, Any] = {"event": "what", "time_points": "stamp", "end_time": horizon - 1}
+    check = check_tables(pa.Table.from_pylist(due), CORRECTED, **options)
+    return {
+        (row["policy"], row["time"], row["verdict"], row["k"], row["n"], row["m"])
+        for row in check.to_arrow().to_pylist()
+        if row["policy"] != "changing"
+    }
 
 
 def test_contents_are_what_they_are_meant_to_be() -> None:
