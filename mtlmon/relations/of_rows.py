@@ -36,11 +36,13 @@ from mtlmon.syntax.report import formula_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from mtlmon.errors import FormulaError
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
 
-__all__ = ["LogRelation", "ReadRows", "RowRelation", "as_table"]
+__all__ = ["LogRelation", "ReadRows", "RowRelation", "as_table", "said_as_bytes"]
 
 
 class ReadRows(NamedTuple):
@@ -80,6 +82,12 @@ class LogRelation(KnownRelation):
         self._environment = environment
         self._query: Query | None = None
         self._types: pa.Schema | None = None
+
+    @property
+    def read_rows(self) -> ReadRows:
+        """How it reads rows, for another relation; it must not have taken in any."""
+        assert self._tables is not None
+        return ReadRows(self.file, self.name, self.columns, self._tables, self._environment)
 
     @property
     def held_bytes(self) -> int:
@@ -218,6 +226,11 @@ class RowRelation(LogRelation):
         """
         return self._changes.setdefault(tuple(keys), ChangeTimes(keys))
 
+    @property
+    def watched(self) -> list[tuple[str, ...]]:
+        """The keys for which changes are told, in the order in which `hear` takes them."""
+        return list(self._changes)
+
     def advance(self, rows: pa.Table | None, watermark: int, since: float) -> None:
         """Take in rows, and look up at the times up to a watermark from now on.
 
@@ -244,19 +257,14 @@ class RowRelation(LogRelation):
 
     def said(self) -> bytes:
         """Return what is known since the last watermark, for `hear`: records, and changes."""
-        parts = [table_as_bytes(self._table, is_sent=True)]
-        for changes in self._changes.values():
-            times, values = changes.between(FIRST, NO_END)
-            names = list(map(str, range(1 + len(values))))
-            table = pa.table([pa.array(times), *values], names)
-            parts.append(table_as_bytes(table, is_sent=True))
-        return joined_parts(parts)
+        changes = [one.between(FIRST, NO_END) for one in self._changes.values()]
+        return said_as_bytes(self._table, changes)
 
     def hear(self, content: bytes) -> None:
         """Say what another one has said with the same columns, and nothing else.
 
         Args:
-            content: what `said` has returned; both tell changes for the same keys.
+            content: what `said_as_bytes` has returned for the same keys of changes.
         """
         table, *parts = split_parts(content)
         self.replace(table_of_bytes(table))
@@ -300,6 +308,23 @@ class RowRelation(LogRelation):
         """Look values up in these records."""
         self._records = records
         self.replace(pa.concat_tables(map(as_table, records)))
+
+
+def said_as_bytes(
+    records: pa.Table, changes: Sequence[tuple[NDArray[np.int64], Sequence[pa.Array]]]
+) -> bytes:
+    """Return what a relation says as bytes for `RowRelation.hear`.
+
+    Args:
+        records: the records, as the table that look-ups take.
+        changes: for the keys of `RowRelation.watched`, what `ChangeTimes.between` returns.
+    """
+    parts = [table_as_bytes(records, is_sent=True)]
+    for times, values in changes:
+        names = list(map(str, range(1 + len(values))))
+        table = pa.table([pa.array(times), *values], names)
+        parts.append(table_as_bytes(table, is_sent=True))
+    return joined_parts(parts)
 
 
 def as_table(records: Records) -> pa.Table:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.relations.looking_up import FIRST
-from mtlmon.relations.of_rows import LogRelation
+from mtlmon.relations.of_rows import LogRelation, as_table, said_as_bytes
 from mtlmon.relations.records import after
 from mtlmon.relations.spans import SpannedChanges, Spans
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
@@ -127,6 +127,17 @@ class RevisedRelation(LogRelation):
             What was valid and is no longer, and what was not; None if there is neither.
         """
         return self._spans.say(spans, end)
+
+    def said(self, start: int, watched: Sequence[Sequence[str]]) -> bytes:
+        """Return what it says of the time from one on, for `RowRelation.hear`.
+
+        Args:
+            start: the time, above the one below which it was forgotten.
+            watched: the keys for which changes are told.
+        """
+        tables = [as_table(one) for one in self._spans.records_from(start)]
+        changes = [self._spans.changes(tuple(keys), start, self._spans.end) for keys in watched]
+        return said_as_bytes(pa.concat_tables(tables), changes)
 
     def merge(self, start: int, end: int) -> None:
         """Keep what it says of the time from one watermark on below another as one span."""

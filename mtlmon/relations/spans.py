@@ -151,6 +151,12 @@ class Spans:
         ]
         return np.concatenate(times), tuple(columns)
 
+    def records_from(self, start: int) -> list[Records]:
+        """Return the records of the spans that go on behind a time, with the same columns."""
+        first = max(0, int(np.searchsorted(self._starts, start, "right")) - 1)
+        some = [span.records for span in self._spans[first:]]
+        return [typed(one, some[-1].schema) for one in some]
+
     def __len__(self) -> int:
         """The number of spans."""
         return len(self._spans)

@@ -76,13 +76,19 @@ class TouchedRows:
 
     def of(self, rows: Rows) -> NDArray[np.bool_]:
         """Return which of some rows are concerned."""
-        schema = rows.inputs.schema
+        return self.of_columns(rows.inputs, rows.time_stamps)
+
+    def of_columns(
+        self, inputs: pa.RecordBatch, time_stamps: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which of the rows with some columns and times are concerned."""
+        schema = inputs.schema
         if self._compiled is None or not self._compiled[0].equals(schema):
             compiled = CompiledExpressions(self._asked, schema, self._environment)
             self._compiled = schema, compiled
-        columns = dict(zip(schema.names, rows.inputs.columns, strict=True))
-        columns[TIME_STAMPS] = pa.array(rows.time_stamps)
-        found = np.zeros(len(rows.time_stamps), np.bool_)
+        columns = dict(zip(schema.names, inputs.columns, strict=True))
+        columns[TIME_STAMPS] = pa.array(time_stamps)
+        found = np.zeros(len(time_stamps), np.bool_)
         for column in self._compiled[1].compute(columns, len(found)).values():
             found |= column.to_numpy(zero_copy_only=False)
         return found

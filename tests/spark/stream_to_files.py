@@ -136,7 +136,8 @@ def start(spark: SparkSession, places: Places, *, with_troubles: bool) -> Stream
         order_within="number",
         delay=0 if places.is_corrected else DELAY,
         lateness=LATENESS if places.is_corrected else None,
-        **({"buckets": 4, "slices": 3} if places.is_corrected else {}),
+        buckets=4 if places.is_corrected else None,
+        slices=3 if places.is_corrected else None,
     )
     if with_troubles:
         stalling: tuple[str, object] = "time", STALLING_TIME

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.relations.of_rows import LogRelation
     from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.streaming.bucket_state import Outcome
 
 TABLE = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "n": pa.int64()})
 OPEN = "k,from,to\nx,0,2\nx,5,9\ny,3,\nz,4,6\nz,6,7\nv,1,8\nw,2,16\nw,40,50\n"
@@ -127,7 +128,7 @@ class Query:
         relations = relations_of_rows(source.policies)
         names = list(dict.fromkeys(name for one in relations.values() for name in one.columns))
         schema = pa.schema([TABLE.field(name) for name in source.selection.names])
-        events = EventRecords(source.policies.atoms, 1, stream_columns(source, schema))
+        events = EventRecords(source.policies.atoms, 1, self.columns_of(source, schema))
         self.records = BucketRecords(events, key_types(source.keys, schema), NO_SETTINGS)
         read = pa.schema([TABLE.field(name) for name in names])
         self.of_rows = RelationRecords(read, NO_SETTINGS)
@@ -142,6 +143,10 @@ class Query:
         self.verdicts: dict[tuple[str | None, int], list[Verdict]] = {}
         self.late = 0
         self.restart()
+
+    def columns_of(self, source: EventSource, schema: pa.Schema) -> pa.Schema | None:
+        """The columns that streams read."""
+        return stream_columns(source, schema)
 
     def restart(self) -> None:
         """Go on in another process."""
@@ -187,6 +192,10 @@ class Query:
         journal = self.journals[bucket].seen_by(self.worker, bucket)
         outcome = self.monitors.visit(journal, blocks, horizon)
         self.journals[bucket].store(journal, outcome)
+        self.take(outcome)
+
+    def take(self, outcome: Outcome) -> None:
+        """Take what a bucket has found."""
         for number, found in outcome.verdicts.items():
             name = self.source.policies.policies[number].name
             keys = found.keys[0].to_pylist() if self.source.keys else [None] * len(found.keys[0])

@@ -31,11 +31,14 @@ from mtlmon.spark.streaming.replays import Replay
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon.spark.common.policies import Policies
+    from mtlmon.drive.native import KeyedMonitors
+    from mtlmon.spark.common.policies import CompiledPolicy, Policies
+    from mtlmon.spark.common.trace_monitors import Points
+    from mtlmon.spark.streaming.bucket_keys import BucketKeys
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.event_records import DueEvents
     from mtlmon.spark.streaming.journal import Journal
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.past_records import Past
     from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
-__all__ = ["BucketMonitors", "Outcome", "OwnedRecords"]
+__all__ = ["NO_STARTS", "BucketMonitors", "Outcome", "OwnedRecords", "fed", "owned_records"]
 
 
 class OwnedRecords(NamedTuple):
@@ -147,7 +150,7 @@ class BucketMonitors:
         if isinstance(held, LiveBucket) and held.shared is self._shared:
             live = held
         else:
-            live, entries = LiveBucket(self._records, self._shared), journal.all()
+            live, entries = self._begun(), journal.all()
         for entry in map(self._records.decode, entries):
             if isinstance(entry, Segment):
                 live.take_segment(entry)
@@ -155,6 +158,10 @@ class BucketMonitors:
                 live.add(entry.keys)
                 self._take(live, entry.events, entry.owners, entry.horizon)
         return live
+
+    def _begun(self) -> LiveBucket:
+        """A bucket without keys."""
+        return LiveBucket(self._records, self._shared)
 
     def _visited(
         self, live: LiveBucket, blocks: Sequence[bytes], horizon: int, past: Past | None
@@ -165,14 +172,8 @@ class BucketMonitors:
             What leads from the journal before to the bucket as it is now, None if it has not
             changed; the verdicts; and the late events.
         """
-        columns, events = self._records.read_blocks(blocks)
-        late = None
-        is_late = events.rows[:, 0] < (horizon if past is None else past.admitted_from)
-        if is_late.any():
-            late = _late(columns, events, np.flatnonzero(is_late))
-            on_time = np.flatnonzero(~is_late)
-            events = events.take(on_time)
-            columns = [column.take(pa.array(on_time)) for column in columns]
+        admitted_from = horizon if past is None else past.admitted_from
+        columns, events, late = self._admitted(blocks, admitted_from)
         wakeup = live.wakeup
         changed = None if self._streams is None else self._streams.changed(live.keys)
         is_idle = changed is None and (wakeup is None or wakeup > horizon)
@@ -190,6 +191,19 @@ class BucketMonitors:
         found = work.verdicts() if past is None else work.all_changes()
         return entry, found, late
 
+    def _admitted(
+        self, blocks: Sequence[bytes], admitted_from: int
+    ) -> tuple[list[pa.Array], Waiting, OwnedRecords | None]:
+        """Read blocks: the columns of keys and the events, and those that are too late."""
+        columns, events = self._records.read_blocks(blocks)
+        is_late = events.rows[:, 0] < admitted_from
+        if not is_late.any():
+            return columns, events, None
+        late = _late(columns, events, np.flatnonzero(is_late))
+        on_time = np.flatnonzero(~is_late)
+        columns = [column.take(pa.array(on_time)) for column in columns]
+        return columns, events.take(on_time), late
+
     def _folded(self, live: LiveBucket, admitted_from: int) -> bytes:
         """Forget keys whose past makes no difference any more; return the others as a segment.
 
@@ -198,7 +212,7 @@ class BucketMonitors:
             admitted_from: the least time-stamp of events that are not too late.
         """
         goes = live.keys.settled_from <= admitted_from
-        goes[live.owners] = False
+        goes[live.busy] = False
         for _, monitors in self._monitors:
             goes &= np.frombuffer(monitors.settled(live.streams, admitted_from), np.bool_)
         if goes.any():
@@ -324,7 +338,7 @@ class BucketMonitors:
         # The events of one time-stamp are due at once, so their offsets begin with 0.
         offsets = SuccessiveOffsets()
         for piece in streams.pieces(due, work.horizon):
-            self._feed(work, piece, work.live.streams[key], offsets, _NO_STARTS)
+            self._feed(work, piece, work.live.streams[key], offsets, NO_STARTS)
         keys.streams[key] = streams.snapshot()
         settled_from = streams.settled_from
         keys.settled_from[key] = NEVER if settled_from is None else settled_from
@@ -341,20 +355,42 @@ class BucketMonitors:
     ) -> None:
         """Feed events to all monitors; `numbers` are those of their keys, or of their one key."""
         of_rows = offsets.taken(events.time_stamps, starts)
-        for number, (policy, monitors) in enumerate(self._monitors):
-            points = points_of(policy, events, of_rows)
-            if points.events.count:
-                own = np.broadcast_to(numbers, len(events.time_stamps))
-                if points.places is not None:
-                    own = own[points.places]
-                elif len(own) != points.events.count:
-                    own = np.broadcast_to(numbers, points.events.count)
-                own = np.ascontiguousarray(own)
-                work.add(number, *monitors.feed(points.events, own, points.offsets))
-                work.add_messages(number, messages_of(policy, points))
+        for number, points, found in fed(self._monitors, events, numbers, of_rows):
+            work.add(number, *found)
+            work.add_messages(number, messages_of(self._monitors[number][0], points))
 
 
-_NO_STARTS = np.array([], np.int64)
+def fed(
+    monitors: Sequence[tuple[CompiledPolicy, KeyedMonitors]],
+    events: DueEvents,
+    numbers: NDArray[np.uint32] | np.uint32,
+    offsets: NDArray[np.uint32],
+) -> Iterator[tuple[int, Points, tuple[bytes, bytes]]]:
+    """Feed events to all monitors.
+
+    Args:
+        monitors: the policies and their monitors.
+        events: the events, and ticks.
+        numbers: the numbers of the streams of the events, or of their one stream.
+        offsets: the offsets of the events within their time-stamps.
+
+    Yields:
+        The number of each policy that has time-points there, these, and the verdicts: records,
+        and the numbers of their streams.
+    """
+    for number, (policy, own_monitors) in enumerate(monitors):
+        points = points_of(policy, events, offsets)
+        if points.events.count:
+            own = np.broadcast_to(numbers, len(events.time_stamps))
+            if points.places is not None:
+                own = own[points.places]
+            elif len(own) != points.events.count:
+                own = np.broadcast_to(numbers, points.events.count)
+            own = np.ascontiguousarray(own)
+            yield number, points, own_monitors.feed(points.events, own, points.offsets)
+
+
+NO_STARTS = np.array([], np.int64)
 
 
 class _Work:
@@ -439,11 +475,21 @@ class _Work:
         messages: list[str | None] | None = None,
     ) -> OwnedRecords:
         """Records with the columns of their keys."""
-        is_owner = np.zeros(len(self.live.keys), np.bool_)
-        is_owner[keys] = True
-        owners = (np.cumsum(is_owner) - 1)[keys]
-        columns = self.live.keys.columns_of(np.flatnonzero(is_owner))
-        return OwnedRecords(columns, owners.astype(np.uint32), records, messages)
+        return owned_records(self.live.keys, keys, records, messages)
+
+
+def owned_records(
+    keys: BucketKeys,
+    numbers: NDArray[np.int64],
+    records: bytes,
+    messages: list[str | None] | None = None,
+) -> OwnedRecords:
+    """Return records of the keys with some numbers."""
+    is_owner = np.zeros(len(keys), np.bool_)
+    is_owner[numbers] = True
+    owners = (np.cumsum(is_owner) - 1)[numbers]
+    columns = keys.columns_of(np.flatnonzero(is_owner))
+    return OwnedRecords(columns, owners.astype(np.uint32), records, messages)
 
 
 def _late(keys: Sequence[pa.Array], events: Waiting, places: NDArray[np.int64]) -> OwnedRecords:

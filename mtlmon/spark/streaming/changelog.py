@@ -23,10 +23,12 @@ from mtlmon.spark.common.changelog import COLUMNS, OPERATIONS
 from mtlmon.spark.common.trace_monitors import Found
 from mtlmon.spark.common.verdicts import COLUMNS as VERDICT_COLUMNS
 from mtlmon.spark.common.verdicts import LATE_ATOMS, POLICY, verdict_batches
+from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.changes import verdicts_of
 from mtlmon.spark.streaming.past_records import Past
 from mtlmon.spark.streaming.processor import KIND, LATE, RECORDS, RESULTS, BucketProcessor
 from mtlmon.spark.streaming.stateful import Visit, batch_number
+from mtlmon.spark.streaming.stream_corrections import StreamCorrections
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
 if TYPE_CHECKING:
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
+    from mtlmon.spark.common.events import EventSource
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.bucket_state import Outcome
     from mtlmon.spark.streaming.event_clock import EventClock
     from mtlmon.spark.streaming.journal import Journal
+    from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
 __all__ = ["CHANGES", "ChangelogProcessor", "UnpackChanges", "changelog_schema"]
 
@@ -91,14 +95,18 @@ class ChangelogProcessor(BucketProcessor):
         records: how blocks and segments are encoded.
         clock: the clock of the query.
         lateness: how far below the horizon events are taken in.
+        source: how rows become events, if there are streams; else None.
     """
 
-    IS_CORRECTED = True
-
     def __init__(
-        self, policies: Policies, records: BucketRecords, clock: EventClock, lateness: int
+        self,
+        policies: Policies,
+        records: BucketRecords,
+        clock: EventClock,
+        lateness: int,
+        source: EventSource | None = None,
     ) -> None:
-        super().__init__(policies, records, clock)
+        super().__init__(policies, records, clock, source)
         self._lateness = lateness
         self._delays = [
             decision_delay(one.program.rows, one.program.root) for one in policies.policies
@@ -109,6 +117,13 @@ class ChangelogProcessor(BucketProcessor):
         self._past = _Store(handle.getMapState("past", _NAME, _PAST))
         self._told = handle.getValueState("told", _TOLD)
 
+    def _bucket_monitors(self, shared: SharedMonitors) -> BucketMonitors:
+        if self._streams is None:
+            return BucketMonitors(self._policies, self._records, shared, is_corrected=True)
+        return StreamCorrections(
+            self._policies, self._records, shared, self._streams, self._lateness
+        )
+
     def visit(
         self,
         key: tuple[object, ...],
@@ -116,9 +131,14 @@ class ChangelogProcessor(BucketProcessor):
         blocks: Sequence[bytes],
         horizon: int,
     ) -> Visit:
+        if journal.head is None and not blocks:
+            # a bucket without keys hears of relations
+            return Visit(None, None, None, ())
         number = batch_number()
         admitted_from = max(0, horizon - self._lateness)
-        past = Past(self._past, number, admitted_from)
+        past = None
+        if self._streams is None:
+            past = Past(self._past, number, admitted_from)
         found = self._monitors.visit(journal, blocks, horizon, past)
         bounds = [
             admitted_from - one if one is not None and one < admitted_from else None

@@ -50,13 +50,18 @@ class KeyChanges:
                 else:
                     self._of_tables.append(_TableChanges(changes, has_keys=self._has_keys))
 
-    def changed(self, keys: BucketKeys) -> NDArray[np.bool_] | None:
-        """Return for which keys relations of rows change in this batch; None if for none."""
+    def changed(self, keys: BucketKeys, since: int = FIRST) -> NDArray[np.bool_] | None:
+        """Return for which keys relations of rows change in this batch; None if for none.
+
+        Args:
+            keys: the keys.
+            since: changes below this time are known.
+        """
         if not self._of_rows:
             return None
         found = np.zeros(len(keys), np.bool_)
         for changes in self._of_rows:
-            times, values = changes.between(FIRST, NO_END)
+            times, values = changes.between(since, NO_END)
             if len(times) and self._has_keys:
                 numbers = keys.find(values)
                 found[numbers[numbers != NO_NUMBER]] = True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.relations.touching import TouchedRows
 from mtlmon.spark.common.events import RefusedRows
 from mtlmon.spark.common.trace_streams import RefusedTicks, set_computed, stream_atoms
 from mtlmon.spark.streaming.key_changes import KeyChanges
@@ -63,7 +64,44 @@ class KeyStreams:
 
     def changed(self, keys: BucketKeys) -> NDArray[np.bool_] | None:
         """Return for which keys relations of rows change in this visit; None if for none."""
-        return self._changes.changed(keys) if self._is_told else None
+        if not self._is_told:
+            return None
+        assert self._heard is not None
+        return self._changes.changed(keys, self._heard.since)
+
+    def concerned(
+        self, events: Waiting, owners: NDArray[np.int64], count: int
+    ) -> NDArray[np.bool_] | None:
+        """Return which keys are concerned by what relations say otherwise of times that are known.
+
+        Args:
+            events: the events of all keys.
+            owners: for each, the number of its key.
+            count: the number of keys.
+
+        Returns:
+            By the number of a key, whether it is concerned; None if none is.
+        """
+        if not self._is_told or self._heard is None:
+            return None
+        own = self._atoms.relations_of(0)
+        changed = [one for one in self._heard.changed if one.relation in own]
+        if not changed:
+            return None
+        if self._atoms.has_ticks:
+            return np.ones(count, np.bool_)
+        rows, columns = events
+        assert columns is not None
+        touching = TouchedRows(changed, self._atoms.look_ups(0), self._atoms.environment)
+        found = np.zeros(count, np.bool_)
+        is_concerned = touching.of_columns(columns, np.ascontiguousarray(rows[:, 0]))
+        found[owners[is_concerned]] = True
+        return found
+
+    @property
+    def hears(self) -> bool:
+        """Whether there are relations of rows."""
+        return self._heard is not None
 
     def begin_key(self, keys: BucketKeys, number: int) -> None:
         """Go on to a key, which errors at ticks name."""
@@ -103,7 +141,9 @@ class KeyStreams:
                 "checkpointLocation of their own"
             ) from None
 
-    def pieces(self, events: Waiting, until: int) -> Iterator[DueEvents]:
+    def pieces(
+        self, events: Waiting, until: int, horizon: int | None = None
+    ) -> Iterator[DueEvents]:
         """Yield the next events, which are in order, with what depends on other rows, in pieces.
 
         Events on which a stream has no value are left out.
@@ -111,13 +151,14 @@ class KeyStreams:
         Args:
             events: the events.
             until: no further event is below this time: all ticks below it come, too.
+            horizon: the horizon of the batch, if that is not the same.
 
         Raises:
             TableError: a stream has no value on a row, and such rows are not skipped; or integers
                 overflow at a tick or at a row that has waited.
             MtlmonError: it is not known what relations say up to `until`.
         """
-        self._require(until)
+        self._require(until if horizon is None else horizon)
         rows, columns = events
         assert columns is not None
         read = self._records.due(rows)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
-from mtlmon.spark.streaming.row_relations import relations_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from mtlmon.spark.common.events import OnError
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.event_clock import EventClock
 
@@ -58,31 +58,27 @@ def lateness_beyond(
     return (longest - waits) // clock.multiply * clock.divide
 
 
-def refuse_corrections(policies: Policies) -> None:
+def refuse_corrections(policies: Policies, on_error: OnError) -> None:
     """Refuse policies whose verdicts cannot be corrected.
 
     Raises:
-        MtlmonError: a policy depends on other rows by more than its formula, is on other
-            time-points than rows, or has a message.
+        MtlmonError: a policy waits for later values, or has a message; or rows on which streams
+            have no value are to be skipped.
     """
     advice = "leave lateness out, and give a delay for which rows wait"
     for one in policies.policies:
         name = "the policy" if one.name is None else f"policy {one.name!r}"
-        if one.clock is not None:
+        if one.waits:
             raise MtlmonError(
                 f"{name} is on {one.clock}, and verdicts of such policies are not corrected: "
                 f"{advice}"
             )
         if one.message is not None:
             raise MtlmonError(f"{name} has a message, and messages are not corrected: {advice}")
-    for relation in relations_of_rows(policies):
-        raise MtlmonError(
-            f"relation {relation} reads the rows of the stream, and a late row would change it for "
-            f"all keys: {advice}; mtlmon --lateness corrects such verdicts on one machine"
-        )
-    if policies.has_streams:
+    if policies.has_streams and on_error == "skip":
         names = ", ".join(policies.remembering)
+        what = f"atoms with windows or streams ({names})" if names else "policies on ticks"
         raise MtlmonError(
-            f"atoms with windows or streams ({names}) are not computed again when rows come late: "
-            f"{advice}"
+            f"{what} are computed again when rows come late, and a row on which they have no value "
+            f"would be skipped each time: {advice}, or on_error='stop'"
         )

@@ -50,6 +50,11 @@ class LiveBucket:
             self.shared.drop(self.streams)
 
     @property
+    def busy(self) -> NDArray[np.int64]:
+        """The keys of which there is more to do."""
+        return self.owners
+
+    @property
     def held_bytes(self) -> int:
         """How many bytes it holds, about."""
         waiting = self.waiting.rows.nbytes + self.owners.nbytes

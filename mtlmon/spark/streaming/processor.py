@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.bucket_state import Outcome, OwnedRecords
     from mtlmon.spark.streaming.event_clock import EventClock
     from mtlmon.spark.streaming.journal import Journal
+    from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
 KIND = "mtlmon_kind"
 """The column with the number of the policy of the verdicts, or `LATE` for late events."""
@@ -77,9 +78,6 @@ class BucketProcessor(TimedProcessor):
 
     STATE_NAME = "bucket"
 
-    IS_CORRECTED = False
-    """Whether late events correct verdicts."""
-
     def __init__(
         self,
         policies: Policies,
@@ -100,13 +98,11 @@ class BucketProcessor(TimedProcessor):
         self._streams = None
         if self._source is not None:
             self._streams = KeyStreams(self._source, self._records.events)
-        self._monitors = BucketMonitors(
-            self._policies,
-            self._records,
-            monitors_of(self._policies, self._digest),
-            self._streams,
-            is_corrected=self.IS_CORRECTED,
-        )
+        self._monitors = self._bucket_monitors(monitors_of(self._policies, self._digest))
+
+    def _bucket_monitors(self, shared: SharedMonitors) -> BucketMonitors:
+        """Return what lets buckets take events."""
+        return BucketMonitors(self._policies, self._records, shared, self._streams)
 
     def close(self) -> None:
         if self._streams is not None:

@@ -97,8 +97,8 @@ def monitor_stream(
         lateness: how far the time of a row can be behind the latest one of all earlier batches for
             it to be taken in, at least `delay`, and written like it. Rows that come later are
             returned as late rows. None means no more than `delay`, and no corrections. Policies
-            with windows, streams, ticks, chosen rows, messages or look-ups in relations of rows do
-            not support it.
+            with messages or values of later rows do not support it, nor does `on_error="skip"`
+            with policies that have windows, streams or ticks.
         time: as for `monitor`.
         key: as for `monitor`.
         atoms: as for `monitor`.
@@ -228,14 +228,14 @@ def monitor_stream(
     clock = EventClock.of_unit(unit)
     beyond = None
     if lateness is not None:
-        refuse_corrections(policies)
+        refuse_corrections(policies, on_error)
         beyond = lateness_beyond(df, lateness, delay, clock, unit)
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
     parts = []
     for own in sources_of(source, partitions):
         own_count = count if own.keys else 1
-        read = stream_columns(own, schema)
+        read = stream_columns(own, schema, is_corrected=beyond is not None)
         settings = stream_settings(own, orders, schema, own_count, beyond)
         events = EventRecords(source.policies.atoms, len(orders), read)
         records = BucketRecords(events, key_types(own.keys, schema), settings)
@@ -247,7 +247,7 @@ def monitor_stream(
         steps = _steps(own, records, clock, own_fields, beyond)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         sent = packed.drop(LATEST)
-        told = told_buckets(df, own, settings, clock, waits, own_count)
+        told = told_buckets(df, own, settings, clock, waits, own_count, beyond)
         if told is not None:
             sent = sent.union(told)
         found = _verdicts(sent, steps)
@@ -264,10 +264,16 @@ def monitor_stream(
     return with_facts(verdicts, policies.file)
 
 
-def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:
-    """The columns that streams read, always with that of times; None if there are no streams."""
+def stream_columns(
+    source: EventSource, schema: pa.Schema, *, is_corrected: bool = False
+) -> pa.Schema | None:
+    """The columns that streams read, always with that of times; None if there are no streams.
+
+    Where verdicts are corrected, rows are chosen as by streams, too.
+    """
     policies = source.policies
-    if policies.file is None or not policies.has_streams:
+    has_streams = policies.has_streams or (is_corrected and policies.has_clocks)
+    if policies.file is None or not has_streams:
         return None
     atoms = [name for some in policies.wanted.values() for name in some]
     shown = [name for some in policies.shown.values() for name in some]
@@ -318,16 +324,17 @@ def _steps(
 
     policies = source.policies
     names = [policy.name for policy in policies.policies]
+    given = source if records.events.schema else None
     if lateness is not None:
         return _Steps(
-            changelog.ChangelogProcessor(policies, records, clock, lateness),
+            changelog.ChangelogProcessor(policies, records, clock, lateness, given),
             changelog.CHANGES,
             changelog.UnpackChanges(names, keys, records),
             changelog.changelog_schema(keys),
         )
     has_messages = source.has_messages
     return _Steps(
-        BucketProcessor(policies, records, clock, source if records.events.schema else None),
+        BucketProcessor(policies, records, clock, given),
         RESULTS,
         UnpackResults(names, [field.name for field in keys], records, has_messages),
         stream_schema(keys, has_messages=has_messages),

@@ -34,15 +34,20 @@ class RelationProcessor(TimedProcessor):
         relations: the relations, without records, by name.
         records: how rows and entries are encoded.
         clock: the clock of the query.
+        lateness: how far below the horizon rows are taken in; None if they correct nothing.
     """
 
     STATE_NAME = "relations"
 
     def __init__(
-        self, relations: Mapping[str, RowRelation], records: RelationRecords, clock: EventClock
+        self,
+        relations: Mapping[str, RowRelation],
+        records: RelationRecords,
+        clock: EventClock,
+        lateness: int | None = None,
     ) -> None:
         super().__init__(clock)
-        self._states = RelationStates(relations, records)
+        self._states = RelationStates(relations, records, lateness)
         self.held_as = records.settings
 
     def visit(

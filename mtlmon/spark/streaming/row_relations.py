@@ -156,6 +156,7 @@ def told_buckets(
     clock: EventClock,
     delay: str | None,
     buckets: int,
+    lateness: int | None = None,
 ) -> DataFrame | None:
     """Return what relations of rows tell buckets, as packed rows; None if there are none.
 
@@ -166,6 +167,7 @@ def told_buckets(
         clock: the clock of the query.
         delay: that of the watermark; None if the rows have a watermark.
         buckets: the number of buckets.
+        lateness: how far below the horizon rows are taken in; None if they correct nothing.
     """
     from pyspark.sql import functions as F
 
@@ -184,7 +186,7 @@ def told_buckets(
         packed.drop(LATEST)
         .groupBy(BUCKET)
         .transformWithState(
-            statefulProcessor=RelationProcessor(relations, records, clock),
+            statefulProcessor=RelationProcessor(relations, records, clock, lateness),
             outputStructType=TOLD,
             outputMode="Append",
             timeMode="EventTime",
