@@ -43,6 +43,10 @@ class KnownRelation:
         self._changes: dict[tuple[str, ...], ChangeTimes] = {}
         self.know(table)
 
+    def __getstate__(self) -> dict[str, object]:
+        # what finds records is made again from these
+        return {**self.__dict__, "_look_ups": {}}
+
     def know(self, table: pa.Table) -> None:
         """Take other records, which may have other columns, in the place of those before."""
         self.kinds = {field.name: kind_of(field.type) for field in list(table.schema)[2:]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from math import nan
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError
+from mtlmon.relations.looking_up import KnownRelation
 from mtlmon.relations.lookup import LookUp, has_overlaps
 from mtlmon.relations.records import records_of
 from tests.relations.programs import RECORDS, table_of
@@ -135,3 +137,13 @@ def test_overlaps() -> None:
     assert overlap([4, 0, 0], [None, 5, 3], [1, 1, 2])
     assert overlap([0, 1, 3], [2, None, 4], [1, None, None])
     assert not overlap([5], [5], [1])
+
+
+def test_a_relation_in_which_values_were_looked_up_is_picklable() -> None:
+    """As Spark sends it to its workers."""
+    relation = KnownRelation(pa.table({"start": [1, 5], "end": [5, 9], "key": ["a", "b"]}))
+    times, keys = np.array([4, 4, 6]), [pa.array(["a", "b", "b"])]
+    found = relation.find(["key"], times, keys)
+    again = pickle.loads(pickle.dumps(relation))
+    assert again.find(["key"], times, keys).tolist() == found.tolist()
+    assert found[0] >= 0 > found[1]
