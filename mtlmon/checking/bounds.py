@@ -35,6 +35,7 @@ from mtlmon.streams.bounds import (
     Kept,
     Load,
     kept_by,
+    kept_changes_bytes,
     kept_instances,
     kept_records_bytes,
     kept_ticks,
@@ -292,6 +293,7 @@ def _of_relations(file: PolicyFile, looked_up: LookedUp, lateness: int | None) -
     remembered = _sum(records_within(one, load) for one in parts)
     for name, of_rows in looked_up.of_rows.items():
         kept = [kept_records_bytes(one, load) for one in of_rows.kept]
+        kept += [kept_changes_bytes(one, load) for one in of_rows.kept_changes]
         if lateness is not None:
             kept.append(relation_kept(of_rows, load, lateness, remembered))
         found.append(Bound("relation", name, (), "", tuple(kept)))

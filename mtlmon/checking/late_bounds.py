@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy import Policy, PolicyFile
-    from mtlmon.relations.bounds import KeptRecords, SaidRecords
+    from mtlmon.relations.bounds import KeptChanges, KeptRecords, SaidRecords
     from mtlmon.streams.bounds import Load
     from mtlmon.syntax.formula import Formula
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
         @property
         def kept(self) -> Sequence[KeptRecords]:
             """What is kept between batches."""
+
+        @property
+        def kept_changes(self) -> Sequence[KeptChanges]:
+            """What is kept of its changes."""
 
         @property
         def extent(self) -> SaidRecords:

@@ -23,11 +23,18 @@ from mtlmon.relations.algebra import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mtlmon.relations.algebra import Node
 
-__all__ = ["KeptRecords", "SaidRecords", "kept_changes", "kept_records", "said_records"]
+__all__ = [
+    "KeptChanges",
+    "KeptRecords",
+    "SaidRecords",
+    "kept_changes",
+    "kept_records",
+    "said_records",
+]
 
 _TIMES_BYTES = 16
 _NUMBER_BYTES = 8
@@ -83,9 +90,35 @@ def kept_records(
     return found
 
 
+class KeptChanges(NamedTuple):
+    """The times at which a relation changes that are not looked at yet.
+
+    Attributes:
+        node: the relation.
+        tables: the number of records of each table that it reads; what is missing are rows.
+        texts: the number of columns with texts: of a record, and of the keys of a change.
+        number_bytes: the bytes of the times and the other columns, likewise.
+    """
+
+    node: Node
+    tables: Mapping[str, int]
+    texts: tuple[int, int]
+    number_bytes: tuple[int, int]
+
+    def within(self, rows: Callable[[int | None], int | None], more: int) -> Numbers | None:
+        """Return how many records there are while some rows come; None if there is no limit.
+
+        Args:
+            rows: how many rows there are within a length of time; None if there is no limit, as if
+                the length has none.
+            more: how many rows come.
+        """
+        return _numbers(self.node, self.tables, rows, more)
+
+
 def kept_changes(
     node: Node, schema: pa.Schema, keys: Iterable[str], tables: Mapping[str, int]
-) -> KeptRecords:
+) -> KeptChanges:
     """Find what it takes to tell when a relation changes.
 
     These are the records that are valid, and the times at which those of a batch begin and end.
@@ -96,12 +129,73 @@ def kept_changes(
         keys: the columns whose values are told with the times.
         tables: as for `kept_records`.
     """
-    count, spans = _extent(node, tables)
-    of_keys = [schema.field(name).type for name in keys]
-    columns = [*schema.types, *of_keys, *of_keys]
-    texts = sum(pa.types.is_large_string(one) for one in columns)
-    number_bytes = 2 * _TIMES_BYTES + _NUMBER_BYTES * (len(columns) - texts)
-    return KeptRecords("changes", "records at one time", count, spans, texts, number_bytes)
+    of_records, of_keys = schema.types, [schema.field(name).type for name in keys]
+    texts = tuple(sum(map(pa.types.is_large_string, some)) for some in (of_records, of_keys))
+    return KeptChanges(
+        node,
+        tables,
+        (texts[0], texts[1]),
+        (
+            _TIMES_BYTES + _NUMBER_BYTES * (len(of_records) - texts[0]),
+            _NUMBER_BYTES + _NUMBER_BYTES * (len(of_keys) - texts[1]),
+        ),
+    )
+
+
+class Numbers(NamedTuple):
+    """How many records a relation has while some rows come.
+
+    Attributes:
+        valid: how many are valid at one time, at most.
+        begun: how many begin, at most.
+    """
+
+    valid: int
+    begun: int
+
+    @property
+    def ended(self) -> int:
+        """How many end: those that were valid, and those that begin."""
+        return self.valid + self.begun
+
+
+def _numbers(
+    node: Node,
+    tables: Mapping[str, int],
+    rows: Callable[[int | None], int | None],
+    more: int,
+) -> Numbers | None:
+    """As for `KeptChanges.within`."""
+    if isinstance(node, Source | ValidFor | ValidUntilNext | ValidUntil):
+        count, spans = _extent(node, tables)
+        at_once = [rows(span) for span in spans]
+        of_time = rows(0)
+        if of_time is None or None in at_once:
+            return None
+        known = sum(one for one in at_once if one is not None)
+        return Numbers(count + known, count + len(spans) * (of_time + more))
+    of = [_numbers(one, tables, rows, more) for one in operands(node)]
+    found = [one for one in of if one is not None]
+    if len(found) < len(of):
+        return None
+    left, right = found[0], found[-1]
+    valid, begun = sum(one.valid for one in found), sum(one.begun for one in found)
+    if isinstance(node, Join):
+        # a pair begins where one of both does and the other is valid
+        return Numbers(
+            left.valid * right.valid, left.begun * right.valid + right.begun * left.valid
+        )
+    if isinstance(node, Semijoin):
+        return Numbers(left.valid, left.begun + right.begun * left.valid)
+    if isinstance(node, MinusAll):
+        # all equal records begin where the last one ends that takes them away
+        return Numbers(left.valid, left.begun + right.ended * left.valid)
+    if isinstance(node, Minus):
+        return Numbers(left.valid, left.begun + right.ended)
+    if isinstance(node, Group):
+        # another record can begin where one begins, and where it ends
+        return Numbers(valid, begun + left.ended)
+    return Numbers(valid, begun)
 
 
 class SaidRecords(NamedTuple):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
 from mtlmon.relations.bounds import (
+    KeptChanges,
     KeptRecords,
     SaidRecords,
     kept_changes,
@@ -98,18 +99,25 @@ class LogRelation(KnownRelation):
     def kept(self) -> list[KeptRecords]:
         """What is kept between batches, once columns are known."""
         assert self._query is not None
+        return kept_records(self._query.kept, self._sizes)
+
+    @property
+    def kept_changes(self) -> list[KeptChanges]:
+        """What is kept of its changes, for each choice of keys, once columns are known."""
+        assert self._query is not None
+        return [kept_changes(*self._query.result, keys, self._sizes) for keys in self._changes]
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """The number of records of each table."""
         tables = {} if self._tables is None else self._tables
-        sizes = {path: table.num_rows for path, table in tables.items()}
-        of_changes = [kept_changes(*self._query.result, keys, sizes) for keys in self._changes]
-        return kept_records(self._query.kept, sizes) + of_changes
+        return {path: table.num_rows for path, table in tables.items()}
 
     @property
     def extent(self) -> SaidRecords:
         """What it has over some time, once columns are known."""
         assert self._query is not None
-        tables = {} if self._tables is None else self._tables
-        sizes = {path: table.num_rows for path, table in tables.items()}
-        return said_records(self._query.result[0], sizes)
+        return said_records(self._query.result[0], self._sizes)
 
     @property
     def schemas(self) -> tuple[pa.Schema, pa.Schema]:

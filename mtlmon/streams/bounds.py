@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.definitions import Assumption
     from mtlmon.policy.predicates.expression import Expression
-    from mtlmon.relations.bounds import KeptRecords
+    from mtlmon.relations.bounds import KeptChanges, KeptRecords
     from mtlmon.streams.due_ticks import DueTicks
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.waiting import Holding
@@ -25,6 +25,7 @@ __all__ = [
     "Kept",
     "Load",
     "kept_by",
+    "kept_changes_bytes",
     "kept_instances",
     "kept_records_bytes",
     "kept_ticks",
@@ -156,6 +157,28 @@ def kept_records_bytes(records: KeptRecords, load: Load) -> Kept:
     # arrays are copied when records come and go
     total = None if count is None else 2 * (count + LARGEST_BATCH * len(records.spans)) * size
     return Kept(records.operator, words, total, total, reason)
+
+
+def kept_changes_bytes(changes: KeptChanges, load: Load) -> Kept:
+    """Return what it takes at most to tell when a relation changes, with room for a batch."""
+    name, words = "changes", "records at one time"
+    lengths: list[int | None] = []
+
+    def rows(length: int | None) -> int | None:
+        lengths.append(length)
+        return None if length is None else load.rows(length)
+
+    at_once, in_batch = changes.within(rows, 0), changes.within(rows, LARGEST_BATCH)
+    if at_once is None or in_batch is None:
+        return Kept(name, words, None, None, _NO_END if None in lengths else _RATE_OF_ROWS)
+    of_record, of_change = (
+        numbers + TEXT_BYTES * texts
+        for numbers, texts in zip(changes.number_bytes, changes.texts, strict=True)
+    )
+    count = in_batch.begun + in_batch.ended
+    # arrays are copied when they come and go
+    total = 2 * (in_batch.valid * of_record + count * of_change)
+    return Kept(name, f"{at_once.valid:,} {words}", total, total)
 
 
 def records_within(records: KeptRecords, load: Load) -> int | None:

@@ -11,6 +11,7 @@ import pytest
 
 from mtlmon.checking.bounds import Bound, bounds_of
 from mtlmon.policy import load_policies, parse_policies
+from mtlmon.relations.changing import ChangeTimes
 from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
 from mtlmon.relations.revised import RevisedRelation, RevisedRelations
 from mtlmon.streams import bounds
@@ -67,6 +68,62 @@ def test_relations_keep_no_more(body: str, tmp_path: Path, monkeypatch: pytest.M
     (bound,), most = found(body, tmp_path)
     assert bound.total is not None
     assert bound.total / 16 < most["r"] <= bound.total
+
+
+# Relations whose records can be more than those that they are made of.
+CHANGING = [
+    "rows valid 20 group k select sum(v) as v",
+    "rows valid 9 join few on k = few_k",
+    "rows valid 9 join few on v < few_v join few on few_k = few_few_k",
+    "rows valid 9 semijoin few on v < few_v",
+    "rows valid 9 select v as v minus all few_values",
+    "rows valid 9 select v as v minus few_values group select count() as v",
+    "rows valid 9 select k as k, v as v unionmax few",
+    "rows valid 9 join limits on v < max",
+]
+
+
+@pytest.mark.parametrize("keys", [(), ("v",)])
+@pytest.mark.parametrize("steps", CHANGING)
+def test_changes_are_no_more(
+    steps: str, keys: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows of a time are alike, so that many records begin and end at once."""
+    monkeypatch.setattr(bounds, "LARGEST_BATCH", 21)
+    (tmp_path / "limits.csv").write_text(LIMITS)
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\nassume rate <= 3/s\nrelation few = rows valid 5 select k as k, v as v\n"
+        "relation few_values = few select v as v\n"
+        'relation limits = table "limits.csv" valid [from, to)\n'
+        f"relation r = {steps}\npolicy c{' per v' if keys else ''} on changes of r: true\n"
+    )
+    file = load_policies([path])
+    relations = relations_with_columns(file, SCHEMA)
+    ((_, relation),) = relations.of_rows.items()
+    assert isinstance(relation, RowRelation)
+    changes = relation.changes(keys)
+    assert isinstance(changes, ChangeTimes)
+    (kept,) = [
+        one
+        for bound in bounds_of(file, SCHEMA, relations).bounds
+        for one in bound.kept
+        if one.expression == "changes"
+    ]
+    random = np.random.default_rng(1)
+    most = 0
+    for start in range(0, 140, 7):
+        stamps = np.sort(np.repeat(np.arange(start, start + 7), 3))
+        numbers = np.repeat(random.integers(0, 9, 7), 3)
+        cells = {"k": pa.array(numbers > 4).cast(pa.string()), "v": pa.array(numbers)}
+        batch = pa.RecordBatch.from_pydict({"ts": stamps, **cells})
+        columns = dict(zip(relation.columns, relation.read(batch), strict=True))
+        rows = pa.table({"": stamps, " ": stamps + 1, **columns})
+        relation.advance(rows, start + 7, start)
+        reaching = 0 if relation._reaching is None else relation._reaching.held_bytes
+        most = max(most, changes.held_bytes + reaching)
+    assert kept.total is not None
+    assert most <= kept.total
 
 
 def names_of(stamps: list[int]) -> Names:
