@@ -44,6 +44,7 @@ __all__ = [
     "columns_of_rows",
     "columns_to_read",
     "declared_tables",
+    "table_name",
     "used_relations",
 ]
 
@@ -68,7 +69,7 @@ class Plans:
     Args:
         file: the policy file.
         schemas: the columns of each table without those of times: of the log under `ROWS`, and of
-            others under their path.
+            others as `table_name` says.
         environment: the time column, the unit and the zone, for functions of time.
     """
 
@@ -100,7 +101,7 @@ class Plans:
         if isinstance(source, Rows):
             node: Node = algebra.Source(ROWS)
         elif isinstance(source, TableOf):
-            node = algebra.Source(source.path)
+            node = algebra.Source(table_name(self._file, source))
         else:
             node = self._nodes[source.name]
         for step in relation.steps:
@@ -188,6 +189,18 @@ def declared_tables(file: PolicyFile, name: str) -> list[TableOf]:
     """Return the tables that a relation is made of, by its declaration or by way of others."""
     found = [one.source for one in used_relations(file, name)]
     return [one for one in found if isinstance(one, TableOf)]
+
+
+def table_name(file: PolicyFile, source: TableOf) -> str:
+    """Return the name by which plans read a table of a file.
+
+    It is its path, with the columns of times if an earlier relation reads others as times.
+    """
+    sources = [one.source for one in file.intervals.values()]
+    first = next(one for one in sources if isinstance(one, TableOf) and one.path == source.path)
+    if (first.start, first.end) == (source.start, source.end):
+        return source.path
+    return f"{source.path} [{source.start}, {source.end})"
 
 
 def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | None:

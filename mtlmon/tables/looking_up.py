@@ -13,7 +13,7 @@ from mtlmon.policy.needs import changes_in, needs_of
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.policy.validity.declared import reads_rows
-from mtlmon.relations.declared import Plans, columns_to_read, declared_tables
+from mtlmon.relations.declared import Plans, columns_to_read, declared_tables, table_name
 from mtlmon.relations.evaluation import evaluate_all
 from mtlmon.relations.looking_up import KnownRelation
 from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.errors import MtlmonError
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.validity.declared import TableOf
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.files import TableObject
 
@@ -72,11 +73,12 @@ class GivenRelations(NamedTuple):
 
     Attributes:
         of_tables: the relations of tables alone, by name.
-        records: the tables of those that read the rows of a log, by their paths.
+        records: the tables of those that read the rows of a log, by their paths and the columns of
+            their times.
     """
 
     of_tables: dict[str, KnownRelation]
-    records: dict[str, pa.Table]
+    records: dict[tuple[str, str, str], pa.Table]
 
 
 def given_relations(
@@ -96,7 +98,7 @@ def given_relations(
             continue
         records = declared_records(owner, own_name, dict(options))
         for source in declared_tables(owner, own_name):
-            found.records[path_of(owner, source)] = records[source.path]
+            found.records[_known_as(owner, source)] = records[table_name(owner, source)]
     own_wanted = {name: wanted.get(name, ()) for name in of_tables}
     known = looked_up_relations(file, own_wanted, environment, options, lambda: None)
     found.of_tables.update(known.of_tables)
@@ -144,9 +146,11 @@ def looked_up_relations(
         for own_name in own_names.values():
             sources = declared_tables(owner, own_name)
             if given is not None:
-                tables |= {one.path: given.records[path_of(owner, one)] for one in sources}
-            elif not all(one.path in tables for one in sources):
-                tables |= declared_records(owner, own_name, dict(options))
+                tables |= {
+                    table_name(owner, one): given.records[_known_as(owner, one)] for one in sources
+                }
+            else:
+                tables |= declared_records(owner, own_name, dict(options), known=tables)
         schemas = {path: pa.schema(list(table.schema)[2:]) for path, table in tables.items()}
         own = environment._replace(zone=owner.zone or environment.zone)
         plans = Plans(owner, schemas, own)
@@ -168,9 +172,15 @@ def looked_up_relations(
             columns = columns_to_read(owner, own_name, used_columns, of_log, needs_all=changes)
             if columns is None:
                 raise _not_certain(owner, own_name)
-            used = {one.path: tables[one.path] for one in declared_tables(owner, own_name)}
+            names = [table_name(owner, one) for one in declared_tables(owner, own_name)]
+            used = {one: tables[one] for one in names}
             of_rows[name] = kind(ReadRows(owner, own_name, columns, used, own))
     return found
+
+
+def _known_as(file: PolicyFile, source: TableOf) -> tuple[str, str, str]:
+    """What tells a table apart from those of other files, and from the same with other times."""
+    return path_of(file, source), source.start, source.end
 
 
 def watch(

@@ -20,7 +20,7 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.algebra import Aggregation, Group, Source
-from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables
+from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables, table_name
 from mtlmon.relations.evaluation import evaluate
 from mtlmon.relations.lookup import has_overlaps
 from mtlmon.relations.records import NO_END, after, records_of, whole
@@ -230,20 +230,35 @@ def environment_of(file: PolicyFile, options: Mapping[str, Any]) -> Environment:
 
 
 def declared_records(
-    file: PolicyFile, name: str, options: dict[str, Any], limit: int | None = None
+    file: PolicyFile,
+    name: str,
+    options: dict[str, Any],
+    limit: int | None = None,
+    known: Mapping[str, pa.Table] | None = None,
 ) -> dict[str, pa.Table]:
     """Read the tables that a relation of a file is made of.
 
+    Args:
+        file: the policy file.
+        name: the name of the relation.
+        options: how times are written, as for `open_tables`.
+        limit: how many bytes the records of a table may hold; None for no limit.
+        known: the tables that have been read for other relations of the file.
+
     Returns:
-        Their records, as for `mtlmon.relations.evaluation.evaluate`, by their paths in the file.
+        Their records, as for `mtlmon.relations.evaluation.evaluate`, as `table_name` says.
 
     Raises:
         MtlmonError: one cannot be read, or has no valid records.
     """
+    read = {} if known is None else known
     found: dict[str, pa.Table] = {}
     for source in declared_tables(file, name):
-        if source.path not in found:
-            found[source.path] = _table(file, source, options, limit)
+        shown = table_name(file, source)
+        if shown not in found:
+            found[shown] = read[shown] if shown in read else _table(file, source, options, limit)
+        if source.key:
+            require_one_record(found[shown], source.key, path_of(file, source))
     return found
 
 
@@ -362,6 +377,8 @@ def _table(
             guess = did_you_mean(column, names)
             hint = f"its columns are {', '.join(names)}"
             raise refuse(f"{path} has no column {column}{guess}", hint)
+        if column in source.key and column in (source.start, source.end):
+            raise refuse(f"{column} says when records are valid, so it cannot be their key")
     own = {key: options[key] for key in _OF_TIMES if key in options}
     columns = [one for one in names if one != source.start]
     any_order = {**own, "time": source.start, "in_any_order": True}
@@ -391,12 +408,9 @@ def _table(
             path=path,
             column=source.end,
         )
-    records = pa.table(
+    return pa.table(
         [stamps, pa.array(values, mask=wrong), *found.values()], names=["", " ", *found]
     )
-    if source.key:
-        require_one_record(records, source.key, path)
-    return records
 
 
 def require_one_record(records: pa.Table, key: Sequence[str], path: str) -> None:

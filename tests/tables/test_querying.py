@@ -9,11 +9,12 @@ import pytest
 
 import mtlmon
 from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, TableError
-from mtlmon.policy import parse_policies, parse_predicate
+from mtlmon.policy import load_policies, parse_policies, parse_predicate
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.relations import algebra
 from mtlmon.relations.algebra import Node, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows
+from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,6 +177,13 @@ def test_tables_that_have_no_intervals(rules: Path, content: str, error: str) ->
     assert "limits.csv" in str(caught.value)
 
 
+def test_a_time_is_no_key(rules: Path) -> None:
+    declared = 'relation r = table "limits.csv" valid [from, to) key road, to\n'
+    rules.write_text(f"unit s\n{declared}")
+    with pytest.raises(PolicyError, match="to says when records are valid, so it cannot be their"):
+        mtlmon.query(rules, "r")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -241,6 +249,30 @@ def test_records_that_last_beyond_all_times() -> None:
 def test_memory_limit(rules: Path) -> None:
     with pytest.raises(MemoryLimitError, match="are held by rows and records of relations"):
         mtlmon.query(rules, "fast", rules.with_name("log.csv"), max_memory=10)
+
+
+def test_a_table_that_is_read_with_other_times(tmp_path: Path) -> None:
+    """Each relation has records between its own columns, and its own key."""
+    (tmp_path / "l.csv").write_text("k,a,b,c\n1,0,5,9\n1,3,6,8\n")
+    path = tmp_path / "rules.mtl"
+    path.write_text(
+        'unit s\nrelation one = table "l.csv" valid [a, b) select k as k\n'
+        'relation second = table "l.csv" valid [b, c) key a\n'
+        'relation third = table "l.csv" valid [a, b) key k union third_as_well\n'
+        'relation third_as_well = table "l.csv" valid [a, b)\n'
+        "relation both = second select k as k union one\n"
+        "policy p: exists one[k] and not exists second[k]\n"
+        "policy q: exists third[k]\n"
+    )
+    assert mtlmon.query(path, "both").to_pylist() == [
+        {"start": 0, "end": 8, "k": 1},
+        {"start": 3, "end": 9, "k": 1},
+    ]
+    message = "2 records with k 1 are valid at 3: the key says that there is at most one"
+    with pytest.raises(TableError, match=message):
+        mtlmon.query(path, "third")
+    with pytest.raises(TableError, match=message):
+        check_tables(pa.table({"ts": [1], "k": [1]}), load_policies([path]))
 
 
 def test_columns_that_were_meant() -> None:

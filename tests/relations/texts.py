@@ -1,0 +1,293 @@
+"""Hypothesis strategies: policy files of relations, with what they mean and how Python builds them.
+
+The plans are made here by hand, step by step, so that those of texts are compared with others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from mtlmon.policy.validity import building
+from mtlmon.policy.validity.building import Aggregate, Relation
+from mtlmon.relations import algebra as a
+from tests.relations.programs import predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Draw = Callable[[st.SearchStrategy[Any]], Any]
+    Row = tuple[Any, ...]
+
+ROWS = "rows"
+TABLE = "limits.parquet"
+TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
+LOG = {"ts": "int", "k": "int", "v": "int", "x": "float", "t": "text", "p": "bool"}
+# the columns of the table besides "begins"; one of the first two is the end of records
+LIMITS = {"ends": "int", "later": "int", "k": "int", "most": "int", "t": "text"}
+ENDS = ("ends", "later")
+_NAMES = ("k", "v", "x", "t", "p", "m", "n")
+_MOST_COLUMNS = 12
+
+_CELLS = {
+    "int": st.sampled_from([0, 1, 1, 2, None]),
+    "float": st.sampled_from([0.0, -0.0, 0.5, -1.25, None, float("nan"), float("inf")]),
+    "text": st.sampled_from(["a", "b", "", None]),
+    "bool": st.booleans(),
+}
+_CONDITIONS = {
+    "int": ("{} > 0", "{} = 1", "{} is null", "{} + 1 < 3", "{} in (0, 2)"),
+    "float": ("{} < 0.75", "{} >= 0.0", "{} is not null", "{} * 2.0 = 1.0"),
+    "text": ('{} = "a"', '{} != "b"', "{} is null"),
+    "bool": ("{}", "not {}"),
+}
+
+
+class Column(NamedTuple):
+    """A column of a relation."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A relation as a file declares it, what it means, and the same built in Python."""
+
+    name: str
+    text: str
+    node: a.Node
+    columns: tuple[Column, ...]
+    built: Relation
+
+    @property
+    def line(self) -> str:
+        """Its declaration."""
+        return f"relation {self.name} = {self.text}"
+
+    def of_types(self) -> tuple[str, ...]:
+        """The types of its columns."""
+        return tuple(column.type for column in self.columns)
+
+
+def rows_of_log() -> st.SearchStrategy[list[Row]]:
+    """Rows in order of time, with the columns of `LOG`."""
+    cells = (_CELLS[kind] for name, kind in LOG.items() if name != "ts")
+    rows = st.lists(st.tuples(st.integers(0, 10), *cells), max_size=7)
+    return rows.map(lambda found: sorted(found, key=lambda row: row[0]))
+
+
+def records_of_limits() -> st.SearchStrategy[list[Row]]:
+    """Records: the start, and the columns of `LIMITS`."""
+    cells = (_CELLS[kind] for name, kind in LIMITS.items() if name not in ENDS)
+    lengths = st.sampled_from([1, 2, 5, 9, None])
+    record = st.tuples(st.integers(0, 8), lengths, lengths, *cells)
+    return st.lists(record, max_size=5).map(
+        lambda found: [
+            (start, *(None if one is None else start + one for one in some), *row)
+            for start, *some, row in ((one[0], one[1], one[2], one[3:]) for one in found)
+        ]
+    )
+
+
+def source_name(end: str, known: list[Declared]) -> str:
+    """What plans call the table: a file may read it with other ends first."""
+    for one in known:
+        if one.text.startswith("table"):
+            is_first = f"[begins, {end})" in one.text
+            return TABLE if is_first else f"{TABLE} [begins, {end})"
+    return TABLE
+
+
+@st.composite
+def files(draw: Draw) -> list[Declared]:
+    """Declarations of a few relations, of which later ones may mention earlier ones."""
+    known: list[Declared] = []
+    for name in "abcd"[: draw(st.integers(1, 4))]:
+        one = _source(draw, name, known)
+        for _ in range(draw(st.integers(0, 3))):
+            one = draw(st.sampled_from(_STEPS))(draw, one, known)
+        known.append(one)
+    return known
+
+
+def _source(draw: Draw, name: str, known: list[Declared]) -> Declared:
+    kind = draw(st.sampled_from([ROWS, ROWS, "table", *(["name"] if known else [])]))
+    if kind == "table":
+        end = draw(st.sampled_from(ENDS))
+        columns = tuple(Column(*one) for one in LIMITS.items() if one[0] != end)
+        key = draw(st.sampled_from(["", "", " key k", " key k, t"]))
+        keys = key.removeprefix(" key ").split(", ") if key else ()
+        return Declared(
+            name,
+            f'table "{TABLE}" valid [begins, {end}){key}',
+            a.Source(source_name(end, known)),
+            columns,
+            building.table(TABLE, "begins", end, keys),
+        )
+    if kind == "name":
+        of = draw(st.sampled_from(known))
+        built = Relation(of.name, (*of.built._others, of.built.named(of.name)))
+        return Declared(name, of.name, of.node, of.columns, built)
+    columns = tuple(Column(*one) for one in LOG.items())
+    return Declared(name, ROWS, a.Source(ROWS), columns, building.rows())
+
+
+def _with(
+    of: Declared,
+    step: str,
+    node: a.Node,
+    built: Relation,
+    columns: tuple[Column, ...] | None = None,
+) -> Declared:
+    return Declared(of.name, f"{of.text} {step}", node, columns or of.columns, built)
+
+
+def condition(draw: Draw, columns: tuple[Column, ...]) -> str:
+    """A condition on some columns."""
+    found = ""
+    for _ in range(draw(st.integers(1, 2))):
+        column = draw(st.sampled_from(columns))
+        one = draw(st.sampled_from(_CONDITIONS[column.type])).format(column.name)
+        found = f"{found} {draw(st.sampled_from(['and', 'or']))} {one}" if found else one
+    return found
+
+
+def _where(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    text = condition(draw, of.columns)
+    return _with(of, f"where {text}", a.Where(of.node, predicate(text)), of.built.where(text))
+
+
+def _valid(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    length = draw(st.integers(1, 6))
+    if draw(st.booleans()):
+        node: a.Node = a.ValidFor(of.node, length)
+        return _with(of, f"valid {length}", node, of.built.valid(length))
+    if draw(st.booleans()):
+        node = a.ValidUntilNext(of.node, length)
+        return _with(of, f"valid until next {length}", node, of.built.valid(until_next=length))
+    text = condition(draw, of.columns)
+    per = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
+    names = tuple(column.name for column in per)
+    step = f"valid until {text}{' per ' if names else ''}{', '.join(names)}"
+    node = a.ValidUntil(of.node, predicate(text), names)
+    return _with(of, step, node, of.built.valid(until=text, per=names))
+
+
+def _select(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3, unique=True))
+    columns, values = [], []
+    for name in names:
+        column = draw(st.sampled_from(of.columns))
+        choices = [(column.name, column.type), (condition(draw, of.columns), "bool"), ("1", "int")]
+        if column.type == "int":
+            choices += [(f"{column.name} + 1", "int"), (f"{column.name} * 0.5", "float")]
+        text, kind = draw(st.sampled_from(choices))
+        columns.append(Column(name, kind))
+        values.append((name, text))
+    step = "select " + ", ".join(f"{text} as {name}" for name, text in values)
+    node = a.Select(of.node, tuple((name, predicate(text)) for name, text in values))
+    return _with(of, step, node, of.built.select(**dict(values)), tuple(columns))
+
+
+def _group(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    keys = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
+    columns, aggregates, texts, built = list(keys), [], [], {}
+    for name in ("s", "w")[: draw(st.integers(1, 2))]:
+        column = draw(st.sampled_from(of.columns))
+        choices = [("count", "", "int"), ("count", condition(draw, of.columns), "int")]
+        if column.type != "bool":
+            choices += [(word, column.name, column.type) for word in ("min", "max")]
+        if column.type in {"int", "float"}:
+            choices += [("sum", column.name, column.type), ("avg", column.name, "float")]
+        word, text, kind = draw(st.sampled_from(choices))
+        columns.append(Column(name, kind))
+        aggregates.append(a.Aggregation(name, word, predicate(text) if text else None))
+        texts.append(f"{word}({text}) as {name}")
+        built[name] = Aggregate(word, text or None)
+    names = tuple(column.name for column in keys)
+    if len({column.name for column in columns}) < len(columns):
+        return of
+    step = f"group {', '.join(names)}{' ' if names else ''}select {', '.join(texts)}"
+    node = a.Group(of.node, names, tuple(aggregates))
+    return _with(of, step, node, of.built.group(*names, **built), tuple(columns))
+
+
+def _joined(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    """A join or semijoin."""
+    others = [one for one in known if len(one.columns) + len(of.columns) <= _MOST_COLUMNS]
+    if not others:
+        return of
+    other = draw(st.sampled_from(others))
+    taken = [column.name for column in of.columns]
+    own = [column.name for column in other.columns]
+    renamed: list[Column] = []
+    for column in other.columns:
+        name = column.name
+        while (
+            name in taken
+            or name in (one.name for one in renamed)
+            or (name != column.name and name in own)
+        ):
+            name = f"{other.name}_{name}"
+        renamed.append(Column(name, column.type))
+    both = (*of.columns, *renamed)
+    text = condition(draw, both)
+    pairs = [
+        (left, right) for left in of.columns for right in renamed if left.type == right.type != ""
+    ]
+    if pairs and draw(st.booleans()):
+        left, right = draw(st.sampled_from(pairs))
+        sign = draw(st.sampled_from(["=", "=", "=", "!="]))
+        text = f"{left.name} {sign} {right.name} and ({text})"
+    names = tuple(column.name for column in renamed)
+    if draw(st.booleans()):
+        node: a.Node = a.Join(of.node, other.node, predicate(text), names)
+        built = of.built.join(other.built.named(other.name), text)
+        return _with(of, f"join {other.name} on {text}", node, built, both)
+    node = a.Semijoin(of.node, other.node, predicate(text), names)
+    built = of.built.semijoin(other.built.named(other.name), text)
+    return _with(of, f"semijoin {other.name} on {text}", node, built)
+
+
+_BAGS: dict[str, tuple[Callable[[a.Node, a.Node], a.Node], Callable[..., Relation]]] = {
+    "union": (a.Union, Relation.union),
+    "unionmax": (a.UnionMax, Relation.union_max),
+    "minus": (a.Minus, Relation.minus),
+    "minus all": (a.MinusAll, lambda one, other: one.minus(other, all=True)),
+    "intersect": (a.Intersect, Relation.intersect),
+}
+
+
+def _combined(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    others = [one for one in known if one.of_types() == of.of_types()]
+    if not others:
+        return of
+    other = draw(st.sampled_from(others))
+    word = draw(st.sampled_from(list(_BAGS)))
+    kind, build = _BAGS[word]
+    built = build(of.built, other.built.named(other.name))
+    return _with(of, f"{word} {other.name}", kind(of.node, other.node), built)
+
+
+def _cut(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    """What is cut must have an end."""
+    length = draw(st.integers(1, 4))
+    first, valid = f"valid {2 * length}", a.ValidFor(of.node, 2 * length)
+    built = of.built.valid(2 * length)
+    if draw(st.booleans()):
+        return _with(of, f"{first} split {length}", a.Split(valid, length), built.split(length))
+    node = a.Coalesce(valid, length)
+    return _with(of, f"{first} coalesce max {length}", node, built.coalesce(length))
+
+
+def _alone(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    if draw(st.booleans()):
+        return _with(of, "distinct", a.Distinct(of.node), of.built.distinct())
+    return _with(of, "coalesce", a.Coalesce(of.node), of.built.coalesce())
+
+
+_STEPS = (_where, _valid, _valid, _select, _group, _joined, _joined, _combined, _cut, _alone)
