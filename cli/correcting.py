@@ -13,7 +13,7 @@ from mtlmon.cli.corrected_reasons import Reasons, require_explainable
 from mtlmon.cli.endings import never_triggered, note_waiting
 from mtlmon.cli.failure import VIOLATION, Failure
 from mtlmon.cli.files import open_log
-from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
+from mtlmon.cli.late_rows import LateFile, corrected_order, late_file
 from mtlmon.cli.late_work import (
     LateLines,
     LateWork,
@@ -331,13 +331,7 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
             check.partitions.columns,
             check.memory,
             atoms_of_partitions=check.atoms_of_partitions,
-            order=TableOrder(
-                None,
-                None if found is None else found.write,
-                in_any_order=True,
-                operation=options.op,
-                id=options.id,
-            ),
+            order=corrected_order(options, found),
         )
         check.streams, check.inputs = source.streams, lambda batch: batch.inputs
         check.relations = source.relations

@@ -20,7 +20,7 @@ from mtlmon.cli.correcting_relations import (
 )
 from mtlmon.cli.endings import note_waiting
 from mtlmon.cli.files import open_log
-from mtlmon.cli.late_rows import TableOrder, late_file
+from mtlmon.cli.late_rows import corrected_order, late_file
 from mtlmon.cli.late_work import LateLines, bounds_of, late_lines, run_late_work
 from mtlmon.cli.option_rules import require_no_keys
 from mtlmon.cli.policies import note_modes, open_table_source, text_atoms
@@ -272,13 +272,7 @@ def table_source(
         plain.memory,
         atoms_of_partitions=[*needed, {0: names}],
         shown=[*({} for _ in needed), {0: [one for some in shown.values() for one in some]}],
-        order=TableOrder(
-            None,
-            None if late is None else late.write,
-            in_any_order=True,
-            operation=options.op,
-            id=options.id,
-        ),
+        order=corrected_order(options, late),
     )
     plain.streams, plain.inputs = source.streams, lambda batch: batch.inputs
     plain.relations = source.relations

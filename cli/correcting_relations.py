@@ -14,7 +14,7 @@ from mtlmon.cli.changed_answers import AnswerOutput, TableOfAnswers
 from mtlmon.cli.corrected_reasons import Reasons
 from mtlmon.cli.failure import VIOLATION, Failure
 from mtlmon.cli.files import open_log
-from mtlmon.cli.late_rows import LateFile, TableOrder, late_file
+from mtlmon.cli.late_rows import LateFile, corrected_order, late_file
 from mtlmon.cli.late_work import LateLines, bounds_of, late_lines, refusal, run_late_work
 from mtlmon.cli.policies import open_table_source
 from mtlmon.cli.relation_corrections import CorrectedRelations
@@ -287,13 +287,7 @@ def correct_tables(
         [()],
         memory,
         shown=[{0: [one for some in shown.values() for one in some]}],
-        order=TableOrder(
-            None,
-            None if late is None else late.write,
-            in_any_order=True,
-            operation=options.op,
-            id=options.id,
-        ),
+        order=corrected_order(options, late),
     )
 
     def make(bounds: Bounds) -> PointHistory:

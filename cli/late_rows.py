@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mtlmon.cli.failure import Failure, WriteFailure, note, reason
 from mtlmon.cli.files import STANDARD_INPUT, OpenFile, is_same_file
@@ -25,6 +25,7 @@ __all__ = [
     "LateFile",
     "TableOrder",
     "TextOrder",
+    "corrected_order",
     "late_file",
     "length_units",
     "note_refused",
@@ -136,6 +137,7 @@ class TableOrder(NamedTuple):
         in_any_order: whether batches have the rows as they come.
         operation: then the column that says what rows do, or None.
         id: the column of ids, or None.
+        clock: whether time passes for all keys, or for each.
     """
 
     wait: int | Duration | None
@@ -143,6 +145,7 @@ class TableOrder(NamedTuple):
     in_any_order: bool = False
     operation: str | None = None
     id: str | None = None
+    clock: Literal["all", "key"] = "all"
 
 
 NO_ORDER = TableOrder(None, None)
@@ -159,6 +162,18 @@ def table_order(options: Options, *, is_again: bool = False) -> TableOrder:
     file = None if is_again else late_file(options)
     wait = 0 if options.wait is None else options.wait
     return TableOrder(wait, None if file is None else file.write)
+
+
+def corrected_order(options: Options, late: LateFile | None) -> TableOrder:
+    """Return how rows are read whose order others see to; `late` gets those that are too late."""
+    return TableOrder(
+        None,
+        None if late is None else late.write,
+        in_any_order=True,
+        operation=options.op,
+        id=options.id,
+        clock=options.clock or "all",
+    )
 
 
 class TextOrder:

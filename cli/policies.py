@@ -455,6 +455,7 @@ def open_table_source(
             in_any_order=order.in_any_order,
             operation=order.operation,
             id=order.id,
+            clock=order.clock,
             option_names=COMMAND,
             memory=memory,
         )

@@ -221,8 +221,10 @@ class LatePartition:
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
         now = self.leader.now() or 0
-        # no tick follows the last time-stamp if the log ends for good
-        self._end = min(LATEST, (end_time if isinstance(end_time, int) else now) + 1)
+        # no tick follows the last time-stamp if the log ends for good; if nothing is known of the
+        # time after the log, more may happen at the last one
+        last = end_time if isinstance(end_time, int) else now
+        self._end = now if end_time is None else min(LATEST, last + 1)
         self._lets_go = end_time == "inf"
         self.leader.finish(end_time)
         self._arrange([(self.leader.placements(), None)], is_end=True)

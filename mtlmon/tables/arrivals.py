@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.relations.revised import RevisedRelations
@@ -69,6 +70,11 @@ class Arrivals:
                 self.relations.read(rows.batch)
             self._last = rows
             yield rows
+
+    @property
+    def need_no_key(self) -> Callable[[pa.RecordBatch], NDArray[np.bool_]] | None:
+        """Tells which rows of a batch may be without a key; None if all need one."""
+        return None if self._columns is None else self._columns.need_no_key
 
     def drop(self, count: int) -> None:
         """Leave out what the first of the rows do that were yielded last: they are skipped."""

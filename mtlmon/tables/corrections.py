@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from mtlmon.checking.sources import Corrections
-from mtlmon.history.operations import INSERT, OPERATIONS
+from mtlmon.history.operations import ADVANCE, INSERT, OPERATIONS, RETRACT
 from mtlmon.tables.columns.arrow_text import shown_value
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.tables.columns.usable import UsableRows
@@ -24,16 +25,32 @@ class CorrectionColumns:
     Args:
         operation: the column of operations, of which null means "insert"; None if all rows insert.
         id: the column of ids, integers or texts; null for rows without one. None if none has one.
+        clock: whether time passes for "all" keys, or for each "key", as for `History`.
     """
 
-    def __init__(self, operation: str | None, id: str | None) -> None:
+    def __init__(
+        self, operation: str | None, id: str | None, clock: Literal["all", "key"] = "all"
+    ) -> None:
         self.operation = operation
         self.id = id
+        self._clock = clock
 
     @property
     def columns(self) -> list[str]:
         """The columns to read."""
         return [name for name in (self.operation, self.id) if name is not None]
+
+    def need_no_key(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Tell which rows may be without a key: what they do is not about the rows of one."""
+        found = np.zeros(batch.num_rows, np.bool_)
+        if self.operation is None:
+            return found
+        words = batch.column(self.operation)
+        if self._clock == "all":
+            found |= _are_among(words, ADVANCE)
+        if self.id is not None:
+            found |= _are_among(words, RETRACT) & np.asarray(batch.column(self.id).is_valid())
+        return found
 
     def read(self, rows: UsableRows) -> Corrections:
         """Return what rows do, up to the first one of which that is not known.
@@ -72,6 +89,12 @@ class CorrectionColumns:
                 _cut(rows, place, message, self.id)
                 break
         return ids
+
+
+def _are_among(cells: pa.Array, code: int) -> NDArray[np.bool_]:
+    """Tell which cells say that a row does something."""
+    words = {word for word, found in OPERATIONS.items() if found == code}
+    return np.fromiter((word in words for word in cells.to_pylist()), np.bool_, len(cells))
 
 
 def _cut(rows: UsableRows, place: int, message: str, column: str) -> None:

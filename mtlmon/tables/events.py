@@ -145,6 +145,7 @@ class TableEvents(BatchReader[EventBatch]):
             on_error,
             sort_memory is None and order is None,
             typed,
+            order.need_no_key if isinstance(order, Arrivals) else None,
         )
         self.partitions = tuple(partitions)
         self._memory = MemoryLimit() if memory is None else memory

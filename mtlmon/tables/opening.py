@@ -70,6 +70,7 @@ def open_tables(
     in_any_order: bool = False,
     operation: str | None = None,
     id: str | None = None,
+    clock: Literal["all", "key"] = "all",
     given_relations: GivenRelations | None = None,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
@@ -142,6 +143,7 @@ def open_tables(
         operation: with `in_any_order`, the column that says what rows do, as for `History.push`;
             null means "insert".
         id: with `in_any_order`, the column of the ids of events, integers or texts.
+        clock: with `in_any_order`, whether time passes for "all" keys, or for each "key".
         given_relations: with `policies`, what was read of their relations before; by default, their
             tables are read here.
         memory: the memory limit of the run, which also counts the memory for keys and sorting.
@@ -258,7 +260,7 @@ def open_tables(
         environment = environment._replace(relations=looked_up.by_name)
     booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
-    corrections = CorrectionColumns(operation, id)
+    corrections = CorrectionColumns(operation, id, clock)
     selection = Selection(
         time, event, keys, booleans, used, option_names, hints, corrections.columns
     )

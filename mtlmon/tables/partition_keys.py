@@ -10,6 +10,7 @@ from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import TableError
 from mtlmon.support.atom_names import listed
 from mtlmon.syntax.report import visible
+from mtlmon.tables.columns.arrow_text import text_array
 from mtlmon.tables.columns.keys import find_rows, number_rows
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class PartitionKeys:
                 continue
             columns = [self._selection.cells(rows.batch, name) for name in names]
             try:
+                if any(column.null_count for column in columns):
+                    # rows that need no key are numbered like those of an empty one
+                    columns = [text_array(column).fill_null("") for column in columns]
                 numbers.append(number_rows(keys, columns))
             except pa.ArrowException as error:
                 reason = " ".join(str(error).split())

@@ -168,3 +168,88 @@ def test_retractions_that_find_no_row_for_one_policy(
     assert (done.status, "1 retraction has found no row in time" in done.errors) == (2, True)
     done = command("--lateness", 9, "--op", "op", "--on-error", "skip", file, log)
     assert (done.status, "1 retraction found no row" in done.errors) == (0, True)
+
+
+KEYED = {
+    "plain": "policy a: p IMPLIES EVENTUALLY[0,5] q\npolicy b per none: NEXT[0,9] NOT p\n",
+    "streams": (
+        "policy a on every 5: count[0,9](p) < 2\nstream seen = q.last(or: false)\n"
+        "policy b: seen OR p\n"
+    ),
+    "relations": (
+        "relation sums = rows valid 7 group k select count() as n\npolicy a: sums[k].n < 3\n"
+        "policy b on changes of sums: count[0,9](p) < 2\n"
+    ),
+    "variables": "atom pa(k: text) = p\npolicy a: FORALL k. pa(k) IMPLIES EVENTUALLY[0,6] pa(k)\n",
+    "both": (
+        "stream n = count[0,4](q)\natom pa(k: text) = p and n < 2\n"
+        "policy a: FORALL k. pa(k) IMPLIES NEXT[0,6] pa(k)\npolicy b: p IMPLIES NEXT q\n"
+    ),
+}
+KEYED_ROWS = """\
+3,{},,,advance,
+4,a,true,false,+,i1
+5,b,true,true,+,i2
+5,a,true,false,+,i3
+7,{},,,advance,
+6,b,false,true,+,i4
+0,{},,,-,i2
+12,a,false,true,+,i5
+12,{},,,-,i3
+40,{},,,advance,
+"""
+
+
+@pytest.mark.parametrize("kind", KEYED)
+def test_rows_that_are_not_about_a_key_need_none(
+    kind: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What advances time, and what takes an id back, in blocks of any size."""
+    import mtlmon.tables.formats.rows as reading
+
+    policies, output, saved = tmp_path / "p.mtl", tmp_path / "out", tmp_path / "saved"
+    policies.write_text(f"key k\n{KEYED[kind]}")
+    log, with_keys = tmp_path / "log.csv", tmp_path / "keys.csv"
+    for path, key in ((log, ""), (with_keys, "a")):
+        path.write_text("ts,k,p,q,op,id\n" + KEYED_ROWS.replace("{}", key))
+    options = ["--lateness", 20, "--op", "op", "--id", "id", "--verdicts", "all", "-o", output]
+    wanted = command(*options[:-2], policies, with_keys)
+    assert wanted.output
+    assert command(*options[:-2], policies, log) == wanted
+    output.write_text(wanted.output)
+    lines = sorted(command("latest", output).output.splitlines())
+    for size in (50, 90):
+        for name in ("BLOCK_BYTES", "FIRST_BLOCK_BYTES"):
+            monkeypatch.setattr(reading, name, size)
+        kept = ("--checkpoint", saved, "--resume", "--checkpoint-every", 1)
+        output.unlink(missing_ok=True)
+        saved.unlink(missing_ok=True)
+        for _ in range(2):
+            assert command(*options, *kept, policies, log).status == wanted.status
+            assert sorted(command("latest", output).output.splitlines()) == lines
+
+
+def test_other_rows_need_a_key(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log.csv"
+    options = ["--lateness", 9, "--op", "op", "-e", "NOT p", "--key", "k"]
+    for row, clock, has_id, is_needed in (
+        ("5,,,advance,", "all", False, False),
+        ("5,,,advance,", "key", False, True),
+        ("5,,,-,i1", "all", True, False),
+        ("5,,,-,i1", "key", True, False),
+        ("5,,true,-,i1", "all", False, True),
+        ("5,,,+,i2", "all", True, True),
+    ):
+        log.write_text(f"ts,k,p,op,id\n5,a,true,+,i1\n{row}\n")
+        more = ["--clock", clock, *(["--id", "id"] if has_id else [])]
+        done = command(*options, *more, log)
+        assert ("the key column 'k' is empty in this row" in done.errors) == is_needed, row
+        assert (done.status == 2) == is_needed
+
+
+def test_a_key_whose_only_row_takes_another_one_back(tmp_path: Path, command: Command) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,k,p,op,id\n1,a,true,+,i1\n0,b,,-,i1\n9,a,true,+,i2\n")
+    options = ("--lateness", 5, "--clock", "key", "--key", "k", "--op", "op", "--id", "id")
+    done = command(*options, "-e", "NOT p", log)
+    assert (done.status, done.output) == (1, "a\t9:0 false\na\t!@4\n")

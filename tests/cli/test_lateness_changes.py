@@ -250,3 +250,22 @@ def test_rows_of_changes_and_explanations(tmp_path: Path, room: Path, command: C
     assert sorted(found) == sorted(lines.replace("\0", "").splitlines())
     done = command("--lateness", "60s", "--verdicts", "none", "--explain", room, log)
     assert '100:0 violates "exists sessions[door = door.hold()]" IMPLIES' in done.errors
+
+
+@pytest.mark.parametrize("start", [0, 10])
+@pytest.mark.parametrize("end", [[], ["--end-time", "last"], ["--end-time", "inf"]])
+def test_changes_at_the_last_time_stamp(
+    start: int, end: list[str], tmp_path: Path, command: Command
+) -> None:
+    """More may happen then, unless it is known that nothing does: also at time-stamp 0."""
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies.write_text(
+        "key k\nrelation sums = rows valid 7 group k select count() as n\n"
+        "policy a on changes of sums: count[0,9](p) < 2\n"
+    )
+    log.write_text(f"ts,k,p\n{start},a,true\n")
+    wanted = f"a\ta\t{start}:0 true\n" if end else ""
+    for more in ([], ["--lateness", "0"], ["--lateness", "4"]):
+        done = command("--verdicts", "all", *end, *more, policies, log)
+        lines = [line for line in done.output.splitlines(keepends=True) if "!@" not in line]
+        assert "".join(lines) == wanted

@@ -184,6 +184,7 @@ class RowCheck:
         is_ordered: whether time-stamps must not decrease.
         typed: returns columns as expressions see them, as `mtlmon.policy.types.with_times` does;
             None if texts stay texts.
+        need_no_key: tells which rows of a batch may be without a key; None if all need one.
 
     Attributes:
         skipped: the number of skipped rows.
@@ -200,8 +201,10 @@ class RowCheck:
         on_error: Literal["stop", "skip"],
         is_ordered: bool,
         typed: Callable[[pa.Schema], pa.Schema] | None = None,
+        need_no_key: Callable[[pa.RecordBatch], NDArray[np.bool_]] | None = None,
     ) -> None:
         self._selection = selection
+        self._need_no_key = need_no_key
         self._typed = typed
         # columns as they are read, and as expressions see them
         self._schemas: tuple[pa.Schema, pa.Schema] | None = None
@@ -306,7 +309,10 @@ class RowCheck:
             if keys.null_count:
                 message = rows.block.absent.get(name)
                 message = message or f"the key column {name!r} is empty in this row"
-                found.append(_Reason(name, np.asarray(keys.is_null()), message))
+                is_bad = np.asarray(keys.is_null())
+                if self._need_no_key is not None:
+                    is_bad = is_bad & ~self._need_no_key(rows.batch)
+                found.append(_Reason(name, is_bad, message))
         for name, mask in self._letters.bad_booleans(rows.batch).items():
             cells = self._selection.cells(rows.block.batch, name)
             found.append(_Reason(name, mask, partial(_neither, cells)))
@@ -322,6 +328,8 @@ class RowCheck:
             return rows.block.error(row, text, reason.column)
 
         is_bad = np.logical_or.reduce([one.mask for one in found])
+        if not is_bad.any():
+            return
         first = unreadable.get(int(is_bad.argmax()))
         has_advice = bool(rows.block.absent) if first is None else first.has_advice
         self._drop(rows, is_bad, error_at, has_advice=has_advice)
