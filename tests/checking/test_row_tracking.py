@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import MtlmonError, SnapshotError
-from mtlmon.checking import idle_keys
+from mtlmon.checking import idle_keys, late_origins
 from mtlmon.checking.row_tracking import RowTracker
+from mtlmon.checking.sources import Origins
 from mtlmon.drive.native import RowPlaces, VerdictRows
+from mtlmon.streams.named_rows import Names
 from mtlmon.tables import check_tables
 from mtlmon.tables.verdicts import VerdictTable
 from tests.checking.relaying import relayed
@@ -25,6 +27,8 @@ from tests.reference.row_numbers import LogRow, files_of_rows, time_points
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 POLICIES = """\
 policy response per user: p IMPLIES EVENTUALLY[0,4] q
@@ -413,3 +417,26 @@ def test_the_table_is_a_dictionary(seed: str) -> None:
 def test_columns_of_rows_come_last() -> None:
     table = VerdictTable(["a"], row_tracker=RowTracker([0], [None], "all"))
     assert table.schema.names[-2:] == ["file", "row"]
+
+
+def test_rows_that_no_verdict_changes_about_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where verdicts are corrected: of each policy, once that is worth looking through them."""
+    monkeypatch.setattr(late_origins, "_SPARE_ROWS", 8)
+    kept = late_origins.LateOrigins([0, None, 0])
+    final: dict[int, int] = {}
+    held = []
+
+    def final_below(policy: int) -> NDArray[np.int64] | None:
+        return np.array([final[policy]]) if policy in final else None
+
+    for start in range(0, 2000, 10):
+        stamps = np.arange(start, start + 10)
+        nothing = np.zeros(10, np.int64)
+        names = Names(stamps, nothing.astype(np.uint32), nothing.astype(np.uint64))
+        kept.add(0, names, kept.of(Origins(["log"], None, stamps + 1)))
+        kept.forget(final_below)
+        held.append(kept.held_bytes)
+        final = {0: start, 2: start} if start > 1000 else {0: start}
+    # in the first half, all rows of the last policy were held
+    assert held[-1] < held[100] / 3
+    assert held[100] > held[40]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cli.process import Live, mtlmon
-from tests.cli.test_lateness import read_table
+from tests.cli.test_lateness import Command, read_table
 from tests.cli.test_lateness_kills import compare_with_kills
 
 POLICIES = """\
@@ -222,3 +223,22 @@ def test_variables_are_called_like_columns_of_changes(more: str, form: str, tmp_
         *(("one", name) for name in ("ann", "bob", "joe")),
         ("two", "joe"),
     }
+
+
+def test_the_summary_counts_what_was_judged_again(tmp_path: Path, command: Command) -> None:
+    """With and without others beside policies with variables; lines of a file come at once."""
+    log = tmp_path / "log"
+    log.write_text("@100 p(1)\n" + "".join(f"@{stamp}\n" for stamp in range(101, 160)))
+    policies = tmp_path / "p.mtl"
+    for others in ("", "policy b: NOT r\n"):
+        policies.write_text(f"policy a: p(x) IMPLIES EVENTUALLY[0,9] q(x)\n{others}")
+        saved, output = tmp_path / f"saved{len(others)}", tmp_path / f"out{len(others)}"
+        options = ["--lateness", 99, "--checkpoint", saved, "--resume", "-o", output]
+        done = command(*options, "--summary", policies, log)
+        assert re.search(r"judged again +0 ", done.errors)
+        with log.open("a") as more:
+            more.write("@105 q(1)\n")
+        done = command(*options, "--summary", policies, log)
+        found = re.search(r"judged again +(\d+) ", done.errors)
+        assert found is not None, done.errors
+        assert 0 < int(found[1]) <= 124

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from mtlmon import (
     EventError,
     EventTypeError,
     History,
+    LimitError,
     Monitor,
+    MonitorBrokenError,
     MtlmonError,
     SnapshotError,
     TimeStampError,
 )
+from mtlmon.engine.expressions import bdd
 from mtlmon.history.changes import DELETED, INSERTED, UPDATED
 from mtlmon.syntax.formula import Formula
 from tests.history.cases import Case, load_cases
@@ -449,3 +453,31 @@ def test_states_at_the_ends_count_as_memory() -> None:
     for time_stamp in range(0, 40, 2):
         history.push([time_stamp] * 50, [[True, False]] * 50, keys=list(range(50)))
     assert 50 * 500 < history.counters["state_bytes"] - before < 50 * 20_000
+
+
+WIDE = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+
+
+@pytest.mark.parametrize("broken", ["push", "advance", "complete", "finish"])
+def test_a_history_that_was_interrupted_does_not_go_on(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it was that the engine could not do: events may be judged in part."""
+    history = History(WIDE, lateness=5, wait=0 if broken == "push" else 5)
+    history.push([0, 1], [0, 0])
+    before = history.snapshot()
+    calls: dict[str, Callable[[], object]] = {
+        "push": lambda: history.push([2], [0]),
+        "advance": lambda: history.advance(30),
+        "complete": lambda: history.complete(0, 2, 2),
+        "finish": lambda: history.finish("last"),
+    }
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        calls[broken]()
+    for call in (*calls.values(), history.snapshot):
+        with pytest.raises(MonitorBrokenError, match="interrupted in the middle of a batch"):
+            call()
+    history = History(WIDE, lateness=5, wait=0 if broken == "push" else 5)
+    history.restore(before)
+    assert "0:0 true" in map(str, history.push([30, 60], [0, 0]))

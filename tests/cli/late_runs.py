@@ -1,0 +1,152 @@
+"""Random logs whose rows come late, are taken back or only let time pass, and what they come to."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+HEADER = "ts,k,p,q,v,op,id\n"
+
+
+class Row(NamedTuple):
+    """One row of a log; `id` is the number of the row that it takes back or replaces."""
+
+    ts: int
+    key: str
+    p: bool
+    q: bool
+    v: int
+    op: str
+    id: int
+
+    @property
+    def cells(self) -> str:
+        """The row of a table with operations."""
+        if self.op != "+":
+            name = f"i{self.id}" if self.op == "-" else ""
+            return f"{self.ts},,,,,{self.op},{name}\n"
+        return f"{self.plain.rstrip()},+,i{self.id}\n"
+
+    @property
+    def plain(self) -> str:
+        """The row of a table in the order of time."""
+        return f"{self.ts},{self.key},{self.p},{self.q},{self.v}\n".lower()
+
+    def line(self, *, has_values: bool) -> str:
+        """The line of a text log, with or without atoms that have arguments."""
+        atoms = [*(["p"] if self.p else []), *(["q"] if self.q else [])]
+        if has_values:
+            atoms = [*([f"pa({self.key})"] if self.p else [])]
+            atoms += [f"qa({self.key},{self.v})"] if self.q else []
+        return f"@{self.ts} {' '.join(atoms)}\n"
+
+
+class History(NamedTuple):
+    """What rows come to.
+
+    Attributes:
+        rows: those that happened, by their numbers in the order of time.
+        names: the offsets of all rows that came in time, in the traces with and without keys.
+        refused: the numbers of the rows that came too late.
+        now: the largest time so far.
+        passed: that of the rows that only let time pass; -1 if there are none.
+    """
+
+    rows: dict[int, Row]
+    names: dict[tuple[str | None, int], int]
+    refused: list[int]
+    now: int
+    passed: int
+
+
+def rows_of(source: random.Random, lateness: int, *, corrects: bool) -> list[Row]:
+    """Rows as they come; if some are taken back, time passes at the end until all is decided."""
+    now, rows = source.choice([0, 3, 50]), list[Row]()
+    keys, share = source.choice(["a", "ab", "abc"]), source.choice([0.0, 0.3, 0.6, 0.9])
+    alive: dict[int, Row] = {}
+    for number in range(source.randrange(3, 30)):
+        now += source.choice([0, 0, 1, 1, 2, 3, source.randrange(12)])
+        late = source.randrange(lateness + 3) if source.random() < share else 0
+        held = source.random() < 0.45, source.random() < 0.3, source.randrange(10)
+        row = Row(max(0, now - late), source.choice(keys), *held, "+", number)
+        known = max((one.ts for one in rows if one.op != "-"), default=0)
+        recent = [one for one in alive.values() if max(known, row.ts) - one.ts <= lateness]
+        kind = source.random() if corrects else 1.0
+        if kind < 0.15 and recent:
+            row = Row(0, "", False, False, 0, "-", source.choice(recent).id)
+            del alive[row.id]
+        elif kind < 0.25 and recent:
+            before = source.choice(recent)
+            # either a duplicate, or the same row at another time
+            is_equal = source.random() < 0.3 or not lateness
+            row = before if is_equal else row._replace(ts=before.ts + 1, id=before.id)
+            alive[row.id] = row
+        elif kind < 0.35:
+            row = Row(max(known, row.ts), "", False, False, 0, "advance", number)
+        elif max(known, row.ts) - row.ts <= lateness:
+            alive[number] = row
+        rows.append(row)
+    if corrects:
+        rows.append(Row(max(one.ts for one in rows) + 60, "", False, False, 0, "advance", -1))
+    return rows
+
+
+def history_of(rows: Sequence[Row], lateness: int) -> History:
+    """What rows come to, by definition."""
+    alive: dict[int, int] = {}
+    names: dict[tuple[str | None, int], int] = {}
+    counts: Counter[tuple[str | None, int]] = Counter()
+    refused: list[int] = []
+    now = passed = -1
+    for number, row in enumerate(rows):
+        if row.op == "-":
+            del alive[row.id]
+            continue
+        now = max(now, row.ts)
+        if row.op == "advance":
+            passed = max(passed, row.ts)
+            continue
+        if now - row.ts > lateness:
+            refused.append(number)
+            continue
+        if row.id in alive and rows[alive[row.id]] == row:
+            continue
+        alive[row.id] = number
+        for key in (row.key, None):
+            # the next free offset of its time-stamp, whatever was taken back
+            names[key, number] = counts[key, row.ts]
+            counts[key, row.ts] += 1
+    order = sorted(alive.values(), key=lambda number: (rows[number].ts, number))
+    return History({number: rows[number] for number in order}, names, refused, now, passed)
+
+
+def renamed(lines: Sequence[str], history: History, whole: Sequence[str]) -> list[str]:
+    """Verdicts of the rows in the order of time, with the names that these have where they came.
+
+    Args:
+        lines: the verdicts.
+        history: the rows.
+        whole: the names of the policies that are over the log as a whole.
+    """
+    numbers: dict[tuple[str | None, int, int], int] = {}
+    counts: Counter[tuple[str | None, int]] = Counter()
+    for number, row in history.rows.items():
+        for key in (row.key, None):
+            numbers[key, row.ts, counts[key, row.ts]] = number
+            counts[key, row.ts] += 1
+    found = []
+    for line in lines:
+        *fields, last = line.split("\t")
+        key = None if fields[0] in whole or len(fields) == 1 else fields[1]
+
+        def name(match: re.Match[str], key: str | None = key) -> str:
+            time_stamp, offset = int(match[1]), int(match[2])
+            return f"{time_stamp}:{history.names[key, numbers[key, time_stamp, offset]]}"
+
+        # values come behind the verdict
+        verdict, bracket, values = last.partition(" (")
+        found.append("\t".join([*fields, re.sub(r"(\d+):(\d+)", name, verdict)]) + bracket + values)
+    return sorted(found)
