@@ -20,6 +20,7 @@ from pyspark.errors import StreamingQueryException
 from mtlmon.engine.pending import decision_delay
 from mtlmon.errors import SnapshotError
 from mtlmon.history.changes import DELETED, INSERTED, UPDATED, change_type
+from mtlmon.relations import revised
 from mtlmon.spark import monitor_stream
 from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.journal import Head
@@ -49,13 +50,14 @@ policy up: exists high[k = "x"] IMPLIES whole[].n < 4
 stream most = max[0,6s](whole[].n)
 policy few: most < 5
 """
-TICKS = f"""{RELATIONS}key k
-policy known: exists pace[k] AND pace[k].n < 3
+CHANGES = f"""{RELATIONS}key k
 policy a on changes of open: exists open[k = k.hold()]
 policy b on changes of pace: pace[k.hold()].n > 1 IMPLIES NEXT[0,4s] true
-policy c on every 3s: exists pace[k = k.hold()] OR exists open[k = k.hold()]
 policy d on changes of busy: count[0,5s]() < 3
 policy e on changes of high: count[0,5s](v > 2) > 0 OR PREVIOUS[0,9s] true
+"""
+TICKS = f"""{RELATIONS}key k
+policy c on every 2s: exists pace[k = k.hold()] AND coalesce(whole[].n, 0) < 3
 """
 WHOLE = f"""{RELATIONS}
 policy known: pace[k].n < 3
@@ -76,9 +78,9 @@ key k
 policy rows on rows where v > 2: NOT PREVIOUS[0,3s] true
 policy all: NOT PREVIOUS[0,2s] v > 1
 """
-TEXTS = [KEYED, TICKS, WHOLE, STREAMS, CHOSEN]
+TEXTS = [KEYED, CHANGES, TICKS, WHOLE, STREAMS, CHOSEN]
 LATENESS = 5
-SEEDS = 2
+SEEDS = (5, 6)
 END = 60
 
 Point = tuple[str | None, str | None, int, int]
@@ -224,13 +226,17 @@ def run(folder: Path, text: str, seed: int, *, count: int = 10) -> Corrected:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_latest_verdicts_are_those_of_one_machine(folder: Path, text: str) -> None:
+def test_the_latest_verdicts_are_those_of_one_machine(
+    folder: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # so that relations have several chunks
+    monkeypatch.setattr(revised, "_LEAST_SPACING", 2)
     operations: Counter[int] = Counter()
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         query = run(folder, text, seed)
         for (_, operation), count in query.operations.items():
             operations[operation] += count
-    assert operations[UPDATED] > 0
+    assert operations[UPDATED] + operations[DELETED] > 0
 
 
 def test_a_late_row_changes_a_relation_for_other_keys(folder: Path) -> None:
@@ -251,10 +257,33 @@ def test_a_late_row_changes_a_relation_for_other_keys(folder: Path) -> None:
     assert query.latest[("alone", "x", 10, 0)][0] == 0
 
 
+def test_a_late_row_changes_a_relation_at_ticks_of_other_keys(folder: Path) -> None:
+    text = f"{RELATIONS}key k\npolicy alone on every 3s: whole[].n < 2\n"
+    query = Corrected(source_of(text, folder, "stop"), random.Random(0))
+    query.go_on([(1, "x", 1)], 0)
+    query.go_on([], 7)
+    assert query.latest[("alone", "x", 3, 0)][0] == 1
+    query.go_on([(2, "y", 1)], 7)
+    assert query.latest[("alone", "x", 3, 0)][0] == 0
+
+
+def test_a_relation_changes_as_time_passes(folder: Path) -> None:
+    text = f"{RELATIONS}key k\npolicy ends on changes of pace: exists pace[k = k.hold()]\n"
+    query = Corrected(source_of(text, folder, "stop"), random.Random(0))
+    query.go_on([(1, "x", 1)], 0)
+    query.go_on([], 4)
+    assert query.values() == [repr(("ends", "x", 1, 0, True))]
+    query.go_on([], 6)
+    assert query.values() == [
+        repr(("ends", "x", 1, 0, True)),
+        repr(("ends", "x", 5, 0, False)),
+    ]
+
+
 def test_keys_are_forgotten(folder: Path) -> None:
-    """Those of which nothing can change any more."""
-    source = source_of("unit s\nkey k\npolicy p: count[0,4s](v > 1) < 3\n", folder, "stop")
-    query = Corrected(source, random.Random(1), is_counted=True)
+    """Those of which nothing can change any more, though time alone has decided about them."""
+    text = "unit s\nkey k\npolicy p: count[0,4s](v > 1) < 3 AND EVENTUALLY[0,20s] v > 3\n"
+    query = Corrected(source_of(text, folder, "stop"), random.Random(1), is_counted=True)
     for start in range(0, 400, 10):
         query.go_on([(start, f"k{start}", 2)], max(0, start - 5))
     kept = {str(key) for one in query.journals for key in one.keys(query.records)}
