@@ -42,6 +42,7 @@ cdef class KeyTable:
     cdef Text joined_text(self, list cells, size_t row) except *
     cdef Slot *slot_of(self, Text text, uint64_t hash) noexcept nogil
     cdef int number_texts(self, TextCells cells, uint32_t *numbers) except -1 nogil
+    cdef void find_texts(self, TextCells cells, uint32_t *numbers) noexcept nogil
     cdef int number_joined(self, list cells, uint32_t *numbers) except -1
     cdef int number_entries(
         self, TextCells dictionary, uint32_t *number_of, const uint8_t *indices, size_t count,

@@ -262,6 +262,10 @@ cdef class KeyTable:
         self.check_cells(cells)
         column = cells[0]
         memory = writable_numbers(numbers, column.count)
+        if self.columns == 1:
+            with nogil:
+                self.find_texts(column, <uint32_t *> memory.buffer.buf)
+            return
         for row in range(column.count):
             text = self.joined_text(cells, row)
             (<uint32_t *> memory.buffer.buf)[row] = self.slot_of(text, self.hash_of(text)).number
@@ -319,6 +323,21 @@ cdef class KeyTable:
                 numbers[done + k] = self.number_of(texts[k], hashes[k])
             done += count
         return 0
+
+    cdef void find_texts(self, TextCells cells, uint32_t *numbers) noexcept nogil:
+        cdef uint64_t hashes[AHEAD]
+        cdef Text texts[AHEAD]
+        cdef size_t done = 0
+        cdef size_t k, count
+        while done < cells.count:
+            count = min(<size_t> AHEAD, cells.count - done)
+            for k in range(count):
+                texts[k].place = cell_text(cells, done + k, &texts[k].length)
+                hashes[k] = self.hash_of(texts[k])
+                prefetch(&self.slots[hashes[k] & self.slot_mask])
+            for k in range(count):
+                numbers[done + k] = self.slot_of(texts[k], hashes[k]).number
+            done += count
 
     cdef int number_joined(self, list cells, uint32_t *numbers) except -1:
         cdef size_t row

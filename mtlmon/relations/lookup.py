@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.native import KeyTable
+from mtlmon.arrays.texts import text_cells
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.environment import NOTHING_VALID, SEVERAL_VALID
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+# The number of texts that are in no table.
+_UNKNOWN = 2**32 - 1
 
 __all__ = ["NOTHING_VALID", "SEVERAL_VALID", "LookUp", "has_overlaps"]
 
@@ -129,9 +134,17 @@ class _KeyColumn:
 
     def __init__(self, column: pa.Array) -> None:
         self._type = column.type
-        # PERF: Arrow makes a hash table of all values anew, each time that some are looked up
+        # PERF: Arrow makes a hash table of all values anew, each time that some are looked up: a
+        # million rows with texts of 100,000 keys took 0.76 instead of 0.50 s, with a million limits
         self._codes: Codes | None = None
-        if pa.types.is_primitive(column.type) and column.type.bit_width == 64:
+        self._texts: KeyTable | None = None
+        if pa.types.is_large_string(column.type):
+            self._texts = KeyTable(1)
+            numbers = np.empty(len(column), np.uint32)
+            if len(column):
+                self._texts.number_rows([text_cells(pc.fill_null(column, ""))], numbers)
+            self.of_records = _unless_null(numbers, column)
+        elif pa.types.is_primitive(column.type) and column.type.bit_width == 64:
             self._codes = Codes()
             self.of_records = self._numbered(column, self._codes.number)
         else:
@@ -144,6 +157,12 @@ class _KeyColumn:
         Raises:
             MtlmonError: they are of another kind.
         """
+        if self._texts is not None:
+            column = _alike(column, pa.array([], self._type))[0]
+            numbers = np.empty(len(column), np.uint32)
+            if len(column):
+                self._texts.find_rows([text_cells(pc.fill_null(column, ""))], numbers)
+            return _unless_null(numbers, column)
         if self._codes is None:
             return _places_in(*_alike(column, self._values))
         if column.type == self._type:
@@ -157,6 +176,14 @@ class _KeyColumn:
         found = np.frombuffer(number(aligned(cells(column)), len(column)), np.int64)
         unequal = _equal_nothing(column)
         return found if unequal is None else np.where(unequal, -1, found)
+
+
+def _unless_null(numbers: NDArray[np.uint32], column: pa.Array) -> NDArray[np.int64]:
+    """The numbers of texts; negative for null, and for what is in no table."""
+    is_found = numbers != _UNKNOWN
+    if column.null_count:
+        is_found &= column.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(is_found, numbers.astype(np.int64), -1)
 
 
 def _places_in(column: pa.Array, values: pa.Array) -> NDArray[np.int64]:

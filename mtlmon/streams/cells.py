@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.arrays.native import KeyTable, TextCells
+from mtlmon.arrays.native import KeyTable
+from mtlmon.arrays.texts import text_cells
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.numbers import to_floats
@@ -49,11 +50,8 @@ class Texts:
         filled = pc.fill_null(texts, "")
         if len(filled) == 0:
             return np.empty(0, np.int64)
-        _, offsets, content = filled.buffers()
-        is_large = pa.types.is_large_string(filled.type)
-        cells = TextCells(len(filled), filled.offset, None, offsets, content, is_large)
         numbers = np.empty(len(filled), np.uint32)
-        self._table.number_rows([cells], numbers)
+        self._table.number_rows([text_cells(filled)], numbers)
         return numbers.astype(np.int64)
 
     def texts(self, cells: Cells, validity: Mask) -> pa.Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.arrays.native import Offsets, TextCells, texts_of_views
+from mtlmon.arrays.native import Offsets, texts_of_views
 
 if TYPE_CHECKING:
     from typing import Any
@@ -35,15 +35,6 @@ def text_array(array: pa.Array) -> pa.Array:
         what = "objects" if pa.types.is_struct(array.type) else "lists"
         raise pa.ArrowNotImplementedError(f"its values are {what}")
     return array if _is_plain(array.type) else array.cast(pa.large_string())
-
-
-def text_cells(array: pa.Array) -> TextCells:
-    """The cells of an array of strings, without copying."""
-    validity, offsets, text = array.buffers()
-    is_large = pa.types.is_large_string(array.type)
-    if not array.null_count:
-        validity = None
-    return TextCells(len(array), array.offset, validity, offsets, text, is_large)
 
 
 def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:

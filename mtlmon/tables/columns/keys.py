@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.tables.columns.arrow_text import is_text, text_array, text_cells
+from mtlmon.arrays.texts import text_cells
+from mtlmon.tables.columns.arrow_text import is_text, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.texts import text_cells
 from mtlmon.errors import MtlmonError
 from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import UNITS
-from mtlmon.tables.columns.arrow_text import is_text, shown_value, text_array, text_cells
+from mtlmon.tables.columns.arrow_text import is_text, shown_value, text_array
 from mtlmon.tables.columns.calendar_texts import YEAR_10000, calendar_texts
 from mtlmon.tables.native import FAULTS, TimeFormat, TimeReader
 
