@@ -23,14 +23,18 @@ from mtlmon.drive.native import PolicyLines, TextMonitor, TextResolver, VerdictR
 from mtlmon.engine.native import SavedState
 from mtlmon.errors import FormulaError, LogError, TimeStampError
 from mtlmon.relations.native import (
+    Codes,
+    Contacts,
     CountAggregate,
     Groups,
     LeastAggregate,
     Multiplicities,
     Numbering,
     Pairs,
+    Segments,
     SumAggregate,
     Timeline,
+    has_overlaps,
 )
 from mtlmon.verdict_arrays import verdict_type
 
@@ -285,6 +289,28 @@ def test_errors() -> None:
         monitor.step(7, {"p"})
         with pytest.raises(TimeStampError):
             monitor.step(6, {"p"})
+
+    _assert_flat(work)
+
+
+def test_look_ups_in_relations_come_and_go() -> None:
+    count = 300
+    starts = np.arange(count)
+    values = starts * 7 % 101
+
+    def work() -> None:
+        records = Timeline(starts, starts + 7, None, None, count)
+        for _ in range(2):
+            assert Contacts(records, [values % 11]).found is not None
+        codes = Codes()
+        numbers = np.frombuffer(codes.number(values, count), np.int64)
+        codes.find(np.frombuffer(codes.values, np.int64), codes.count)
+        found = Segments(records, numbers, None, codes.count)
+        found.find(starts, numbers, count, -1)
+        assert Segments(records, numbers % 3, None, 3).overlapping is not None
+        has_overlaps(records, Numbering(numbers.astype(np.uint32), count))
+        with pytest.raises(ValueError, match="too great"):
+            Segments(records, numbers, None, 3)
 
     _assert_flat(work)
 
