@@ -183,3 +183,26 @@ def test_a_run_that_is_killed_has_the_same_rows(tmp_path: Path, command: Command
         "policy three per none: count[0,9](a) < 9\n"
     )
     check_killed_run(tmp_path, policies, 2, command)
+
+
+def test_verdicts_become_final_as_time_goes_on(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Soon after no row can come before the next one; that is found for some rows at a time."""
+    import mtlmon.tables.formats.rows as reading
+
+    for name in ("BLOCK_BYTES", "FIRST_BLOCK_BYTES"):
+        monkeypatch.setattr(reading, name, 200)
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies.write_text("unit s\npolicy a: v.next() > 2\n")
+    log.write_text("ts,v\n" + "".join(f"{10 * k},{k % 7}\n" for k in range(500)))
+    output = command("--lateness", 1000, "--verdicts", "all", policies, log).output
+    told, last = 0, 0
+    for line in output.splitlines():
+        if line.startswith("!@"):
+            told += 1
+            # a block has about 20 rows
+            assert last - 1500 < int(line[2:]) <= last - 800
+        else:
+            last = int(line.partition("\t")[2].partition(":")[0])
+    assert told > 12

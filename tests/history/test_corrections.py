@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import NamedTuple
 
 import numpy as np
@@ -372,3 +373,25 @@ def test_what_is_final_by_counts_stays(
     for (_, point), verdict in state.verdicts.items():
         if point[0] >= bound:
             assert known.get(point) == (None if verdict is None else str(verdict))
+
+
+@pytest.mark.parametrize("order", ["up", "down", "any"])
+def test_retractions_of_one_batch_come_in_any_order(order: str) -> None:
+    """They are far apart in a long history, each of them changes what is near it."""
+    source = random.Random(order)
+    letters = [source.choice([0b00, 0b01, 0b01, 0b10]) for _ in range(400)]
+    stamps = list(range(400))
+    names = [f"i{stamp}" for stamp in stamps]
+    gone = source.sample(stamps, 40)
+    if order != "any":
+        gone.sort(reverse=order == "down")
+    history = History("p IMPLIES EVENTUALLY[0,2] q", lateness=1000)
+    history.push(stamps, letters, ids=names)
+    history.push(
+        [0] * len(gone), [0] * len(gone), ids=[names[k] for k in gone], operations=["-"] * len(gone)
+    )
+    kept = [stamp for stamp in stamps if stamp not in gone]
+    ordered = History("p IMPLIES EVENTUALLY[0,2] q", lateness=1000)
+    ordered.push(kept, [letters[stamp] for stamp in kept])
+    assert list(map(str, history.latest())) == list(map(str, ordered.latest()))
+    assert len(ordered.latest()) > 350
