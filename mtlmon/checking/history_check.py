@@ -468,12 +468,14 @@ class HistoryCheck:
         Args:
             source: the log.
             end_time: what is known about the time after the log, for all keys. If nothing is known,
-                all keys advance to the largest time-stamp of the log, as they share the same time.
+                all keys advance to the largest time-stamp of the log, as they share the same time;
+                a row that was taken back has no time.
         """
         if source.clock is None or not self._histories:
             return
         self.revision += 1
-        end = end_time_of_all(source.clock, end_time)
+        clock = source.clock if end_time is not None else self._last_time(source.clock)
+        end = end_time_of_all(clock, end_time)
         for late in self._late_partitions.values():
             late.finish(end)
         self._compute(is_end=True)
@@ -487,6 +489,13 @@ class HistoryCheck:
         self._tell_bounds(None)
         yield
         self._require_matched()
+
+    def _last_time(self, clock: int) -> int:
+        """The largest time-stamp of the log, whose rows have come up to `clock`."""
+        if not self.retracted:
+            return clock
+        leaders = (late.leader for late in self._late_partitions.values())
+        return max(one.last_time() for one in [*self._histories, *leaders])
 
     def _measure(self) -> None:
         """Note how much memory is held, if that may have changed much, and check the limit."""

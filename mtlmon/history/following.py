@@ -64,6 +64,13 @@ class NumberedHistory(History):
             self._keys.number_of(number)
         return numbers
 
+    def last_time(self) -> int:
+        """When the last of the events was that are left, or time passed without one; 0 if none are.
+
+        A `LeadingHistory` knows that only of the events that are remembered.
+        """
+        return self._histories.last_time()
+
 
 def name_type() -> np.dtype[np.void]:
     """The type of the names of time-points: `time_stamp`, `offset` and the number of a `trace`."""

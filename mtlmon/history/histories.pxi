@@ -556,6 +556,37 @@ cdef class Histories(Admission):
             return None
         return self.traces[number].now
 
+    def last_time(self):
+        """When the last of the events was that are left, or time passed without one; 0 if none are.
+
+        A history that judges no events knows that only of the events that are remembered.
+        """
+        cdef uint64_t last = 0
+        cdef uint64_t time_stamp
+        cdef uint32_t k
+        self.require_ready()
+        for k in range(self.arrivals.count):
+            if not self.arrivals.flags[k] & (IS_GONE | IS_DROPPED):
+                last = max(last, self.arrivals.time_stamps[k])
+        for k in range(self.advances.count):
+            last = max(last, self.advances.items[k])
+        if not self.judges:
+            for k in range(self.trace_count):
+                if last_below(&self.traces[k], UINT64_MAX, &time_stamp):
+                    last = max(last, time_stamp)
+            return last
+        self.session.enter()
+        try:
+            with nogil:
+                for k in range(self.trace_count):
+                    if self.traces[k].has_begun:
+                        self.make_live(k)
+                        last = max(last, self.session.state.clock)
+        finally:
+            if not self.session.is_broken():
+                self.session.leave()
+        return last
+
     @property
     def waiting(self):
         """How many events wait."""

@@ -52,7 +52,7 @@ class History(NamedTuple):
         names: the offsets of all rows that came in time, in the traces with and without keys.
         refused: the numbers of the rows that came too late.
         now: the largest time so far.
-        passed: that of the rows that only let time pass; -1 if there are none.
+        passed: that of the rows that have only let time pass; -1 if there are none.
     """
 
     rows: dict[int, Row]
@@ -105,9 +105,11 @@ def history_of(rows: Sequence[Row], lateness: int) -> History:
         if row.op == "-":
             del alive[row.id]
             continue
+        if row.op == "advance" and row.ts > now:
+            # otherwise, it says nothing new
+            passed = row.ts
         now = max(now, row.ts)
         if row.op == "advance":
-            passed = max(passed, row.ts)
             continue
         if now - row.ts > lateness:
             refused.append(number)

@@ -130,6 +130,43 @@ def test_tables_of_changes(tmp_path: Path, command: Command) -> None:
     assert done.output.splitlines()[1].endswith(',101,0,false,,"insert",2,41')
 
 
+@pytest.mark.parametrize(
+    ("policy", "at_end"),
+    [
+        ("policy a: p IMPLIES EVENTUALLY[0,5] q\n", "30:0 false"),
+        ("stream n = count[0,9](p)\npolicy a: n < 1 OR EVENTUALLY[0,5] q\n", "30:0 false"),
+        (
+            "atom pa(k: text) = p\natom qa(k: text) = q\n"
+            "policy a: FORALL k. pa(k) IMPLIES EVENTUALLY[0,5] EXISTS j. qa(j)\n",
+            "30:0 false (k=x)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("waits", [(), ("--consistency", "strong")])
+def test_a_row_that_was_taken_back_is_not_the_end_of_the_log(
+    policy: str, at_end: str, waits: tuple[str, ...], tmp_path: Path, command: Command
+) -> None:
+    """Rationale: it has never come, so it says nothing of the time after the rows before it.
+
+    At the end of a log, the time of all keys is that of the last row; it was that of row 90.
+    """
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    has_key = "FORALL" not in policy
+    file.write_text(f"{'key k' if has_key else ''}\n{policy}")
+    rows = "ts,op,id,k,p,q\n30,+,1,x,true,false\n33,+,2,y,false,false\n90,+,3,y,false,false\n"
+    options = ("--lateness", 500, *waits, "--op", "op", "--id", "id", "--verdicts", "false")
+    said = f"a\tx\t{at_end}" if has_key else f"a\t{at_end}"
+    for more, lines in (
+        ("", [said]),
+        ("0,-,3,y,,\n", []),
+        ("0,-,3,y,,\n36,+,4,y,false,false\n", [said]),
+        ("0,-,1,x,,\n0,-,2,x,,\n0,-,3,x,,\n", []),
+    ):
+        log.write_text(rows + more)
+        done = command(*options, file, log)
+        assert [one for one in done.output.splitlines() if "@" not in one] == lines, more
+
+
 def test_errors(tmp_path: Path, command: Command) -> None:
     log = tmp_path / "log.csv"
     log.write_text("ts,op,id,p\n1,+,a,true\n2,-,b,false\n9,update,a,true\n")
