@@ -63,10 +63,21 @@ cdef class Admission(Replayer):
         return time_stamp < self.admits_from(trace)
 
     cdef bint has_waited(self, uint32_t trace, uint64_t time_stamp) noexcept nogil:
-        """Whether rows of this time-stamp have waited long enough."""
+        """Whether rows of this time-stamp have waited long enough.
+
+        Where rows wait for all that is admitted, one that can be retracted waits for the latest
+        retraction, too, so that no verdict changes.
+        """
         cdef uint64_t now = self.now_of(trace)
+        cdef bint waits_for_all = (
+            self.has_lateness and 0 < self.wait == self.lateness
+            and (
+                self.takes_equal or self.has_retractable
+                or self.handle_count > self.free_handles.count
+            )
+        )
         return time_stamp < self.closed_below or (
-            now >= time_stamp and now - time_stamp >= self.wait
+            now >= time_stamp and now - time_stamp >= self.wait + waits_for_all
         )
 
     # ---- rows ------------------------------------------------------------------------------
