@@ -324,6 +324,8 @@ cdef class KeyTable:
             done += count
         return 0
 
+    # PERF: with one function for the inner loop that is also in `number_texts`, 2 M texts take 25.9
+    # instead of 24.9 ms here, and as long there
     cdef void find_texts(self, TextCells cells, uint32_t *numbers) noexcept nogil:
         cdef uint64_t hashes[AHEAD]
         cdef Text texts[AHEAD]

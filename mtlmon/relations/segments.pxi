@@ -34,22 +34,18 @@ cdef class Codes:
         Returns:
             The memory of an array of type int64.
         """
-        cdef Memory memory = contiguous(values, sizeof(int64_t), count)
-        cdef int64_t *found = <int64_t *> room(count, sizeof(int64_t))
-        try:
-            with nogil:
-                self.run(integers(memory), count, found, True)
-            return block_of(<void **> &found, count, sizeof(int64_t))
-        finally:
-            free(found)
+        return self.numbers_of(values, count, True)
 
     def find(self, values, size_t count):
         """Return the numbers of values as `number` does, but -1 for those that have none."""
+        return self.numbers_of(values, count, False)
+
+    cdef object numbers_of(self, object values, size_t count, bint adds):
         cdef Memory memory = contiguous(values, sizeof(int64_t), count)
         cdef int64_t *found = <int64_t *> room(count, sizeof(int64_t))
         try:
             with nogil:
-                self.run(integers(memory), count, found, False)
+                self.run(integers(memory), count, found, adds)
             return block_of(<void **> &found, count, sizeof(int64_t))
         finally:
             free(found)

@@ -51,13 +51,14 @@ relation busy = rows where v > 1 valid 3s select k as k join open on k = open_k
 relation high = rows valid until v < 2 per k where v > 2 select k as k, v as v distinct
 relation whole = rows valid 5s group select count() as n
 """
-KEYED = f"""{RELATIONS}key k
+AT_ROWS = f"""{RELATIONS}key k
 policy known: exists pace[k] AND pace[k].n < 3
 policy even: v - pace[k].v < 2 OR EVENTUALLY[0,3s] exists busy[k]
 policy up: exists high[k = "x"] IMPLIES whole[].n < 4
 stream most = max[0,6s](whole[].n)
 policy few: most < 5
-policy a on changes of open: exists open[k = k.hold()]
+"""
+KEYED = f"""{AT_ROWS}policy a on changes of open: exists open[k = k.hold()]
 policy b on changes of pace: pace[k.hold()].n > 1 IMPLIES NEXT[0,4s] true
 policy c on every 3s: exists pace[k = k.hold()] OR exists open[k = k.hold()]
 policy d on changes of busy: count[0,5s]() < 3

@@ -31,7 +31,15 @@ from mtlmon.spark.streaming.stream_corrections import StreamCorrections
 from mtlmon.tables import check_tables
 from tests.reference.late_stream import Row, history_of
 from tests.spark.streams import put, state_store
-from tests.spark.test_row_relations import OPEN, RELATIONS, TABLE, Query, place_of, source_of
+from tests.spark.test_row_relations import (
+    AT_ROWS,
+    OPEN,
+    RELATIONS,
+    TABLE,
+    Query,
+    place_of,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,13 +51,6 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.bucket_state import Outcome
     from tests.spark.test_row_relations import Cell
 
-KEYED = f"""{RELATIONS}key k
-policy known: exists pace[k] AND pace[k].n < 3
-policy even: v - pace[k].v < 2 OR EVENTUALLY[0,3s] exists busy[k]
-policy up: exists high[k = "x"] IMPLIES whole[].n < 4
-stream most = max[0,6s](whole[].n)
-policy few: most < 5
-"""
 CHANGES = f"""{RELATIONS}key k
 policy a on changes of open: exists open[k = k.hold()]
 policy b on changes of pace: pace[k.hold()].n > 1 IMPLIES NEXT[0,4s] true
@@ -78,7 +79,7 @@ key k
 policy rows on rows where v > 2: NOT PREVIOUS[0,3s] true
 policy all: NOT PREVIOUS[0,2s] v > 1
 """
-TEXTS = [KEYED, CHANGES, TICKS, WHOLE, STREAMS, CHOSEN]
+TEXTS = [AT_ROWS, CHANGES, TICKS, WHOLE, STREAMS, CHOSEN]
 LATENESS = 5
 SEEDS = (5, 6)
 END = 60
@@ -293,7 +294,7 @@ def test_keys_are_forgotten(folder: Path) -> None:
 
 
 def test_damaged_states(folder: Path) -> None:
-    source = source_of(KEYED, folder, "stop")
+    source = source_of(AT_ROWS, folder, "stop")
     for skips in range(2):
         query = Corrected(source, random.Random(2))
         query.go_on([(1, "x", 3), (2, "x", 3)], 0)
