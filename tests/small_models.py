@@ -106,6 +106,12 @@ def _step(time_stamp: int, letter: frozenset[str] | None) -> Step:
 
 _ALL_INTERVALS = ((0, 0), (0, 1), (1, 1), (1, 2), (0, None), (1, None))
 _FEW_INTERVALS = ((0, 1), (1, 2), (1, None))
+# Time-stamps that are neighbours can be too near to each other for NEXT[2,3] and PREVIOUS[2,3], as
+# well as too far apart. All the intervals above take in the distance of 1, so that steps between
+# different time-stamps are never too short for them.
+_MISSED_INTERVALS = ((0, 3), (2, 3))
+_MISSING = (1, 2, 4)
+_STEPS = (ops.PREVIOUS, ops.NEXT, ops.SINCE, ops.UNTIL)
 _LEAVES = (P, Q, TRUE, FALSE)
 
 LEVELS: dict[int, tuple[Family, ...]] = {
@@ -116,6 +122,7 @@ LEVELS: dict[int, tuple[Family, ...]] = {
         Family(ALL_OPERATORS, _FEW_INTERVALS, _LEAVES, 1, (0, 1, 2), 3, 1, advances=True),
         Family(SHORT, ((0, 1), (1, 2)), (P, Q), 2, (0, 1, 3), 3, 1, advances=True),
         Family(SHORT, ((0, 1), (1, None)), (P, Q), 2, (0, 1, 2), 3, 2),
+        Family(_STEPS, _MISSED_INTERVALS, (P,), 3, _MISSING, 3, 1),
     ),
     2: (
         Family(ALL_OPERATORS, _ALL_INTERVALS, _LEAVES, 1, (0, 1, 2, 3), 5, 1),
@@ -123,11 +130,15 @@ LEVELS: dict[int, tuple[Family, ...]] = {
         Family(ALL_OPERATORS, _FEW_INTERVALS, _LEAVES, 2, (0, 1, 3), 3, 1),
         Family(SHORT, _FEW_INTERVALS, (P, Q), 2, (0, 1, 2), 4, 1, advances=True),
         Family(SHORT, _FEW_INTERVALS, (P, Q), 2, (0, 1, 3), 3, 2),
+        Family(ALL_OPERATORS, _MISSED_INTERVALS, (P, Q), 2, (0, *_MISSING), 3, 1),
+        Family(KERNEL, _MISSED_INTERVALS, (P,), 3, (0, *_MISSING), 3, 1),
     ),
     3: (
         Family(KERNEL, _FEW_INTERVALS, (P, Q, TRUE), 3, (0, 1, 3), 3, 1),
         Family(SHORT, ((0, 2), (1, 3)), (P, Q), 3, (0, 1), 4, 1),
         Family(SHORT, _FEW_INTERVALS, (P, Q), 2, (0, 1, 3), 4, 2),
+        Family(ALL_OPERATORS, _MISSED_INTERVALS, (P,), 3, _MISSING, 3, 1),
+        Family(KERNEL, _MISSED_INTERVALS, (P, Q), 3, _MISSING, 3, 2),
     ),
 }
 """What each level of the exhaustive run adds to the levels below it."""

@@ -72,21 +72,27 @@ GAPS: dict[str, Callable[[random.Random], int]] = {
 }
 """How far apart neighbouring time-stamps are."""
 
+INCREMENTS = [[0, 1], [0, 0, 0, 1], [0, 1, 2, 3], [1], [0, 1, 2, 9, 30]]
+"""The distances of neighbouring events; of each list, one as often as another."""
+
 
 class Generator:
     """Draws examples; each draws its own odds first, so that extremes come up."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.unbounded = 0.0
+        self.gap: Callable[[], int] = lambda: 1  # how far apart neighbouring events may be
 
     def example(self, maximum_length: int) -> Example:
         chance = self.random
+        increments = chance.choice(INCREMENTS)
+        self.gap = lambda: chance.choice(increments)
         largest = chance.choice([1, 2, 4, 8])
         self.unbounded = chance.choice([0.0, 0.0, 0.2, 0.6])
         formula = self.formula(chance.choice([1, 2, 2, 3, 3, 4, 5]), largest)
         if chance.random() < 0.3:
             formula = self.compound(largest)
-        increments = chance.choice([[0, 1], [0, 0, 0, 1], [0, 1, 2, 3], [1], [0, 1, 2, 9, 30]])
         advances = chance.choice([0.0, 0.0, 0.3])
         density = chance.choice([0.2, 0.5, 0.8])
         clock, steps = chance.choice([0, 0, 7]), list[Step]()
@@ -106,6 +112,7 @@ class Generator:
         """
         chance = self.random
         self.unbounded = 0.0
+        self.gap = lambda: GAPS[gaps](chance) if chance.random() * rate < 1 else 0
         while True:
             largest = chance.choice([1, 2, 4, 8])
             formula = self.formula(chance.choice([2, 2, 3, 3, 4, 5]), largest)
@@ -142,9 +149,28 @@ class Generator:
         operands = [self.formula(depth - 1, largest) for _ in range(operator.arity)]
         if not operator.is_temporal:
             return make(operator, *operands)
+        if operator in (ops.NEXT, ops.PREVIOUS):
+            return make(operator, *operands, interval=self.step_interval(largest))
         lower = chance.choice([0, 0, chance.randint(0, largest)])
         upper = None if chance.random() < self.unbounded else lower + chance.randint(0, largest)
         return make(operator, *operands, interval=Interval(lower, upper))
+
+    def step_interval(self, largest: int) -> Interval:
+        """An interval of NEXT or PREVIOUS: events that are neighbours miss it as often as not.
+
+        They miss it on either side: they are too near to each other, or too far apart.
+        """
+        chance = self.random
+        gap = self.gap()
+        slack = chance.randint(0, min(2, largest))
+        if chance.random() < 0.5:
+            lower, upper = max(0, gap - slack), gap + chance.randint(0, 2)
+        elif gap > 0 and chance.random() < 0.5:
+            lower, upper = max(0, gap - 1 - slack), gap - 1
+        else:
+            lower = gap + 1 + slack
+            upper = lower + chance.randint(0, largest)
+        return Interval(lower, None if chance.random() < self.unbounded else upper)
 
 
 def check(example: Example, *, thorough: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from hypothesis import strategies as st
 
 from mtlmon.syntax import operators as ops
@@ -26,6 +28,19 @@ def intervals(draw: st.DrawFn, *, unbounded: bool = True) -> Interval:
     return Interval(lower, None if width is None else lower + width)
 
 
+def step_intervals(*, unbounded: bool = True) -> st.SearchStrategy[Interval]:
+    """Intervals of NEXT and PREVIOUS: neighbours in `traces` miss them as often as they hit them.
+
+    They miss them on either side: they are too near to each other, or too far apart.
+    """
+    bounds: list[tuple[int, int | None]] = [
+        *((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (1, 3), (2, 3), (2, 5), (3, 8), (4, 50))
+    ]
+    if unbounded:
+        bounds += [(1, None), (2, None), (3, None)]
+    return st.sampled_from([Interval(lower, upper) for lower, upper in bounds])
+
+
 @st.composite
 def huge_intervals(draw: st.DrawFn) -> Interval:
     """Bounds as large as they come."""
@@ -35,15 +50,30 @@ def huge_intervals(draw: st.DrawFn) -> Interval:
     return Interval(lower, upper if upper is None else max(lower, upper))
 
 
+class Widths(NamedTuple):
+    """The intervals of NEXT and PREVIOUS, and those of all other temporal operators."""
+
+    windows: st.SearchStrategy[Interval]
+    steps: st.SearchStrategy[Interval]
+
+
+def _widths(widths: st.SearchStrategy[Interval] | None = None) -> Widths:
+    """The intervals of all operators, drawn from `widths` if that is given."""
+    if widths is not None:
+        return Widths(widths, widths)
+    return Widths(intervals(), step_intervals())
+
+
 def _applied(
     operators: list[Operator],
     operands: st.SearchStrategy[Formula],
-    widths: st.SearchStrategy[Interval],
+    widths: Widths,
 ) -> st.SearchStrategy[Formula]:
     @st.composite
     def build(draw: st.DrawFn) -> Formula:
         operator = draw(st.sampled_from(operators))
-        interval = draw(widths) if operator.is_temporal else None
+        chosen = widths.steps if operator in (ops.NEXT, ops.PREVIOUS) else widths.windows
+        interval = draw(chosen) if operator.is_temporal else None
         return make(operator, *(draw(operands) for _ in range(operator.arity)), interval=interval)
 
     return build()
@@ -53,7 +83,10 @@ def formulas(
     *, depth: int = 3, widths: st.SearchStrategy[Interval] | None = None
 ) -> st.SearchStrategy[Formula]:
     """Formulas of all operators, nested up to `depth`, constants in every position."""
-    used = intervals() if widths is None else widths
+    return _formulas(depth, _widths(widths))
+
+
+def _formulas(depth: int, used: Widths) -> st.SearchStrategy[Formula]:
     result: st.SearchStrategy[Formula] = _LEAVES
     for _ in range(depth):
         result = st.one_of(
@@ -67,7 +100,7 @@ def formulas(
 
 def sandwiches(*, widths: st.SearchStrategy[Interval] | None = None) -> st.SearchStrategy[Formula]:
     """Past inside future inside past, and the other way round."""
-    used = intervals() if widths is None else widths
+    used = _widths(widths)
     inner = st.one_of(_LEAVES, _applied(_BOOLEAN, _LEAVES, used))
 
     def layers(*kinds: list[Operator]) -> st.SearchStrategy[Formula]:
@@ -81,14 +114,15 @@ def sandwiches(*, widths: st.SearchStrategy[Interval] | None = None) -> st.Searc
 
 def compounds() -> st.SearchStrategy[Formula]:
     """Boolean combinations of outermost temporal formulas, some of them nested."""
-    simple = _applied(_FUTURE, _LEAVES, intervals())
-    nested = _applied(_PAST + _FUTURE, simple, intervals())
+    used = _widths()
+    simple = _applied(_FUTURE, _LEAVES, used)
+    nested = _applied(_PAST + _FUTURE, simple, used)
     part = st.one_of(simple, nested, _LEAVES)
-    return _applied(_BOOLEAN, st.one_of(part, _applied(_BOOLEAN, part, intervals())), intervals())
+    return _applied(_BOOLEAN, st.one_of(part, _applied(_BOOLEAN, part, used)), used)
 
 
 def bounded_formulas() -> st.SearchStrategy[Formula]:
-    return formulas(widths=intervals(unbounded=False))
+    return _formulas(3, Widths(intervals(unbounded=False), step_intervals(unbounded=False)))
 
 
 @st.composite

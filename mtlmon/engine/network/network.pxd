@@ -89,9 +89,9 @@ cdef class QueueNetwork:
     cdef void _update_present(
         self, uint32_t words, uint64_t *present, bint is_new
     ) noexcept nogil
-    cdef void _reach_next(
-        self, uint32_t words, Network *network, uint64_t time_stamp
-    ) noexcept nogil
+    cdef int _reach_next(
+        self, uint32_t words, Network *network, History *history, uint64_t time_stamp
+    ) except -1 nogil
     cdef int _substitute_classes(
         self, uint32_t words, Network *network, History *history
     ) except -1 nogil

@@ -85,6 +85,8 @@ cdef class QueueNetwork:
             if lacks_room(network):
                 make_room(self.plan, network)
             self._pass_time(words, network, history, time_stamp)
+            if self.plan.has_next:
+                self._reach_next(words, network, history, time_stamp)
             self._open_block(words, network, time_stamp)
         elif network.state == NO_STATE:
             self._find_state(words, network)
@@ -99,9 +101,6 @@ cdef class QueueNetwork:
             self._evaluate(words, network.present, time_stamp, letter, is_new)
             self._update_present(words, network.present, is_new)
             self.has_own = True
-        if is_new and self.plan.has_next:
-            self._reach_next(words, network, time_stamp)
-            self._settle(words, network, history)
         if step != NULL:
             news = (
                 self.automaton.states[step.target].news & ~self.automaton.states[network.state].news
@@ -835,26 +834,31 @@ cdef class QueueNetwork:
                     right[w] = right[w] & left_word | right_word
                 left[w] &= left_word
 
-    cdef void _reach_next(
-        self, uint32_t words, Network *network, uint64_t time_stamp
-    ) noexcept nogil:
-        """Decide the NEXT of the block before a new one whose distance is not in the interval."""
+    cdef int _reach_next(
+        self, uint32_t words, Network *network, History *history, uint64_t time_stamp
+    ) except -1 nogil:
+        """Decide the NEXT of the last block if the distance of a new one is not in the interval.
+
+        This comes before the new block is begun: what its events do would else decide a NEXT whose
+        interval they miss.
+        """
         cdef const Operator *temporal
-        cdef int64_t position = network.count - 2
+        cdef int64_t position = network.count - 1
         cdef uint64_t distance
-        cdef uint32_t k
+        cdef uint8_t nexts = self.nexts
         if position < network.first:
-            return
+            return 0
         distance = time_stamp - network.blocks[position].time_stamp
-        for k in range(self.operator_count):
-            temporal = &self.operators[k]
-            if (
-                temporal.operation == OP_NEXT and self._is_unknown(
-                    words, network, temporal, position
-                )
-                and not temporal.lower <= distance <= temporal.upper
+        while nexts:
+            temporal = &self.waiting[lowest_bit(nexts)]
+            nexts &= nexts - 1
+            if self._is_unknown(words, network, temporal, position) and (
+                not temporal.lower <= distance <= temporal.upper
             ):
-                push(network, position, k, WORTH_FALSE)
+                push(network, position, temporal.number, WORTH_FALSE)
+        if network.decision_count or network.stale_count:
+            return self._settle(words, network, history)
+        return 0
 
     cdef int _substitute_classes(
         self, uint32_t words, Network *network, History *history
