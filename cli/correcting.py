@@ -338,7 +338,13 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
     else:
         log = open_log(options.log)
         atoms, streams = text_atoms(
-            check.atoms, check.atoms_of_partitions, file, log.name, {}, options.on_error
+            check.atoms,
+            check.atoms_of_partitions,
+            file,
+            log.name,
+            {},
+            options.on_error,
+            check.memory,
         )
         if streams is not None:
             check.streams, check.inputs = streams.atoms, streams.inputs

@@ -241,7 +241,13 @@ def open_text(
     """Open a text log; return what reads its rows, and what checks policies with variables."""
     log = open_log(options.log)
     atoms, streams = text_atoms(
-        plain.atoms, plain.atoms_of_partitions, file, log.name, {}, options.on_error
+        plain.atoms,
+        plain.atoms_of_partitions,
+        file,
+        log.name,
+        {},
+        options.on_error,
+        plain.memory,
     )
     if streams is not None:
         plain.streams, plain.inputs = streams.atoms, streams.inputs
