@@ -388,9 +388,10 @@ def open_report(
     if options.report is None:
         return None
     from mtlmon.cli.findings import check_findings
+    from mtlmon.cli.relation_findings import can_reread
     from mtlmon.cli.revised_report import RevisedReport
 
-    check_findings(options, logs, can_reread=False)
+    check_findings(options, logs, can_reread(logs))
     return RevisedReport(check, source, list(logs), options, file)
 
 

@@ -220,9 +220,10 @@ def correct_mixed(
         work = CorrectedMixed(both, others, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.cli.findings import check_findings
+            from mtlmon.cli.relation_findings import can_reread
             from mtlmon.cli.revised_mixed_report import RevisedMixedReport
 
-            check_findings(options, logs, can_reread=False)
+            check_findings(options, logs, can_reread(logs))
             work.revised = RevisedMixedReport(both, source, list(logs), options, file)
         return work
 

@@ -407,9 +407,10 @@ def run_corrections(
         work = CorrectedRelations(check, check, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.cli.findings import check_findings
+            from mtlmon.cli.relation_findings import can_reread
             from mtlmon.cli.revised_relation_report import RevisedRelationReport
 
-            check_findings(options, logs, can_reread=False)
+            check_findings(options, logs, can_reread(logs))
             work.revised = RevisedRelationReport(check, source, list(logs), options, file)
         return work
 
