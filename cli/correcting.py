@@ -338,7 +338,13 @@ def correct_logs(file: Formula | PolicyFile, options: Options) -> int:
     else:
         log = open_log(options.log)
         atoms, streams = text_atoms(
-            check.atoms, check.atoms_of_partitions, file, log.name, {}, options.on_error
+            check.atoms,
+            check.atoms_of_partitions,
+            file,
+            log.name,
+            {},
+            options.on_error,
+            check.memory,
         )
         if streams is not None:
             check.streams, check.inputs = streams.atoms, streams.inputs
@@ -382,9 +388,10 @@ def open_report(
     if options.report is None:
         return None
     from mtlmon.cli.findings import check_findings
+    from mtlmon.cli.relation_findings import can_reread
     from mtlmon.cli.revised_report import RevisedReport
 
-    check_findings(options, logs, can_reread=False)
+    check_findings(options, logs, can_reread(logs))
     return RevisedReport(check, source, list(logs), options, file)
 
 

@@ -220,9 +220,10 @@ def correct_mixed(
         work = CorrectedMixed(both, others, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.cli.findings import check_findings
+            from mtlmon.cli.relation_findings import can_reread
             from mtlmon.cli.revised_mixed_report import RevisedMixedReport
 
-            check_findings(options, logs, can_reread=False)
+            check_findings(options, logs, can_reread(logs))
             work.revised = RevisedMixedReport(both, source, list(logs), options, file)
         return work
 
@@ -241,7 +242,13 @@ def open_text(
     """Open a text log; return what reads its rows, and what checks policies with variables."""
     log = open_log(options.log)
     atoms, streams = text_atoms(
-        plain.atoms, plain.atoms_of_partitions, file, log.name, {}, options.on_error
+        plain.atoms,
+        plain.atoms_of_partitions,
+        file,
+        log.name,
+        {},
+        options.on_error,
+        plain.memory,
     )
     if streams is not None:
         plain.streams, plain.inputs = streams.atoms, streams.inputs

@@ -344,7 +344,7 @@ def text_source(
         memory,
     )
     block = PointBlock(array("I", made.atoms))
-    events, conditions = read_text(file, made, block, log.name, options, marks)
+    events, conditions = read_text(file, made, block, log.name, options, memory, marks)
     source = TextLog(
         log,
         events.atoms,
@@ -363,6 +363,7 @@ def read_text(
     points: PointBlock,
     name: str,
     options: Options,
+    memory: MemoryLimit,
     marks: Sequence[str],
 ) -> tuple[RowEvents, Conditions | None]:
     """Return what reads a text log into time-points, and what computes atoms, if that is needed.
@@ -373,11 +374,12 @@ def read_text(
         points: gets the time-points.
         name: the name of the log in messages.
         options: the options of the command line.
+        memory: how much memory may be held.
         marks: the atoms of the log that events have for other policies.
     """
     if computed := computed_atoms(file, made):
         require_correctable_atoms(file, list(computed), {})
-    events, streams = log_events(file, made, points, name, options, marks)
+    events, streams = log_events(file, made, points, name, options, memory, marks)
     if streams is None:
         return events, None
     return events, Conditions(streams.atoms, 0, streams.inputs, marked=True)
@@ -405,9 +407,10 @@ def run_corrections(
         work = CorrectedRelations(check, check, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.cli.findings import check_findings
+            from mtlmon.cli.relation_findings import can_reread
             from mtlmon.cli.revised_relation_report import RevisedRelationReport
 
-            check_findings(options, logs, can_reread=False)
+            check_findings(options, logs, can_reread(logs))
             work.revised = RevisedRelationReport(check, source, list(logs), options, file)
         return work
 

@@ -107,14 +107,14 @@ def check_mixed_text(
     log = open_log(options.log)
     shown = shown_in(check, file, options, is_for_explanations=False)
     atoms, streams = text_atoms(
-        check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None
+        check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None, memory
     )
     prepare_messages(check, options)
     outputs = lines, table = mixed_output(check, None, options)
     analysis = valid_analysis(file, None)
     part = Part(engine_for(file, analysis, options), analysis, options, memory, 0, table, lines)
     points = part.check.engine.points
-    events = text_events(file, part.check.plan, points, log.name, options, atoms)
+    events = text_events(file, part.check.plan, points, log.name, options, memory, atoms)
     atoms = events.atoms
     source = TextLog(
         log,
@@ -133,7 +133,7 @@ def check_mixed_text(
         log = open_log(options.log)
         shown = shown_in(check, file, options, is_for_explanations=True)
         _, streams = text_atoms(
-            check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None
+            check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None, memory
         )
         source = TextLog(
             log,
@@ -148,7 +148,7 @@ def check_mixed_text(
         return source
 
     def reader_for(most: int) -> Reader:
-        return text_reader(options, file, most, start)
+        return text_reader(options, file, memory, most, start)
 
     if check.repeats_ticks:
         source.only_due_ticks()

@@ -394,7 +394,13 @@ def open_text_source(
         order.memory = check.memory
     log = open_log(options.log)
     atoms, streams = text_atoms(
-        check.atoms, check.atoms_of_partitions, file, log.name, shown or {}, options.on_error
+        check.atoms,
+        check.atoms_of_partitions,
+        file,
+        log.name,
+        shown or {},
+        options.on_error,
+        check.memory,
     )
     return TextLog(
         log,
@@ -470,6 +476,7 @@ def text_atoms(
     path: str,
     shown: Mapping[When, Sequence[str]],
     on_error: Literal["stop", "skip"] | None,
+    memory: MemoryLimit,
 ) -> tuple[tuple[str, ...], TextStreams | None]:
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
     at_ticks = {
@@ -491,7 +498,10 @@ def text_atoms(
     every_shown = [name for names in shown.values() for name in names]
     needs = needs_of(file, [*wanted, *others], every_shown)
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
-    return named, text_streams(file, defined, file.unit, path, at_ticks, shown, on_error=on_error)
+    streams = text_streams(
+        file, defined, file.unit, path, at_ticks, shown, on_error=on_error, memory=memory
+    )
+    return named, streams
 
 
 def take_signals_from_arrow() -> None:

@@ -52,6 +52,7 @@ def log_events(
     points: PointBlock,
     name: str,
     options: Options,
+    memory: MemoryLimit,
     marks: Sequence[str] = (),
 ) -> tuple[RowEvents, TextStreams | None]:
     """Return what reads the events of a text log, and what computes atoms; None if none is.
@@ -63,7 +64,7 @@ def log_events(
     if computed:
         from mtlmon.tables.text_atoms import text_streams
 
-        streams = text_streams(file, tuple(computed), file.unit, name)
+        streams = text_streams(file, tuple(computed), file.unit, name, memory=memory)
     used = () if streams is None else streams.atoms.log_atoms
     rows = RowScanner(
         named_rows(made, computed),
@@ -82,6 +83,7 @@ def text_events(
     points: PointBlock,
     name: str,
     options: Options,
+    memory: MemoryLimit,
     marks: Sequence[str] = (),
 ) -> RowEvents | ComputedEvents:
     """Return what reads the events of a text log, and their rows into time-points.
@@ -92,9 +94,10 @@ def text_events(
         points: gets the time-points.
         name: the name of the log in messages.
         options: the options of the command line.
+        memory: the memory limit of the run.
         marks: the atoms of the log that events have, beside those that computed ones use.
     """
-    events, streams = log_events(file, made, points, name, options, marks)
+    events, streams = log_events(file, made, points, name, options, memory, marks)
     if streams is None:
         return events
     from mtlmon.checking.computed_rows import ComputedEvents
@@ -123,7 +126,12 @@ def dropped_events(
 
 
 def text_rows(
-    file: PolicyFile, made: Plan, points: PointBlock, name: str, options: Options
+    file: PolicyFile,
+    made: Plan,
+    points: PointBlock,
+    name: str,
+    options: Options,
+    memory: MemoryLimit,
 ) -> RowScanner | ComputedRows:
     """Return what reads a text log into time-points; the arguments are as for `text_events`."""
     if not computed_atoms(file, made):
@@ -136,25 +144,30 @@ def text_rows(
         )
     from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
 
-    events = text_events(file, made, points, name, options)
+    events = text_events(file, made, points, name, options, memory)
     assert isinstance(events, ComputedEvents)
     return ComputedRows(events)
 
 
 def text_reader(
-    options: Options, file: PolicyFile, most: int, start_of_input: int | None
+    options: Options,
+    file: PolicyFile,
+    memory: MemoryLimit,
+    most: int,
+    start_of_input: int | None,
 ) -> Reader:
     """Return what reads a text log from its beginning.
 
     Args:
         options: the options of the command line.
         file: the policies.
+        memory: the memory limit of the run.
         most: as for `block_reader`.
         start_of_input: as for `block_reader`.
     """
 
     def rows_for(made: Plan, points: PointBlock, name: str) -> RowSource:
-        return text_rows(file, made, points, name, options)
+        return text_rows(file, made, points, name, options, memory)
 
     return block_reader(rows_for, options, most, start_of_input)
 

@@ -452,7 +452,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
     start_of_input = position_of_input(options)
     memory = MemoryLimit(options.max_memory, COMMAND)
     check = Check(engine, options, memory, analysis=analysis)
-    rows = text_rows(file, made, check.engine.points, log.name, options)
+    rows = text_rows(file, made, check.engine.points, log.name, options, memory)
     if order is not None:
         rows.lines.order = order.lines
         order.memory = memory
@@ -499,7 +499,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
         check.report_end()
         if check.findings is None:
             return
-        read = text_reader(options, file, check.engine.point_count, start_of_input)
+        read = text_reader(options, file, memory, check.engine.point_count, start_of_input)
         logs = {log.name: log.status}
         facts = check.engine.point_count, rows.lines.skipped_count
         end = status, seconds, signals

@@ -12,7 +12,7 @@ import numpy as np
 from mtlmon.cli.findings import INTERRUPTED, LISTED, peak_memory, save_report
 from mtlmon.cli.report import plural
 from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
-from mtlmon.cli.revised_report import NOT_EXPLAINED
+from mtlmon.cli.revised_report import what_is_explained
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.running import HOLDS
@@ -194,7 +194,7 @@ class RevisedRelationReport:
                 whose = "The find" if policy.name is None else f"Find {policy.name}"
                 yield f"{whose} matched at {plural(found, 'time-point')}."
         if any(self.totals):
-            yield NOT_EXPLAINED
+            yield what_is_explained(self.options)
 
 
 def valuation(made: Plan, policy: int, cells: Sequence[int]) -> str:

@@ -27,12 +27,20 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
-__all__ = ["RevisedReport"]
+__all__ = ["RevisedReport", "what_is_explained"]
 
-NOT_EXPLAINED = "Nothing is explained, as the verdicts were corrected while rows came in."
+_NOT_EXPLAINED = "Nothing is explained, as the verdicts were corrected while rows came in."
+_EXPLAINED_APART = (
+    "The violations that hold at the end of the run are explained apart from this report."
+)
 # So many verdicts that are final are given to a collector at once.
 _AT_ONCE = 1 << 14
 _VALUES = {TRUE: True, FALSE: False}
+
+
+def what_is_explained(options: Options) -> str:
+    """Return the remark of a report with violations on whether they are explained."""
+    return _EXPLAINED_APART if options.explain else _NOT_EXPLAINED
 
 
 class RevisedReport(ReportedRun):
@@ -172,4 +180,4 @@ class RevisedReport(ReportedRun):
         if self.source.skipped:
             yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
         if any(collector.false for collector in self.collectors):
-            yield NOT_EXPLAINED
+            yield what_is_explained(self.options)

@@ -152,7 +152,9 @@ def open_streams(
     if order is not None:
         order.memory = memory
     log = open_log(options.log)
-    streams = text_streams(file, (), file.unit, log.name, values=names, on_error=options.on_error)
+    streams = text_streams(
+        file, (), file.unit, log.name, values=names, on_error=options.on_error, memory=memory
+    )
     return TextLog(
         log,
         streams.atoms.log_atoms,

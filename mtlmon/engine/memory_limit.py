@@ -42,7 +42,11 @@ _CATEGORIES = {
         "use {}, so that keys without events are forgotten, or split the log by key",
     ),
     "keys": ("the texts of keys", "use fewer key columns, or split the log by key"),
-    "streams": ("windows, streams and relations", "use shorter windows, or split the log by key"),
+    "streams": (
+        "windows, streams and relations of rows",
+        "use shorter windows, or split the log by key",
+    ),
+    "relations": ("rows and records of relations", "select fewer columns or rows"),
     "equivalents": (
         "time-points whose equivalence is not resolved yet",
         "leave equivalences as they are, or use shorter intervals",

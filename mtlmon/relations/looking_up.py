@@ -12,7 +12,7 @@ from mtlmon.relations.lookup import LookUp
 from mtlmon.relations.records import NO_END, records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -33,19 +33,21 @@ class KnownRelation:
 
     Args:
         table: its records, as `evaluate` returns them.
+        note_index: is called whenever `index_bytes` has grown.
 
     Attributes:
         kinds: the kinds of its columns by name.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, note_index: Callable[[], None] | None = None) -> None:
+        self._note_index = note_index
         self.kinds: Mapping[str, Kind] = {}
         self._changes: dict[tuple[str, ...], ChangeTimes] = {}
         self.know(table)
 
     def __getstate__(self) -> dict[str, object]:
         # what finds records is made again from these
-        return {**self.__dict__, "_look_ups": {}}
+        return {**self.__dict__, "_look_ups": {}, "_note_index": None}
 
     def know(self, table: pa.Table) -> None:
         """Take other records, which may have other columns, in the place of those before."""
@@ -68,6 +70,11 @@ class KnownRelation:
         """The number of bytes that its records take."""
         held: int = self._table.nbytes
         return held + sum(one.held_bytes for one in self._changes.values())
+
+    @property
+    def index_bytes(self) -> int:
+        """The number of bytes that what finds records takes, about."""
+        return sum(one.held_bytes for one in self._look_ups.values())
 
     def changes(self, keys: Sequence[str]) -> Changes:
         """Return the times at which it changes, for each value of some columns if there are any."""
@@ -94,4 +101,6 @@ class KnownRelation:
     def _by(self, keys: tuple[str, ...]) -> LookUp:
         if keys not in self._look_ups:
             self._look_ups[keys] = LookUp(self._table, keys)
+            if self._note_index is not None:
+                self._note_index()
         return self._look_ups[keys]

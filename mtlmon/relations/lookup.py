@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 # The number of texts that are in no table.
 _UNKNOWN = 2**32 - 1
 
+# What a record takes in an index, and a number in a table that is half full.
+_SEGMENT_BYTES = 24
+_CODE_BYTES = 32
+
 __all__ = ["NOTHING_VALID", "SEVERAL_VALID", "LookUp", "has_overlaps"]
 
 
@@ -71,6 +75,13 @@ class LookUp:
         # 650 ms for 2 M rows at any times, and one among those of the row's key takes 30
         codes = self._joined([one.of_records for one in self._values], len(records), Codes.number)
         self._segments = _segments(records, codes)
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that it takes besides the table, about."""
+        of_codes = sum(_CODE_BYTES * one.count for one in self._together)
+        of_keys = sum(one.held_bytes for one in self._values)
+        return _SEGMENT_BYTES * len(self._records) + of_codes + of_keys
 
     def find(self, times: NDArray[np.int64], keys: Sequence[pa.Array]) -> NDArray[np.int64]:
         """Find the rows of records in the table.
@@ -150,6 +161,17 @@ class _KeyColumn:
         else:
             self._values = pc.unique(column)
             self.of_records = _places_in(column, self._values)
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that it takes, about."""
+        held = self.of_records.nbytes
+        if self._texts is not None:
+            return held + self._texts.held_bytes
+        if self._codes is not None:
+            return held + _CODE_BYTES * self._codes.count
+        of_values: int = self._values.nbytes
+        return held + of_values
 
     def find(self, column: pa.Array) -> NDArray[np.int64]:
         """Return the numbers of values; negative for those that no record has.

@@ -93,7 +93,9 @@ class LogRelation(KnownRelation):
     @property
     def held_bytes(self) -> int:
         """The number of bytes that records and rows take."""
-        return super().held_bytes + (0 if self._query is None else self._query.held_bytes)
+        of_query = 0 if self._query is None else self._query.held_bytes
+        of_tables: int = sum(one.nbytes for one in (self._tables or {}).values())
+        return super().held_bytes + of_query + of_tables
 
     @property
     def kept(self) -> list[KeptRecords]:

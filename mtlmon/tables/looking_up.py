@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import PolicyError, RowError
 from mtlmon.policy.clock_errors import key_errors
 from mtlmon.policy.definitions import Clock
@@ -21,7 +22,13 @@ from mtlmon.relations.revised import RevisedRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
-from mtlmon.tables.querying import declared_records, of_relation, path_of
+from mtlmon.tables.querying import (
+    bytes_of,
+    declared_records,
+    of_relation,
+    path_of,
+    require_room,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -96,7 +103,7 @@ def given_relations(
         if not reads_rows(owner.intervals, own_name):
             of_tables.append(name)
             continue
-        records = declared_records(owner, own_name, dict(options))
+        records = declared_records(owner, own_name, dict(options), MemoryLimit())
         for source in declared_tables(owner, own_name):
             found.records[_known_as(owner, source)] = records[table_name(owner, source)]
     own_wanted = {name: wanted.get(name, ()) for name in of_tables}
@@ -115,6 +122,7 @@ def looked_up_relations(
     *,
     can_revise: bool = False,
     given: GivenRelations | None = None,
+    memory: MemoryLimit | None = None,
 ) -> LookedUpRelations:
     """Read the tables of relations, and evaluate those that do not read the rows of the log.
 
@@ -127,12 +135,22 @@ def looked_up_relations(
         changing: the names of relations whose changes are wanted; all of their columns matter.
         can_revise: whether the rows of the log come in any order.
         given: what was read before; None to read it here.
+        memory: the memory limit of the run, which counts the records of tables.
 
     Raises:
         MtlmonError: a table cannot be read, or a relation is not valid.
+        MemoryLimitError: the records do not fit the memory limit.
     """
     of_rows: dict[str, LogRelation] = {}
     found = LookedUpRelations({}, of_rows)
+    limit = MemoryLimit() if memory is None else memory
+
+    def held_bytes() -> int:
+        return sum(one.held_bytes + one.index_bytes for one in found.of_tables.values())
+
+    def note_index() -> None:
+        limit.note("relations", held_bytes())
+
     kind = RevisedRelation if can_revise else RowRelation
     by_file: dict[int, tuple[PolicyFile, dict[str, str]]] = {}
     for name in [*wanted, *sorted(set(changing) - set(wanted))]:
@@ -141,8 +159,10 @@ def looked_up_relations(
             found.of_tables[name] = given.of_tables[name]
             continue
         by_file.setdefault(id(owner), (owner, {}))[1][name] = own_name
+    tables_of_rows = 0
     for owner, own_names in by_file.values():
         tables: dict[str, pa.Table] = {}
+        beside = held_bytes() + tables_of_rows
         for own_name in own_names.values():
             sources = declared_tables(owner, own_name)
             if given is not None:
@@ -150,7 +170,9 @@ def looked_up_relations(
                     table_name(owner, one): given.records[_known_as(owner, one)] for one in sources
                 }
             else:
-                tables |= declared_records(owner, own_name, dict(options), known=tables)
+                tables |= declared_records(
+                    owner, own_name, dict(options), limit, tables, beside=beside
+                )
         schemas = {path: pa.schema(list(table.schema)[2:]) for path, table in tables.items()}
         own = environment._replace(zone=owner.zone or environment.zone)
         plans = Plans(owner, schemas, own)
@@ -163,7 +185,9 @@ def looked_up_relations(
             evaluated = evaluate_all(nodes, tables, own)
         except RowError as error:
             raise of_relation(error) from None
-        found.of_tables.update((name, KnownRelation(table)) for name, table in evaluated.items())
+        require_room(limit, beside + bytes_of([*tables.values(), *evaluated.values()]))
+        for name, table in evaluated.items():
+            found.of_tables[name] = KnownRelation(table, note_index)
         for name, own_name in own_names.items():
             if name in nodes:
                 continue
@@ -175,6 +199,9 @@ def looked_up_relations(
             names = [table_name(owner, one) for one in declared_tables(owner, own_name)]
             used = {one: tables[one] for one in names}
             of_rows[name] = kind(ReadRows(owner, own_name, columns, used, own))
+            tables_of_rows += bytes_of(used.values())
+    # those of rows count the tables that they have
+    note_index()
     return found
 
 
@@ -268,6 +295,7 @@ def known_relations(
     log: KnownLog | None = None,
     changing: Collection[str] = (),
     given: GivenRelations | None = None,
+    memory: MemoryLimit | None = None,
 ) -> dict[str, KnownRelation]:
     """Evaluate relations in which conditions on events look values up.
 
@@ -278,6 +306,7 @@ def known_relations(
         log: the log; None if relations cannot read its rows.
         changing: as for `looked_up_relations`.
         given: likewise.
+        memory: likewise.
 
     Raises:
         MtlmonError: as for `looked_up_relations`, or a relation reads the rows of the log.
@@ -304,7 +333,7 @@ def known_relations(
                 kind=PolicyError,
             )
     found = looked_up_relations(
-        file, wanted, environment, options, lambda: None, changing, given=given
+        file, wanted, environment, options, lambda: None, changing, given=given, memory=memory
     )
     return found.of_tables
 

@@ -253,6 +253,7 @@ def open_tables(
             {when.relation for when, _ in changes},
             can_revise=in_any_order,
             given=given_relations,
+            memory=memory,
         )
         watch(policies, looked_up, changes)
         used += looked_up.columns

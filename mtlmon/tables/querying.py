@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.ordering import order_of
-from mtlmon.engine.memory_limit import memory_size, size_text
-from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, RowError, TableError
+from mtlmon.engine.memory_limit import memory_size
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import PolicyFile, load_policies, parse_policies
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import UTC
@@ -35,12 +36,11 @@ from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 from mtlmon.tables.opening import open_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.validity.declared import TableOf
-    from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
 
 __all__ = [
@@ -178,7 +178,10 @@ def evaluated(
     """
     require_relation(file, name)
     max_memory = options.pop("max_memory", None)
-    limit = None if max_memory is None else memory_size(max_memory)
+    memory = MemoryLimit(
+        None if max_memory is None else memory_size(max_memory),
+        options.get("option_names", PYTHON),
+    )
     wanted = columns_of_rows(file, name)
     found: dict[str, pa.Table] = {}
     usable: list[pa.Field] = []
@@ -194,8 +197,10 @@ def evaluated(
                     f"column {one} of the log is of type {schema.field(one).type}, which relations "
                     f"do not have: select other columns in relation {name}"
                 )
-        found[ROWS] = _rows(file, tables, columns, options, limit)
-    found |= declared_records(file, name, options, limit) if known is None else known
+        found[ROWS] = _rows(file, tables, columns, options, memory)
+    if known is None:
+        known = declared_records(file, name, options, memory, beside=bytes_of(found.values()))
+    found |= known
     schemas = {one: pa.schema(list(table.schema)[2:]) for one, table in found.items()}
     try:
         plan = Plans(file, schemas, environment).of(name)
@@ -210,7 +215,7 @@ def evaluated(
         result = evaluate(plan, found, environment)
     except RowError as error:
         raise of_relation(error) from None
-    require_room(result.nbytes + sum(one.nbytes for one in found.values()), limit, options)
+    require_room(memory, bytes_of([result, *found.values()]))
     return result
 
 
@@ -233,8 +238,9 @@ def declared_records(
     file: PolicyFile,
     name: str,
     options: dict[str, Any],
-    limit: int | None = None,
+    memory: MemoryLimit,
     known: Mapping[str, pa.Table] | None = None,
+    beside: int = 0,
 ) -> dict[str, pa.Table]:
     """Read the tables that a relation of a file is made of.
 
@@ -242,41 +248,43 @@ def declared_records(
         file: the policy file.
         name: the name of the relation.
         options: how times are written, as for `open_tables`.
-        limit: how many bytes the records of a table may hold; None for no limit.
+        memory: the memory limit, which counts the records.
         known: the tables that have been read for other relations of the file.
+        beside: how many bytes other rows and records hold.
 
     Returns:
         Their records, as for `mtlmon.relations.evaluation.evaluate`, as `table_name` says.
 
     Raises:
         MtlmonError: one cannot be read, or has no valid records.
+        MemoryLimitError: they do not fit the memory limit.
     """
-    read = {} if known is None else known
+    read = dict({} if known is None else known)
     found: dict[str, pa.Table] = {}
     for source in declared_tables(file, name):
         shown = table_name(file, source)
-        if shown not in found:
-            found[shown] = read[shown] if shown in read else _table(file, source, options, limit)
+        if shown not in read:
+            held = beside + bytes_of(read.values())
+            read[shown] = _table(file, source, options, memory, held)
+        found[shown] = read[shown]
         if source.key:
             require_one_record(found[shown], source.key, path_of(file, source))
     return found
 
 
-def require_room(held: int, limit: int | None, options: dict[str, Any]) -> None:
-    """Require that rows and records hold no more bytes than the limit, if there is one.
+def bytes_of(tables: Iterable[pa.Table]) -> int:
+    """Return how many bytes tables take."""
+    return sum(one.nbytes for one in tables)
+
+
+def require_room(memory: MemoryLimit, held: int) -> None:
+    """Count the bytes that all rows and records of relations hold.
 
     Raises:
-        MemoryLimitError: they do.
+        MemoryLimitError: they are more than the memory limit allows.
     """
-    if limit is not None and held > limit:
-        names: OptionNames = options.get("option_names", PYTHON)
-        raise MemoryLimitError(
-            f"the memory limit of {size_text(limit)} is exceeded: {held:,} bytes are held by rows "
-            f"and records of relations; allow more memory with {names.written('max_memory')}, or "
-            "select fewer columns or rows",
-            limit=limit,
-            held={"relations": held},
-        )
+    memory.note("relations", held)
+    memory.check()
 
 
 def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Schema:
@@ -304,16 +312,17 @@ def _read(
     tables: Tables | Sequence[Tables],
     columns: Sequence[str],
     options: dict[str, Any],
-    limit: int | None,
+    memory: MemoryLimit,
+    beside: int = 0,
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[str, pa.ChunkedArray]]:
-    """Read the time-stamps and some columns of all rows."""
+    """Read the time-stamps and some columns of all rows, while others hold some bytes."""
     reader = PolicyFile("", file.source, file.unit)
     reader.zone = file.zone
     shown = {one: reader.show(Expression(ops.COLUMN, (), one, Span(0, 0))) for one in columns}
     names = list(shown.values())
     parts: list[dict[str, pa.Array]] = []
     stamps = [np.zeros(0, np.int64)]
-    held = 0
+    held = beside
     given = {key: value for key, value in options.items() if value is not None}
     with open_tables(
         tables, (), policies=reader, atoms_of_partitions=[{0: ()}], shown=[{0: names}], **given
@@ -324,7 +333,7 @@ def _read(
             stamps.append(np.array(batch.time_stamps, np.int64))
             parts.append(dict(batch.shown_of(0)))
             held += stamps[-1].nbytes + sum(one.nbytes for one in parts[-1].values())
-            require_room(held, limit, options)
+            require_room(memory, held)
     found = {}
     for one, name in shown.items():
         pieces = [pa.table({one: part[name]}) for part in parts]
@@ -338,10 +347,10 @@ def _rows(
     tables: Tables | Sequence[Tables],
     columns: Sequence[str],
     options: dict[str, Any],
-    limit: int | None,
+    memory: MemoryLimit,
 ) -> pa.Table:
     """The rows of the log, each valid at its time-stamp alone."""
-    stamps, found = _read(file, tables, columns, options, limit)
+    stamps, found = _read(file, tables, columns, options, memory)
     return pa.table([stamps, after(stamps), *found.values()], names=["", " ", *found])
 
 
@@ -353,9 +362,9 @@ def path_of(file: PolicyFile, source: TableOf) -> str:
 
 
 def _table(
-    file: PolicyFile, source: TableOf, options: dict[str, Any], limit: int | None
+    file: PolicyFile, source: TableOf, options: dict[str, Any], memory: MemoryLimit, beside: int
 ) -> pa.Table:
-    """The records of a table that the file names.
+    """The records of a table that the file names, while others hold some bytes.
 
     Raises:
         MtlmonError: it cannot be read, or a record ends before it starts.
@@ -382,7 +391,7 @@ def _table(
     own = {key: options[key] for key in _OF_TIMES if key in options}
     columns = [one for one in names if one != source.start]
     any_order = {**own, "time": source.start, "in_any_order": True}
-    stamps, read = _read(file, path, columns, any_order, limit)
+    stamps, read = _read(file, path, columns, any_order, memory, beside)
     order = order_of(stamps)
     found = {name: whole(column) for name, column in read.items()}
     if order is not None:

@@ -13,6 +13,7 @@ from mtlmon.policy.predicates.time_points import Changes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
@@ -32,6 +33,7 @@ def text_streams(
     values: Sequence[str] = (),
     on_error: Literal["stop", "skip"] | None = None,
     given: GivenRelations | None = None,
+    memory: MemoryLimit | None = None,
 ) -> TextStreams:
     """Return what computes atoms and streams for the batches of a text log.
 
@@ -46,6 +48,7 @@ def text_streams(
         values: the names of the streams whose values batches have.
         on_error: as for `TextStreams`.
         given: what was read of relations before; None to read their tables here.
+        memory: the memory limit of the run, which counts the records of relations.
 
     Raises:
         MtlmonError: a table cannot be read, or a relation is not of tables or not valid.
@@ -64,7 +67,7 @@ def text_streams(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
         relations = known_relations(
-            file, needs.relations, environment, changing=changing, given=given
+            file, needs.relations, environment, changing=changing, given=given, memory=memory
         )
     return TextStreams(
         file,

@@ -160,3 +160,40 @@ def test_a_report_on_policies_with_variables(tmp_path: Path, command: Command) -
     assert command("--lateness", "15s", "--report", page, rules, log).status == 1
     assert results_with_values(page) == results_with_values(wanted_page)
     assert "taken back" not in text_of(page)
+
+
+REPORTED = {
+    "one policy": "policy answered: ask IMPLIES EVENTUALLY[0,5] reply\n",
+    "variables": "policy follows: FORALL u. reply(u) IMPLIES ONCE[0,9] ask(u)\n",
+    "both kinds": "policy calm: NOT stop\npolicy follows: FORALL u. reply(u) IMPLIES ONCE ask(u)\n",
+}
+
+
+@pytest.mark.parametrize("asked", [["--explain"], ["-C", "1"], ["--explain", "--verdicts", "none"]])
+@pytest.mark.parametrize("name", REPORTED)
+def test_a_report_beside_explanations(
+    name: str, asked: list[str], tmp_path: Path, command: Command
+) -> None:
+    rules, log, page = tmp_path / "rules.mtl", tmp_path / "log", tmp_path / "page.html"
+    rules.write_text(f"unit s\n{REPORTED[name]}")
+    log.write_text("@10 ask(ann)\n@30 reply(bob) stop\n@28 ask(eve)\n")
+    if name == "one policy":
+        log.write_text("@10 ask\n@30 stop\n@28 ask\n")
+    if "-C" in asked and name != "one policy":
+        pytest.skip("lines around violations are those of policies without variables")
+    own = ["--lateness", "9s", "--end-time", "last", rules, log]
+    wanted = command(*asked, *own)
+    assert wanted.status == 1, wanted.errors
+    assert wanted.errors
+    assert command(*asked, "--report", page, *own) == wanted
+    is_apart = "explained apart from this report" in text_of(page)
+    assert is_apart == ("--explain" in asked)
+    assert ("Nothing is explained" in text_of(page)) != is_apart
+
+
+def test_a_pipe_is_not_explained_beside_a_report(tmp_path: Path) -> None:
+    page = str(tmp_path / "page.html")
+    with Live("--lateness", "9", "--explain", "--report", page, "-e", "p") as live:
+        ended = live.end()
+    assert ended.status == 2
+    assert "cannot explain: <stdin> cannot be read a second time" in ended.errors

@@ -151,6 +151,81 @@ def test_sorting_uses_a_share(tmp_path: Path) -> None:
     assert mtlmon("--max-memory", "2M", *options) == mtlmon(*options)
 
 
+RELATIONS = """\
+unit s
+relation t = table "t.csv" valid [from, to) key k
+relation of_rows = rows select k as j valid 5s join t on j = k select k as k
+"""
+LOOK_UPS = {
+    "tables": ("policy p: exists t[k]", (), "log.csv"),
+    "relations of rows": ("policy p: exists of_rows[k]", (), "log.csv"),
+    "changes": ("policy p per k on changes of t: true", (), "log.csv"),
+    "corrections": ("policy p: exists t[k]", ("--lateness", "5s"), "log.csv"),
+    "variables": ("policy p: FORALL x. e(x) IMPLIES ONCE e(x)", (), "log.csv"),
+    "both kinds": ("policy p: exists t[k]\npolicy q: FORALL x. e(x) IMPLIES e(x)", (), "log.csv"),
+    "text": ('atom known = exists t["a"]\npolicy p: q IMPLIES known', (), "log"),
+    "text with variables": (
+        'atom known = exists t["a"]\npolicy p: FORALL x. e(x) AND known IMPLIES ONCE e(x)',
+        (),
+        "log",
+    ),
+    "late lines": (
+        'atom known = exists t["a"]\npolicy p: q IMPLIES known',
+        ("--lateness", "5s"),
+        "log",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOK_UPS)
+def test_relations_of_tables(name: str, tmp_path: Path) -> None:
+    """The records of tables are counted while they are read."""
+    pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    policies, options, log = LOOK_UPS[name]
+    if "e(x)" in policies and log == "log.csv":
+        policies = f"atom e(k) = exists t[k]\n{policies}"
+    (tmp_path / "p.mtl").write_text(f"{RELATIONS}{policies}\n")
+    rows = "".join(f"{'a' * 500}{number},1,2\n" for number in range(4000))
+    (tmp_path / "t.csv").write_text(f"k,from,to\na,1,9\n{rows}")
+    (tmp_path / "log.csv").write_text("ts,k\n1,a\n2,a\n")
+    (tmp_path / "log").write_text("@1 q\n@2 q\n")
+    asked = [*options, str(tmp_path / "p.mtl"), str(tmp_path / log)]
+    whole = mtlmon("--max-memory", "20M", *asked)
+    assert whole.status in (0, 1), whole.errors
+    assert whole == mtlmon(*asked)
+    check(mtlmon("--max-memory", "1M", *asked), "by rows and records of relations")
+
+
+def test_the_records_of_several_tables_are_added(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    rows = "".join(f"{'a' * 500}{number},1,2\n" for number in range(1200))
+    relations, policies = "unit s\n", ""
+    for name in "abc":
+        (tmp_path / f"{name}.csv").write_text(f"k,from,to\n{rows}")
+        relations += f'relation {name} = table "{name}.csv" valid [from, to) select k as k\n'
+        policies += f"policy of_{name}: exists {name}[k]\n"
+    (tmp_path / "p.mtl").write_text(relations + policies)
+    (tmp_path / "log.csv").write_text("ts,k\n1,a\n")
+    asked = [str(tmp_path / "p.mtl"), str(tmp_path / "log.csv")]
+    check(mtlmon("--max-memory", "1M", *asked), "by rows and records of relations")
+    (tmp_path / "p.mtl").write_text(relations + "policy of_a: exists a[k]\n")
+    assert mtlmon("--max-memory", "2M", *asked).status == 1
+
+
+def test_what_finds_records_is_counted(tmp_path: Path) -> None:
+    """It is made at the first look-up, and takes more than the records if these are short."""
+    pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    (tmp_path / "t.csv").write_text(
+        "k,from,to\n" + "".join(f"{number},1,2\n" for number in range(20_000))
+    )
+    asked = [str(tmp_path / "p.mtl"), str(tmp_path / "log.csv")]
+    (tmp_path / "p.mtl").write_text(f"{RELATIONS}policy p: exists t[k]\n")
+    (tmp_path / "log.csv").write_text("ts,k\n")
+    assert mtlmon("--max-memory", "1M", *asked).status == 0
+    (tmp_path / "log.csv").write_text("ts,k\n1,1\n")
+    check(mtlmon("--max-memory", "1M", *asked), "by rows and records of relations")
+
+
 def test_too_many_policies(tmp_path: Path) -> None:
     """The formulas alone are too much; with a limit, what is only for speed gets smaller first."""
     pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")

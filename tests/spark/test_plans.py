@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import mtlmon.spark
+from mtlmon.policy import parse_policies
+from mtlmon.relational.slicing import Statistics
 from mtlmon.spark import monitor
+from mtlmon.spark.batch.relations import prepared_relations, rows_of_slices
+from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
 from tests.spark.single import Row, collected, expected, random_rows, shuffled
 from tests.spark.test_monitor import configured, frame
 
@@ -96,3 +105,49 @@ def test_keys_stay_whole_over_an_aggregation(spark: SparkSession) -> None:
     grouped = events.groupBy("k", "ts", "n", "what").count()
     with configured(spark, **SKEW):
         check_whole(rows, [grouped, grouped.repartition("k")])
+
+
+def slices_of_tasks(rows: DataFrame) -> list[list[int]]:
+    """The slices of each task that gets rows."""
+    from pyspark.sql import functions as F
+
+    found = rows.select(SLICE, F.spark_partition_id().alias("task")).distinct().collect()
+    return [
+        sorted(row[SLICE] for row in own)
+        for _, own in groupby(sorted(found, key=itemgetter("task")), itemgetter("task"))
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, SKEW], ids=["plain", "skewed"])
+@pytest.mark.parametrize("slices", [1, 2, 16, 1000])
+def test_each_slice_is_a_task(spark: SparkSession, slices: int, options: dict[str, Any]) -> None:
+    with configured(spark, **options):
+        # in enough values, each slice has some
+        values = spark.range(20 * slices).selectExpr("id AS ts", "id AS x", "1 AS of")
+        policy = parse_policies("atom p(x) = of = 1\nfind seen: p(x)")
+        source, rows = prepared_relations(
+            values,
+            policy,
+            time=None,
+            atoms=None,
+            event=None,
+            event_separator="|",
+            time_unit=None,
+            resolution=None,
+            on_error="stop",
+            function="monitor",
+        )
+        sliced = SliceSource(source, slices, Statistics())
+        tasks = slices_of_tasks(rows_of_slices(rows, sliced, None))
+        assert sorted(tasks) == [[number] for number in range(slices)]
+
+
+def test_numbers_of_partitions_are_not_hashed() -> None:
+    """`repartition` with a number hashes what it partitions by, also if that is a number."""
+    hashing = {
+        f"{path.name}:{number}"
+        for path in Path(mtlmon.spark.__file__).parent.rglob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"\.repartition\((?!1\)|\*)", line)
+    }
+    assert len(hashing) == 1, "use in_partitions of mtlmon.spark.common.frames"

@@ -247,7 +247,7 @@ def test_records_that_last_beyond_all_times() -> None:
 
 
 def test_memory_limit(rules: Path) -> None:
-    with pytest.raises(MemoryLimitError, match="are held by rows and records of relations"):
+    with pytest.raises(MemoryLimitError, match="of them by rows and records of relations"):
         mtlmon.query(rules, "fast", rules.with_name("log.csv"), max_memory=10)
 
 

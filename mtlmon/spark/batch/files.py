@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.time_points import ROWS
-from mtlmon.spark.batch.frames import in_partitions
 from mtlmon.spark.batch.text_traces import TextTrace
 from mtlmon.spark.common.facts import with_facts
+from mtlmon.spark.common.frames import in_partitions
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.trace_monitors import EndTime, TraceMonitors, monitors_of, tick_limit
 from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema

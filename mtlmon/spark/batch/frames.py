@@ -338,16 +338,6 @@ def place_of(orders: Sequence[str]) -> Column:
     return F.xxhash64(*orders) if orders else F.lit(0).cast("bigint")
 
 
-def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
-    """Partition rows so that those with number k in the column are in partition k."""
-    from pyspark.sql import functions as F
-
-    if hasattr(rows, "repartitionById"):
-        return rows.repartitionById(count, column)
-    # before Spark 4.1, a partition can have the rows of several numbers, or no rows
-    return rows.repartition(count, column, F.lit(0))
-
-
 def plain_rows(
     df: DataFrame,
     source: EventSource,

@@ -10,13 +10,18 @@ import numpy as np
 from mtlmon.cutting import VerdictPass, make_plan, verdict_passes
 from mtlmon.cutting.carries import Finding
 from mtlmon.errors import MtlmonError
-from mtlmon.spark.batch.frames import in_partitions, place_of, sorted_rows
+from mtlmon.spark.batch.frames import place_of, sorted_rows
 from mtlmon.spark.batch.ranges import FINDINGS, RangeFindings, RangeReader, RangeVerdicts
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source
 from mtlmon.spark.common.facts import with_facts
 from mtlmon.spark.common.failures import plain_errors
-from mtlmon.spark.common.frames import check_passable, require_at_rest, require_columns
+from mtlmon.spark.common.frames import (
+    check_passable,
+    in_partitions,
+    require_at_rest,
+    require_columns,
+)
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     check_order_types,

@@ -24,7 +24,12 @@ from mtlmon.spark.common.atom_rows import (
 )
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
-from mtlmon.spark.common.frames import arrow_schema, require_at_rest, require_columns
+from mtlmon.spark.common.frames import (
+    arrow_schema,
+    in_partitions,
+    require_at_rest,
+    require_columns,
+)
 from mtlmon.spark.common.ordering import check_order_types, column_named
 from mtlmon.spark.common.policies import relational_file
 from mtlmon.spark.common.slice_columns import case_of, literal, owner, slices_of_rows
@@ -159,8 +164,7 @@ def rows_of_slices(rows: DataFrame, sliced: SliceSource, reporter: Reporter | No
         ATOM,
         *columns.arguments,
     )
-    # the constant keeps Spark from changing the partitions; see `sorted_rows`
-    parts = placed.repartition(sliced.slices, SLICE, F.lit(0))
+    parts = in_partitions(placed, sliced.slices, SLICE)
     return parts.sortWithinPartitions(SLICE, TIME)
 
 

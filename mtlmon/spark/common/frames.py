@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "arrow_schema",
     "check_passable",
+    "in_partitions",
     "require_at_rest",
     "require_columns",
     "require_frame",
@@ -140,3 +141,16 @@ def arrow_schema(df: DataFrame, names: Sequence[str]) -> pa.Schema:
     # an empty data frame runs no job
     empty = df.sparkSession.createDataFrame([], StructType(fields))
     return empty.limit(0).toArrow().schema
+
+
+def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
+    """Partition rows so that those with number k in the column are in partition k.
+
+    `repartition` hashes numbers, too: some partitions get several numbers, and others none.
+    """
+    from pyspark.sql import functions as F
+
+    if hasattr(rows, "repartitionById"):
+        return rows.repartitionById(count, column)
+    # before Spark 4.1, a partition can have the rows of several numbers, or no rows
+    return rows.repartition(count, column, F.lit(0))
