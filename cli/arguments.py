@@ -162,6 +162,7 @@ class Options(argparse.Namespace):
     time_unit: str | None
     time_format: str | None
     delimiter: str
+    quote: str
     null_values: list[str]
     resolution: str | None
     event: str | None

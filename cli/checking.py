@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Relation
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational import Analysis
+    from mtlmon.tables.formats.dialect import Dialect
 
 __all__ = ["check_policy"]
 
@@ -77,6 +78,7 @@ class Options(argparse.Namespace):
     settings: list[tuple[str, str]]
     pattern: str | None
     delimiter: str
+    quote: str
     null_values: list[str]
     slices: int | None
 
@@ -97,11 +99,12 @@ def check_policy(arguments: Sequence[str]) -> int:
     schema = None
     # where files cannot be joined, only the first one could be checked with the columns
     if options.files and not (found and len(options.policies) > 1):
+        from mtlmon.tables.formats.dialect import Dialect
+
         schema = log_schema(
             options.files[0],
             options.pattern or file.pattern,
-            options.null_values,
-            options.delimiter,
+            Dialect(options.null_values, options.delimiter, options.quote),
         )
         schema = with_times(file, file.environment, schema)
         found += errors_with_columns(
@@ -134,22 +137,19 @@ def nullable(schema: pa.Schema | None) -> Callable[[str], bool]:
 def log_schema(
     path: str,
     pattern: str | None = None,
-    null_values: Sequence[str] = ("",),
-    delimiter: str = ",",
+    dialect: Dialect | None = None,
 ) -> pa.Schema:
     """Return the columns of the log and their types.
 
     Args:
         path: the log.
         pattern: the pattern of its lines; None for a table.
-        null_values: the cells that mean null.
-        delimiter: the character between the cells of CSV.
+        dialect: how the cells of delimited text are written; None for the default.
     """
-    from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 
-    dialect = Dialect(null_values, delimiter)
-    dialect.check()
+    if dialect is not None:
+        dialect.check()
     try:
         if pattern is None:
             return read_schema(path, dialect)

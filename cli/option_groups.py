@@ -202,6 +202,13 @@ def add_cell_options(group: argparse._ActionsContainer) -> None:
         help="the character between the cells of CSV (default: a comma)",
     )
     group.add_argument(
+        "--quote",
+        default='"',
+        metavar="{CHARACTER,none,lines}",
+        help="the character around quoted cells of CSV and TSV; or none; or lines: a quote that "
+        'does not end its cell on the line is a character (default: "; TSV is read as with lines)',
+    )
+    group.add_argument(
         "--null-values",
         action="extend",
         type=null_values,

@@ -198,6 +198,7 @@ def check_text_options(options: Options) -> None:
         "--time-format": options.time_format,
         "--null-values": options.null_values != [""],
         "--delimiter": options.delimiter != ",",
+        "--quote": options.quote != '"',
         "--resolution": options.resolution,
         "--event": options.event,
         "--event-separator": options.event_separator,

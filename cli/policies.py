@@ -450,6 +450,7 @@ def open_table_source(
             time_format=options.time_format,
             null_values=options.null_values,
             delimiter=options.delimiter,
+            quote=options.quote,
             resolution=options.resolution or options.unit,
             event=options.event,
             event_separator="|" if options.event_separator is None else options.event_separator,

@@ -65,6 +65,7 @@ class Options(argparse.Namespace):
     pattern: str | None
     null_values: list[str]
     delimiter: str
+    quote: str
     time: str | None
     time_unit: str | None
     time_format: str | None
@@ -114,6 +115,7 @@ def query(arguments: Sequence[str]) -> int:
             resolution=options.resolution or file.unit,
             null_values=options.null_values,
             delimiter=options.delimiter,
+            quote=options.quote,
             on_error=options.on_error,
             sort=options.sort,
             max_memory=options.max_memory,

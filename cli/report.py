@@ -433,18 +433,23 @@ def streams_summary(
 def lost_rows(
     source: TextLog | TableEvents, refused: int | None = None
 ) -> list[tuple[str, int, str]]:
-    """Return the rows of a summary about what of a log was not monitored.
+    """Return the rows of a summary about what of a log was not monitored, or not as it may look.
 
     `refused` is the number of rows that came too late, if the log does not know it.
     """
     from mtlmon.checking import TextLog
 
-    unmatched = 0 if isinstance(source, TextLog) else source.unmatched
+    unmatched = spanning = strays = 0
+    if not isinstance(source, TextLog):
+        unmatched, spanning = source.unmatched, source.spanning_rows
+        strays = source.stray_quotes
     rows = [
         ("skipped", source.skipped, "that cannot be read"),
         ("too late", source.refused if refused is None else refused, "that were not checked"),
         ("left out", source.points_left_out, "time-points at which integers overflow"),
         ("other lines", unmatched, "that do not match the pattern"),
+        ("over lines", spanning, "rows that span several lines"),
+        ("quotes", strays, "that begin a cell and are characters, as they do not end it"),
     ]
     return [row for row in rows if row[1]]
 

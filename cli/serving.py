@@ -63,6 +63,7 @@ SHARED = (
         "on_error",
         "null_values",
         "delimiter",
+        "quote",
     ),
 )
 """The options that mean the same for the command."""

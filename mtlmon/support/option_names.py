@@ -62,7 +62,7 @@ def _quoted(text: str) -> str:
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
 SPARK = OptionNames(
-    False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "format"))
+    False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "quote", "format"))
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
 
@@ -79,6 +79,7 @@ ASSERTION = OptionNames(
                 "null_values",
                 "on_error",
                 "pattern",
+                "quote",
                 "sort",
                 "sort_memory",
                 "time_format",

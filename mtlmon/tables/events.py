@@ -309,6 +309,16 @@ class TableEvents(BatchReader[EventBatch]):
         return self._blocks.unmatched
 
     @property
+    def spanning_rows(self) -> int:
+        """The number of rows of CSV that span lines."""
+        return self._blocks.spanning_rows
+
+    @property
+    def stray_quotes(self) -> int:
+        """The number of cells that begin with a quote that is a character, as it ends no cell."""
+        return self._blocks.stray_quotes
+
+    @property
     def errors(self) -> tuple[TableError, ...]:
         """The errors of the first rows that were skipped."""
         return tuple(self._check.errors)

@@ -21,7 +21,8 @@ from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.corrections import CorrectionColumns
 from mtlmon.tables.events import TableEvents
-from mtlmon.tables.formats.dialect import Dialect
+from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
+from mtlmon.tables.formats.dialect import QUOTE, Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.formats.xes import TIME as XES_TIME
@@ -62,6 +63,7 @@ def open_tables(
     partitions: Sequence[Sequence[str]] | None = None,
     null_values: Sequence[str] = ("",),
     delimiter: str = ",",
+    quote: str = QUOTE,
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
     sort_memory: int | None = None,
@@ -124,6 +126,9 @@ def open_tables(
             columns stand for a single stream.
         null_values: for CSV and patterns, the texts that mean null in cells without quotes.
         delimiter: the character between the cells of CSV.
+        quote: the character around quoted cells of CSV and TSV; or "none", if quotes are characters
+            as others are; or "lines", if a quote that does not end its cell on the line is a
+            character, as in TSV, where this is the default. In CSV, quoted cells may span lines.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
@@ -193,11 +198,14 @@ def open_tables(
     formats = {one.format if isinstance(one, TableFile) else None for one in sources}
     if time is None and formats == {"xes"}:
         time = XES_TIME
-    dialect = Dialect(null_values, delimiter)
+    dialect = Dialect(null_values, delimiter, quote)
     dialect.check()
     if delimiter != "," and "csv" not in formats:
         option = option_names.written("delimiter", delimiter)
         raise MtlmonError(f"{option} is for CSV, and no log is CSV")
+    if quote != QUOTE and not formats & {*FORMATS_WITH_DELIMITERS}:
+        option = option_names.written("quote", quote)
+        raise MtlmonError(f"{option} is for CSV and TSV, and no log is one of them")
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]

@@ -84,8 +84,9 @@ def query(
         relation: the name of the relation.
         tables: the log, as `open_tables` takes it; relations of tables alone need none.
         options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
-            `resolution`, `null_values`, `delimiter`, `on_error` and `sort`; and `max_memory`, how
-            much memory rows and records may hold, in bytes or as a text such as "500M".
+            `resolution`, `null_values`, `delimiter`, `quote`, `on_error` and `sort`; and
+            `max_memory`, how much memory rows and records may hold, in bytes or as a text such as
+            "500M".
 
     Returns:
         The records in order: `start` and `end`, integers in the unit of the time-stamps, where a
@@ -293,7 +294,8 @@ def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Sc
 
     pattern = options.get("pattern")
     format = "lines" if pattern is not None else options.get("format")
-    dialect = Dialect(options.get("null_values", ("",)), options.get("delimiter", ","))
+    given = {name: options[name] for name in Dialect._fields if name in options}
+    dialect = Dialect(**given)
     sources = table_sources(tables, format, options.get("option_names", PYTHON))
     if not sources:
         raise MtlmonError("the relation reads the rows of a log: name a table")

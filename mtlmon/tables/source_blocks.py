@@ -62,6 +62,16 @@ class SourceBlocks:
         return 0 if self._lines is None else self._lines.unmatched
 
     @property
+    def spanning_rows(self) -> int:
+        """The number of rows of delimited text that span lines."""
+        return self._delimited.spanning_rows
+
+    @property
+    def stray_quotes(self) -> int:
+        """The number of cells of delimited text that begin with a quote that is a character."""
+        return self._delimited.stray_quotes
+
+    @property
     def bytes_read(self) -> int:
         """The number of bytes of the files that have been read, before decompression."""
         stream = self._stream

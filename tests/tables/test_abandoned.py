@@ -14,6 +14,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.tables import open_tables  # noqa: E402
+from mtlmon.tables.formats.dialect import Dialect  # noqa: E402
 from mtlmon.tables.formats.files import ByteStream, table_files  # noqa: E402
 from mtlmon.tables.formats.rows import text_blocks  # noqa: E402
 
@@ -75,11 +76,11 @@ def test_blocks_are_in_memory_of_arrow(tmp_path: Path) -> None:
     before = pa.total_allocated_bytes()
     (file,) = table_files(log)
     with ByteStream(file) as stream:
-        blocks = list(text_blocks(stream, ",", '"'))
+        blocks = list(text_blocks(stream, Dialect().syntax_of("csv")))
     assert b"".join(block.text.tobytes() for block in blocks) == text
     assert pa.total_allocated_bytes() - before >= len(text)
-    parts = [block.part(1, 3) for block in blocks]
-    assert [part.text.tobytes() for part in parts] == [b"1,true\n" * 2] * len(blocks)
+    parts = [block.part(1, 3) for block in blocks if block.row_count > 1]
+    assert [part.text.tobytes() for part in parts] == [b"1,true\n" * 2] * len(parts)
     del blocks
     # a part keeps the whole, it is no copy
     assert pa.total_allocated_bytes() - before >= len(text)

@@ -22,9 +22,9 @@ import pyarrow as pa
 from mtlmon import MtlmonError, TableError
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
-from mtlmon.tables.formats import rows
+from mtlmon.tables.formats import dialect
 from mtlmon.tables.formats.rows import TextBlock
-from mtlmon.tables.native import complete_rows, count_line_feeds, row_starts
+from mtlmon.tables.native import RowSyntax, count_line_feeds
 from tests.tables.reading import all_rows, keyed, read
 
 CELLS = [
@@ -44,6 +44,14 @@ CELLS = [
 ]
 
 
+CSV = RowSyntax(",", '"', spans_lines=True)
+
+
+def whole_block(text: bytes, syntax: RowSyntax, first_line: int = 1) -> TextBlock:
+    _, irregular = syntax.complete_rows(text, len(text), is_end=True)
+    return TextBlock(pa.py_buffer(text), first_line, syntax, irregular)
+
+
 def written(table: list[list[str]], line_end: str = "\n", delimiter: str = ",") -> bytes:
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator=line_end).writerows(table)
@@ -56,12 +64,14 @@ def test_rows_begin_where_a_parser_says(table: list[list[str]]) -> None:
     starts = [0]
     for row in table:
         starts.append(starts[-1] + len(written([row])))
-    assert row_starts(text, len(text), ",", '"') == starts
+    assert CSV.row_starts(text, len(text)) == starts
     for size in range(len(text) + 1):
-        end, has_inner = complete_rows(text, size, ",", '"')
+        end, irregular = CSV.complete_rows(text, size)
         assert end == max(start for start in starts if start <= size)
         if any(b"\n" in text[a : b - 1] for a, b in itertools.pairwise(starts) if b <= end):
-            assert has_inner
+            assert irregular is not None
+        if irregular is None:
+            assert CSV.row_starts(text, end, is_simple=True) == CSV.row_starts(text, end)
     assert count_line_feeds(text, len(text)) == text.count(b"\n")
 
 
@@ -71,15 +81,16 @@ def test_rows_begin_where_a_parser_says(table: list[list[str]]) -> None:
 )
 def test_rows_have_their_lines(pieces: list[str], quote: str) -> None:
     text = "".join(pieces).encode()
-    block = TextBlock(pa.py_buffer(text), 7, True, ",", quote)
-    starts = row_starts(block.text, len(text), ",", quote)[:-1]
+    syntax = RowSyntax(",", quote, spans_lines=True)
+    block = whole_block(text, syntax, 7)
+    starts = syntax.row_starts(block.text, len(text))[:-1]
     wanted = [7 + text[:start].count(b"\n") for start in starts]
     assert [block.line_of(row) for row in range(len(starts))] == wanted
 
 
 @pytest.mark.parametrize("text", [b"a\n\nb", b'"a\nb"\nc', b"a\nb\n\nc\n"])
 def test_lines_that_are_no_rows(text: bytes) -> None:
-    block = TextBlock(pa.py_buffer(text), 1, True, ",", '"')
+    block = whole_block(text, CSV)
     assert block.line_of(block.row_count - 1) == text.rstrip(b"\n").count(b"\n") + 1
 
 
@@ -110,7 +121,7 @@ def test_long_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text("ts,what,note\n" + "\n".join(lines))
     stamps = [stamp for stamp, _ in read(path, event="what")]
     assert stamps == sorted([*range(3000), 1500])
-    monkeypatch.setattr(rows, "LONGEST_ROW", 1_000_000)
+    monkeypatch.setattr(dialect, "LONGEST_ROW", 1_000_000)
     with pytest.raises(TableError, match=r"log.csv:\d+: a row of more than"):
         read(path, event="what")
 

@@ -10,6 +10,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+import pyarrow.compute as pc  # noqa: E402
 from pyarrow import csv, ipc, parquet  # noqa: E402
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
@@ -69,6 +70,10 @@ def expected(table: Any) -> list[tuple[int, frozenset[str]]]:
 @pytest.mark.parametrize("rows", [0, 1, 7, 20_000])
 def test_one_table_in_every_format(ending: str, rows: int, tmp_path: Path) -> None:
     table = table_of(rows)
+    if ending.startswith("tsv"):
+        # its quoted cells end on their lines
+        other = pc.replace_substring(table.column("other"), "\n", " ")
+        table = table.set_column(0, "other", other)
     path = tmp_path / f"log.{ending}"
     write(table, path)
     assert read(path) == expected(table)

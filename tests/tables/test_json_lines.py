@@ -16,7 +16,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from mtlmon import TableError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
-from mtlmon.tables.native import object_rows, row_starts  # noqa: E402
+from mtlmon.tables.formats.rows import LINES_OF_TEXT  # noqa: E402
+from mtlmon.tables.native import object_rows  # noqa: E402
 from tests.tables.reading import all_rows, keyed, read  # noqa: E402
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def test_lines_against_python(tmp_path: Path) -> None:
         times = [row["ts"] for row in objects if row is not None and "ts" in row]
         assert stamps == sorted(times)
         text = path.read_bytes()
-        starts = row_starts(text, len(text), ",")
+        starts = LINES_OF_TEXT.row_starts(text, len(text))
         assert len(starts) - 1 == object_rows(text, len(text))[0] == len(rows)
 
 

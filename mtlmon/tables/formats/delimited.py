@@ -6,6 +6,7 @@ import csv as csv_of_python
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.rows import TextBlock
 
 FORMATS_WITH_DELIMITERS = ("csv", "tsv")
-_QUOTE = '"'
 
 # How many bytes one thread parses at once.
 _PARSED_BYTES = 1 << 20
@@ -52,6 +52,10 @@ class DelimitedReader:
         selection: the columns to read.
         dialect: how cells are written.
         fits: whether predicates can use columns of these types.
+
+    Attributes:
+        spanning_rows: the number of rows that span lines.
+        stray_quotes: the number of cells that begin with a quote that is a character.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class DelimitedReader:
         self._types: dict[str, pa.DataType] = {}
         # the header of the file, if it has one
         self._head = b""
+        self.spanning_rows = 0
+        self.stray_quotes = 0
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file.
@@ -73,32 +79,38 @@ class DelimitedReader:
         Raises:
             TableError: the header is not valid.
         """
-        delimiter = self._dialect.delimiter_of(file.format)
         names: list[str] | None = None
         row = 1
-        for text in text_blocks(stream, delimiter, _QUOTE):
-            block = text
+        for block in text_blocks(stream, self._dialect.syntax_of(file.format)):
             if names is None:
-                if len(block.starts) == 1:
-                    # only empty lines so far
-                    continue
-                names = self._header(block.part(0, 1), file)
-                self._head = block.text_of(0)
-                block = block.behind(1)
+                # there may be only empty lines so far
+                if block.row_count:
+                    names = self._header(block, file)
+                    self._head = block.text_of(0)
+                continue
             for read in self.read(block, file, names, row):
                 yield read
                 row += read.batch.num_rows if isinstance(read, Block) else 1
 
     def _header(self, block: TextBlock, file: TableFile) -> list[str]:
+        if block.malformed:
+            raise TableError(f"the header's {self._wrong_quote(block, 0)}", path=file.name, line=1)
+        self.stray_quotes += block.stray_quotes
         try:
-            text = block.text.tobytes().decode()
+            text = block.readable.to_pybytes().decode()
         except UnicodeDecodeError as error:
             raise TableError(
                 f"the header is not UTF-8, in which tables must be: {error}",
                 path=file.name,
                 line=1,
             ) from None
-        rows = csv_of_python.reader([text], delimiter=block.delimiter, quotechar=_QUOTE)
+        quote = block.syntax.quote
+        rows = csv_of_python.reader(
+            [text],
+            delimiter=block.syntax.delimiter,
+            quotechar=quote or None,
+            quoting=csv_of_python.QUOTE_MINIMAL if quote else csv_of_python.QUOTE_NONE,
+        )
         try:
             names = next(rows)
         except csv_of_python.Error as error:
@@ -123,10 +135,12 @@ class DelimitedReader:
         """
         if not len(block.text):
             return
+        self.spanning_rows += block.spanning_rows
+        self.stray_quotes += block.stray_quotes
         self._learn(block, names)
         try:
             parts: Iterable[tuple[int, Parsed | BaseException]] = [
-                (0, Parsed(self._parse(block, names, _PARSED_BYTES, {})))
+                (0, self._parsed(block, names, _PARSED_BYTES))
             ]
         except _REFUSALS:
             self._learn(block, names, is_again=True)
@@ -191,7 +205,7 @@ class DelimitedReader:
 
         def parse(first: int, last: int) -> Parsed:
             part = block.part(first, last)
-            return Parsed(self._parse(part, names, max(_PARSED_BYTES, 2 * len(part.text)), {}))
+            return self._parsed(part, names, max(_PARSED_BYTES, 2 * len(part.text)))
 
         suspects = self._suspects(block, names)
         yield from usable_parts(len(block.starts) - 1, parse, _REFUSALS, suspects)
@@ -236,7 +250,7 @@ class DelimitedReader:
                 if found[3] in texts or sum(map(len, wrong.values())) >= _WRONG_TEXTS:
                     raise
                 texts[found[3]] = error
-        faults: dict[int, BaseException] = {}
+        faults = self._wrong_quotes(block)
         for name, texts in wrong.items():
             read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
             column = read.column(name)
@@ -245,9 +259,24 @@ class DelimitedReader:
                 faults.setdefault(place, texts[column[place].as_py()])
         return Parsed(table, faults)
 
+    def _wrong_quotes(self, block: TextBlock) -> dict[int, BaseException]:
+        """The errors of the rows whose quotes are not in order."""
+        return {place: _WrongQuote(self._wrong_quote(block, place)) for place in block.malformed}
+
+    def _wrong_quote(self, block: TextBlock, place: int) -> str:
+        """What is wrong with the quotes of a row."""
+        reason = (
+            f"cell {block.malformed[place]} begins with a quote, but does not end with one before "
+            "a delimiter or the end of a line, in a row that has as many cells as the header"
+        )
+        option = self._selection.options.written("quote", "lines")
+        return f"{reason}; {option} reads such a quote as a character" if option else reason
+
     def _explained(self, error: BaseException, names: list[str]) -> tuple[str, str | None]:
         """What is wrong with a row by the reader's message, and the column if that is known."""
         reason = str(error)
+        if isinstance(error, _WrongQuote):
+            return reason, None
         value = _BAD_VALUE.search(reason)
         if value is not None and int(value[1]) < len(names):
             column = names[int(value[1])].partition("\0")[0]
@@ -264,6 +293,14 @@ class DelimitedReader:
             noun = "cell" if count[2] == "1" else "cells"
             reason = f"{count[2]} {noun} instead of {count[1]}, as in the header"
         return reason, None
+
+    def _parsed(self, block: TextBlock, names: list[str], block_size: int) -> Parsed:
+        """Read rows; raises one of _REFUSALS if some row other than malformed ones cannot be read.
+
+        The arguments are those of `_parse`.
+        """
+        table = self._parse(block, names, block_size, {})
+        return Parsed(table, self._wrong_quotes(block) if block.malformed else {})
 
     def _parse(
         self,
@@ -307,16 +344,23 @@ class DelimitedReader:
     ) -> pa.Table:
         """Read columns with known types, or with types inferred from the rows that can be read.
 
-        The texts in `nulls` mean null, too.
+        The texts in `nulls` mean null, too. With known types, malformed rows are null; otherwise
+        they are left out.
         """
-        buffer = block.buffer if types is not None else _with_utf_8(block.buffer)
-        return csv.read_csv(
+        buffer = block.readable
+        if types is None:
+            buffer = _with_utf_8(buffer)
+        if block.malformed and not buffer.size:
+            found = {name: pa.null() if types is None else types[name] for name in wanted}
+            rows = 0 if types is None else len(block.malformed)
+            return pa.table({name: pa.nulls(rows, found[name]) for name in wanted})
+        table = csv.read_csv(
             buffer,
             read_options=csv.ReadOptions(column_names=names, block_size=block_size),
             parse_options=csv.ParseOptions(
-                delimiter=block.delimiter,
-                quote_char=_QUOTE,
-                newlines_in_values=block.has_inner_line_feeds,
+                delimiter=block.syntax.delimiter,
+                quote_char=block.syntax.quote or False,
+                newlines_in_values=block.irregular is not None,
                 # types are inferred from the rows that have the right number of cells
                 invalid_row_handler=_skip if types is None else None,
             ),
@@ -330,6 +374,16 @@ class DelimitedReader:
                 quoted_strings_can_be_null=False,
             ),
         )
+        return table if types is None else _with_nulls(table, block)
+
+
+def _with_nulls(table: pa.Table, block: TextBlock) -> pa.Table:
+    """Put nulls where the malformed rows of a block are, which the table does not have."""
+    if not block.malformed:
+        return table
+    is_malformed = np.zeros(table.num_rows + len(block.malformed), bool)
+    is_malformed[list(block.malformed)] = True
+    return table.take(pa.array(np.cumsum(~is_malformed) - 1, mask=is_malformed))
 
 
 def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
@@ -362,6 +416,10 @@ def _or_text(data_type: pa.DataType) -> pa.DataType:
 
 def _skip(_row: object) -> str:
     return "skip"
+
+
+class _WrongQuote(Exception):
+    """The quotes of a row are not in order."""
 
 
 _INTEGER = r"^[-+]?[0-9]+$"

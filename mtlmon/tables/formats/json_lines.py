@@ -79,7 +79,7 @@ class JsonLinesReader:
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file."""
         row = 1
-        for block in text_blocks(stream, ","):
+        for block in text_blocks(stream):
             for read in self.read(block, file, row):
                 yield read
                 row += read.batch.num_rows if isinstance(read, Block) else 1

@@ -17,6 +17,7 @@ from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.ready_patterns import NAMES, fitting_pattern, ready_pattern
+from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.pairs import pair_names, pair_values
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
 from mtlmon.tables.formats.years import YearCounter
@@ -36,6 +37,8 @@ _SHOWN = 80
 _NAMED = re.compile(r"(?<!\\)((?:\\\\)*)\(\?P<(\w+)>")
 # A column that is never empty, so that no row is an empty line.
 _MARK = "\0row"
+# how Arrow writes CSV
+_MATCHED = Dialect().syntax_of("csv")
 
 
 class LinePattern(NamedTuple):
@@ -145,7 +148,7 @@ class LineReader:
             wanted = [name for name in names if name in self._selection.names]
             regex = _with_groups(regex, wanted)
         row = 1
-        for text in text_blocks(stream, ","):
+        for text in text_blocks(stream):
             block = self._matches(text, regex, wanted, file)
             if block is not None:
                 yield from self._delimited.read(block, file, [_MARK, *wanted], row)
@@ -222,7 +225,7 @@ class _MatchedRows(TextBlock):
         lines: TextBlock,
         places: NDArray[np.intp],
     ) -> None:
-        super().__init__(buffer, 1, False, ",", '"', is_tail)
+        super().__init__(buffer, 1, _MATCHED, None, is_tail)
         self._numbers = numbers
         self._lines = lines
         self._places = places

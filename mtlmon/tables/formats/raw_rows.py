@@ -10,7 +10,7 @@ import numpy as np
 from mtlmon.support.table_formats import LINES
 from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
 from mtlmon.tables.formats.files import ByteStream
-from mtlmon.tables.formats.rows import text_blocks
+from mtlmon.tables.formats.rows import LINES_OF_TEXT, text_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,11 +36,8 @@ def raw_rows(file: TableFile, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
             return
         is_delimited = file.format in FORMATS_WITH_DELIMITERS
         number = 0 if is_delimited else 1
-        blocks = (
-            text_blocks(stream, dialect.delimiter_of(file.format), '"')
-            if is_delimited
-            else text_blocks(stream, ",")
-        )
+        syntax = dialect.syntax_of(file.format) if is_delimited else LINES_OF_TEXT
+        blocks = text_blocks(stream, syntax)
         for block in blocks:
             text, starts = block.text.tobytes(), block.starts
             for first, end in pairwise(starts):

@@ -8,17 +8,23 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import TableError
-from mtlmon.tables.native import complete_rows, count_line_feeds, count_rows, row_starts
+from mtlmon.tables.formats.dialect import LONGEST_ROW
+from mtlmon.tables.native import RowSyntax, count_line_feeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from mtlmon.tables.formats.files import ByteStream
+
+    # as `RowSyntax.complete_rows` returns it
+    Irregular = tuple[int, list[tuple[int, int]], int, int]
 
 # The first block is small, so that errors in a table, and its first verdicts, are known early.
 FIRST_BLOCK_BYTES = 1 << 18
 BLOCK_BYTES = 1 << 22
-LONGEST_ROW = 1 << 26
+
+LINES_OF_TEXT = RowSyntax(longest=LONGEST_ROW)
+"""The syntax of rows that are lines without cells."""
 
 
 class TextBlock:
@@ -30,9 +36,9 @@ class TextBlock:
             lock, and a process that is ending by then would be aborted.
         text: the same bytes.
         first_line: the number of the first of these lines in the file, from 1.
-        has_inner_line_feeds: whether there may be line feeds within a cell.
-        delimiter: the character between cells, as for `mtlmon.tables.native`.
-        quote: the character around cells, as for `mtlmon.tables.native`.
+        syntax: how the rows are written.
+        irregular: what is special about the rows, as `RowSyntax.complete_rows` tells it; None if
+            each line is a row, unless it is empty.
         is_tail: whether this is a last row that no line feed ends.
     """
 
@@ -40,19 +46,18 @@ class TextBlock:
         self,
         buffer: pa.Buffer,
         first_line: int,
-        has_inner_line_feeds: bool,
-        delimiter: str,
-        quote: str,
+        syntax: RowSyntax,
+        irregular: Irregular | None,
         is_tail: bool = False,
     ) -> None:
         self.is_tail = is_tail
         self.buffer = buffer
         self.text = np.frombuffer(buffer, np.uint8)
         self.first_line = first_line
-        self.has_inner_line_feeds = has_inner_line_feeds
-        self.delimiter = delimiter
-        self.quote = quote
+        self.syntax = syntax
+        self.irregular = irregular
         self._starts: list[int] | None = None
+        self._readable: pa.Buffer | None = None
         # whether each line is a row, once that is known
         self._has_only_rows: bool | None = None
         # a position in the text and its line: the next position to look up is usually after it
@@ -62,15 +67,45 @@ class TextBlock:
     def starts(self) -> list[int]:
         """The starts of the rows, and the end of the last row."""
         if self._starts is None:
-            self._starts = row_starts(self.text, len(self.text), self.delimiter, self.quote)
+            is_simple = self.irregular is None
+            self._starts = self.syntax.row_starts(self.text, len(self.text), is_simple)
         return self._starts
 
     @property
     def row_count(self) -> int:
         """The number of rows."""
+        if self.irregular is not None:
+            return self.irregular[0]
         if self._starts is not None:
             return len(self._starts) - 1
-        return count_rows(self.text, len(self.text), self.delimiter, self.quote)
+        return self.syntax.count_rows(self.text, len(self.text))
+
+    @property
+    def malformed(self) -> Mapping[int, int]:
+        """The rows whose quotes are not in order, each with the first such cell, from 1."""
+        return dict(self.irregular[1]) if self.irregular else {}
+
+    @property
+    def spanning_rows(self) -> int:
+        """The number of rows that span lines."""
+        return self.irregular[2] if self.irregular else 0
+
+    @property
+    def stray_quotes(self) -> int:
+        """The number of cells that begin with a quote that is a character."""
+        return self.irregular[3] if self.irregular else 0
+
+    @property
+    def readable(self) -> pa.Buffer:
+        """The bytes as readers of cells understand them, without the rows that are malformed."""
+        if self._readable is None:
+            self._readable = self.buffer
+            if self.malformed or self.stray_quotes:
+                size = len(self.text)
+                self._readable = pa.allocate_buffer(self.syntax.readable(self.text, size))
+                room = np.frombuffer(self._readable, np.uint8)
+                self.syntax.readable(self.text, size, room)
+        return self._readable
 
     @property
     def _lines_are_rows(self) -> bool:
@@ -111,7 +146,7 @@ class TextBlock:
         """The first rows, of about this size; more if the first row is longer."""
         end = 0
         if len(self.text) > size:
-            end, _ = complete_rows(self.text, size, self.delimiter, self.quote)
+            end, _ = self.syntax.complete_rows(self.text, size)
         if not end:
             return self
         return self._slice(0, end, self.first_line)
@@ -127,25 +162,29 @@ class TextBlock:
 
     def _slice(self, begin: int, end: int, line: int) -> TextBlock:
         buffer = self.buffer.slice(begin, end - begin)
-        return TextBlock(
-            buffer, line, self.has_inner_line_feeds, self.delimiter, self.quote, self.is_tail
-        )
+        irregular = None
+        if self.irregular is not None:
+            text = np.frombuffer(buffer, np.uint8)
+            _, irregular = self.syntax.complete_rows(text, len(text), is_end=True)
+        return TextBlock(buffer, line, self.syntax, irregular, self.is_tail)
 
 
-def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator[TextBlock]:
+def text_blocks(stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT) -> Iterator[TextBlock]:
     """Read the rows of a stream in blocks, each as soon as it is available.
 
     For a stream that is not a file, a block is what is available; for a file, it has a few
-    megabytes. A byte order mark is skipped.
+    megabytes. A byte order mark is skipped. The first row of text with cells is the header: it is a
+    block of its own, and rows that span lines must have as many cells.
 
     Raises:
-        TableError: a row is longer than LONGEST_ROW, or compressed data is damaged.
+        TableError: a row is longer than a row may be, or compressed data is damaged.
     """
     memory = pa.allocate_buffer(FIRST_BLOCK_BYTES)
     room = np.frombuffer(memory, np.uint8)
     filled = 0
     line = 1
     is_first = True
+    has_header = syntax.delimiter != ""
     while True:
         count = stream.read_into(room[filled:])
         filled += count
@@ -154,25 +193,33 @@ def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator
             if room[:3].tobytes() == b"\xef\xbb\xbf" and filled >= 3:
                 filled -= 3
                 room[:filled] = room[3 : filled + 3]
-        if count:
-            end, has_inner = complete_rows(room, filled, delimiter, quote)
-        else:
-            end, has_inner = filled, quote != ""
-        if end:
+        begin = 0
+        end, irregular = syntax.complete_rows(room, filled, not count)
+        if end and has_header:
+            block = TextBlock(memory.slice(0, end), line, syntax, irregular, not count)
+            if block.row_count:
+                head = block.part(0, 1)
+                yield head
+                has_header = False
+                begin = block.starts[1]
+                line += count_line_feeds(room, begin)
+                syntax = syntax.with_columns(syntax.count_cells(head.text, len(head.text)))
+                end, irregular = syntax.complete_rows(room[begin:], filled - begin, not count)
+                end += begin
+        if end > begin:
             is_first = False
-            yield TextBlock(memory.slice(0, end), line, has_inner, delimiter, quote, not count)
-            line += count_line_feeds(room, end)
+            yield TextBlock(memory.slice(begin, end - begin), line, syntax, irregular, not count)
+            line += count_line_feeds(room[begin:], end - begin)
         if not count:
             return
+        if not end and filled < len(room):
+            continue
         rest = room[end:filled]
-        if len(rest) >= LONGEST_ROW:
+        if len(rest) > syntax.longest:
             raise TableError(
-                f"a row of more than {LONGEST_ROW >> 20} MiB; look for a quote that is not closed",
-                path=stream.name,
-                line=line,
+                f"a row of more than {syntax.longest >> 20} MiB", path=stream.name, line=line
             )
-        size = max(BLOCK_BYTES, 2 * len(rest)) if end or filled == len(room) else len(room)
-        memory = pa.allocate_buffer(size)
+        memory = pa.allocate_buffer(max(BLOCK_BYTES, 2 * len(rest)))
         room = np.frombuffer(memory, np.uint8)
         filled = len(rest)
         room[:filled] = rest

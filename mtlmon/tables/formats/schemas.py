@@ -100,21 +100,26 @@ def _delimited_schema(stream: pa.NativeFile, format: str, dialect: Dialect) -> p
     import pyarrow as pa
     from pyarrow import csv
 
-    from mtlmon.tables.native import complete_rows
+    from mtlmon.tables.formats.rows import TextBlock
 
-    delimiter = dialect.delimiter_of(format)
-    block = _first_block(stream)
-    if len(block) == _BLOCK_BYTES:
-        end, _ = complete_rows(block, len(block), delimiter, '"')
-        block = block[: end or len(block)]
+    syntax = dialect.syntax_of(format)
+    text = _first_block(stream)
+    is_end = len(text) < _BLOCK_BYTES
+    header = text[slice(*syntax.row_starts(text, len(text))[:2])]
+    syntax = syntax.with_columns(syntax.count_cells(header, len(header)))
+    end, irregular = syntax.complete_rows(text, len(text), is_end)
+    block = TextBlock(pa.py_buffer(text[: end or len(text)]), 1, syntax, irregular)
     # Unreadable rows do not affect types; the reader skips rows that are text.
-    text = block.decode(errors="replace").encode()
+    text = block.readable.to_pybytes().decode(errors="replace").encode()
     table = csv.read_csv(
         pa.BufferReader(text),
         # Threads do not pay for a single block, and may still be starting when the process ends.
         read_options=csv.ReadOptions(use_threads=False, block_size=2 * _BLOCK_BYTES),
         parse_options=csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+            delimiter=syntax.delimiter,
+            quote_char=syntax.quote or False,
+            newlines_in_values=True,
+            invalid_row_handler=lambda _: "skip",
         ),
         convert_options=csv.ConvertOptions(
             null_values=list(dialect.null_values),

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import TableError
-from mtlmon.tables.formats.rows import TextBlock
+from mtlmon.tables.formats.rows import LINES_OF_TEXT, TextBlock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -236,7 +236,7 @@ class _EventLines(TextBlock):
     """JSON lines of events, each with the number of the line that its event begins in."""
 
     def __init__(self, buffer: pa.Buffer, numbers: NDArray[np.int64]) -> None:
-        super().__init__(buffer, 1, False, ",", "")
+        super().__init__(buffer, 1, LINES_OF_TEXT, None)
         self._numbers = numbers
 
     def line_of(self, row: int) -> int:
