@@ -40,6 +40,7 @@ from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
 from mtlmon.tables.source_blocks import SourceBlocks
+from mtlmon.tables.time_remarks import time_remarks
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -307,6 +308,11 @@ class TableEvents(BatchReader[EventBatch]):
     def unmatched(self) -> int:
         """The number of lines that do not match the pattern, which are no rows."""
         return self._blocks.unmatched
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be known of how the rows' times were read, in sentences with counts."""
+        return (*time_remarks(self.times, self._selection.options),)
 
     @property
     def errors(self) -> tuple[TableError, ...]:
