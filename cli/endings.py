@@ -44,6 +44,8 @@ def note_skipped(source: Source) -> None:
     if not isinstance(source, TextLog):
         for error in source.errors[:3]:
             note(f"  {error}")
+        for remark in source.remarks:
+            note(remark)
 
 
 def note_waiting(count: int, row_name: str) -> None:

@@ -16,25 +16,24 @@ class ReadyPattern(NamedTuple):
             are the columns.
         time: the column of times; None for the default.
         time_format: how times are written, as for `Times`; None for ISO 8601 or numbers.
-        year: the year in which a log begins whose times may have none; None for other logs.
+        may_have_no_year: whether times may be written without a year, so that the year in which the
+            log begins can stand behind the name.
     """
 
     regex: str | None
     time: str | None
     time_format: str | None = None
-    year: int | None = None
+    may_have_no_year: bool = False
 
 
-DEFAULT_YEAR = 1972
-"""The year of times without a year, if none is told: a leap year, so that it has all days."""
-
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 
 # ISO 8601, or without a year as in `May  1 12:30:00`.
 _SYSLOG_TIME = (
     r"(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]\S+|"
-    rf"(?:{'|'.join(MONTHS)}) [ 0-9][0-9] [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)"
+    rf"(?:{_MONTHS}) [ 0-9][0-9] [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)"
 )
+_SYSLOG_FORMAT = "iso|%b %d %H:%M:%S%.f"
 _SYSLOG_HEAD = rf"^(?:<(?P<priority>[0-9]+)>)?{_SYSLOG_TIME} (?P<host>\S+) "
 # The text between quotes; a backslash escapes.
 _QUOTED = r'(?:[^"\\]|\\.)*'
@@ -61,7 +60,8 @@ _READY = {
     "syslog": ReadyPattern(
         rf"{_SYSLOG_HEAD}(?P<program>[^\s:\[]+)(?:\[(?P<pid>[0-9]+)\])?: (?P<message>.*)$",
         "time",
-        year=DEFAULT_YEAR,
+        _SYSLOG_FORMAT,
+        may_have_no_year=True,
     ),
     # The user is whatever somebody has typed in, so the client is what stands behind the last
     # ` from `. rsyslog writes one line for equal ones that follow each other.
@@ -71,7 +71,8 @@ _READY = {
         r"(?P<result>Accepted|Failed) (?P<method>\S+) for (?:(?P<invalid>invalid) user )?"
         r"(?P<user>.*) from (?P<client>\S+) port (?P<port>[0-9]+)(?: ssh2.*|\])?$",
         "time",
-        year=DEFAULT_YEAR,
+        _SYSLOG_FORMAT,
+        may_have_no_year=True,
     ),
     "logfmt": ReadyPattern(None, None),
 }
@@ -84,7 +85,7 @@ READY = {
 }
 """The patterns by name. The year in which a log begins can stand behind a name: `syslog:2024`."""
 
-NAMES = tuple(f"{name}[:YEAR]" if one.year is not None else name for name, one in READY.items())
+NAMES = tuple(f"{name}[:YEAR]" if one.may_have_no_year else name for name, one in READY.items())
 """How the names are written."""
 
 _YEAR = re.compile("[0-9]{4}")
@@ -99,7 +100,7 @@ def ready_pattern(pattern: str) -> ReadyPattern | None:
     """
     name, colon, year = pattern.partition(":")
     found = READY.get(name)
-    if found is None or (colon and found.year is None):
+    if found is None or (colon and not found.may_have_no_year):
         return None
     if not colon:
         return found
@@ -108,7 +109,7 @@ def ready_pattern(pattern: str) -> ReadyPattern | None:
             f"{year!r} is not the year in which a log of {name} begins: write {name}:2024, for "
             "instance"
         )
-    return found._replace(year=int(year))
+    return found._replace(time_format=f"{found.time_format}:{year}")
 
 
 def fitting_pattern(line: str) -> str | None:

@@ -40,6 +40,7 @@ from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
 from mtlmon.tables.source_blocks import SourceBlocks
+from mtlmon.tables.time_remarks import time_remarks
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -317,6 +318,10 @@ class TableEvents(BatchReader[EventBatch]):
     def stray_quotes(self) -> int:
         """The number of cells that begin with a quote that is a character, as it ends no cell."""
         return self._blocks.stray_quotes
+
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be known of how the rows' times were read, in sentences with counts."""
+        return (*time_remarks(self.times, self._selection.options),)
 
     @property
     def errors(self) -> tuple[TableError, ...]:

@@ -1,6 +1,6 @@
 """Tables: rows of files, their times, keys and events."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, final
 
 from mtlmon.arrays.native import Offsets, TextCells, _Array
@@ -48,12 +48,34 @@ class TimeFormat:
     def __init__(self, text: str) -> None: ...
     @property
     def text(self) -> str: ...
+    @property
+    def has_year(self) -> bool: ...
+    @property
+    def has_date(self) -> bool: ...
+    @property
+    def first_year(self) -> int: ...
+    @property
+    def or_iso(self) -> bool: ...
 
 FAULTS: Final[dict[int, str]]
 
 @final
 class TimeReader:
     def __init__(
-        self, notation: Literal["number", "iso"] | TimeFormat, multiply: int, divide: int
+        self,
+        notation: Literal["number", "iso"] | TimeFormat,
+        multiply: int,
+        divide: int,
+        unit: int,
+        offsets: Callable[[int], tuple[int, int, Sequence[int], Sequence[int]]] | None,
+        repeated: Literal["first", "second", "order", "nearness", "neither"],
     ) -> None: ...
-    def read(self, cells: TextCells, time_stamps: _Array, faults: _Array) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def doubtful(self) -> int: ...
+    @property
+    def second_hours(self) -> int: ...
+    def read(
+        self, cells: TextCells, time_stamps: _Array, faults: _Array, rests: _Array
+    ) -> tuple[int, bool]: ...

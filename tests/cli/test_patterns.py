@@ -17,11 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.support.ready_patterns import MONTHS, READY
+from mtlmon.support.ready_patterns import READY
 from mtlmon.tables import check_tables, open_tables
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.formats.pairs import pair_names, pair_values
-from mtlmon.tables.formats.years import YearCounter
 from tests.cli.process import Ended, Live, mtlmon
 
 if TYPE_CHECKING:
@@ -222,21 +221,23 @@ def test_errors_of_nginx() -> None:
 
 
 def test_syslog_without_a_year() -> None:
-    """The year stands behind the name; without it, it is 1972, as with formats of strptime."""
+    """The year stands behind the name; without it, years have no 29th of February."""
     found = open_tables_of(BSD, "syslog:2024", ["program", "pid", "message"])
     assert found == [
         (1_709_251_199, "su", 7, "failed for ann"),
         (1_709_251_200, "cron", None, "started"),
     ]
+    ended = mtlmon("--pattern", "syslog", "-e", "pid = 7", log=BSD.replace("29", "28"))
+    assert ended.output == "99791999:0 true\n99792000:0 false\n"
     ended = mtlmon("--pattern", "syslog", "-e", "pid = 7", log=BSD)
-    assert ended.output == "68255999:0 true\n68256000:0 false\n"
+    assert ended.status == 2 and "in which year the log begins, as in syslog:2024" in ended.errors
     for year in ("", "24", "now", "1969"):
         ended = mtlmon("--pattern", f"syslog:{year}", "-e", "pid = 7", log=BSD)
         message = f"'{year}' is not the year in which a log of syslog begins: write syslog:2024"
         assert ended.status == 2 and message in ended.errors
     # a day that the year does not have
     ended = mtlmon("--pattern", "syslog:2023", "-e", "pid = 7", log=BSD)
-    assert ended.status == 2 and "'2023-02-29T23:59:59' is not a time" in ended.errors
+    assert ended.status == 2 and "'Feb 29 23:59:59' is not a day of its year" in ended.errors
 
 
 def test_a_log_without_years_that_goes_on_in_the_next_year() -> None:
@@ -255,28 +256,6 @@ def test_a_log_without_years_that_goes_on_in_the_next_year() -> None:
     ended = mtlmon(*asked[:2], "--sort", *asked[4:], log=log)
     seconds.insert(1, seconds[1])
     assert ended.output.count("true") == 7 and f"{seconds[1]}:1 true\n" in ended.output
-
-
-def test_the_years_of_a_block_do_not_depend_on_blocks() -> None:
-    """Line by line, a fall by half a year or more is the next year."""
-    generator = random.Random(7)
-    for _ in range(50):
-        months = [generator.choice([0, 1, 5, 6, 10, 11]) for _ in range(generator.randrange(9))]
-        times = [f"{MONTHS[month]} {generator.randrange(1, 29):2} 01:02:03" for month in months]
-        expected, year, before = [], 2023, None
-        for month, time in zip(months, times, strict=True):
-            if before is not None and before - month >= 6:
-                year += 1
-            elif before is not None and month - before == 11 and year > 2023:
-                year -= 1
-            before = month
-            expected.append(f"{year}-{month + 1:02}-{time[4:6].replace(' ', '0')}T01:02:03")
-        counter, found, rest = YearCounter(2023), [], times
-        while rest:
-            size = generator.randrange(1, 4)
-            found += counter.with_years(pa.array(rest[:size], pa.large_string())).to_pylist()
-            rest = rest[size:]
-        assert found == expected
 
 
 OPENSSH = """\

@@ -111,7 +111,7 @@ def test_lines_of_logs(tmp_path: Path) -> None:
     pattern = r"^(?P<who>\S+) (?P<month>\S+) (?P<day>\S+) (?P<time>\S+)"
     asked = ["--pattern", pattern, "--time", "month,day,time", "--time-format", "%b %d %H:%M:%S"]
     ended = mtlmon(*asked, "-e", 'who = "a"', log=log)
-    assert ended.output == "92818546:0 true\n92818548:0 false\n"
+    assert ended.output == "124354546:0 true\n124354548:0 false\n"
     pairs = 'd=2024-05-01 t=08:00 n=1\nd=2024-05-01 n=3\nn=2 t="08:01" d=2024-05-01\n'
     ended = mtlmon("--pattern", "logfmt", "--time", "d,t", "-e", "n > 1", log=pairs)
     assert ended.output == "1714550400:0 false\n1714550460:0 true\n"

@@ -154,12 +154,16 @@ def test_formats(format: str, values: list[datetime]) -> None:
 
 
 def test_formats_that_say_less() -> None:
-    assert stamps(Times(None, "%b %d %H:%M:%S"), ["Feb 29 00:00:01"]) == [
-        (365 + 365 + 31 + 28) * 86400 + 1
+    assert stamps(Times(None, "%b %d %H:%M:%S"), ["Mar  1 00:00:01"]) == [
+        (365 + 365 + 366 + 31 + 28) * 86400 + 1
     ]
     assert stamps(Times(None, "%H:%M"), ["01:30"]) == [5400]
     assert stamps(Times(None, "%s.%f", "ms"), ["1700000000.1234"]) == [1700000000123]
     assert stamps(Times(None, "%T"), ["00:00:61", "1:2:3", "x"])[1] == 3723
+    assert stamps(Times(None, "%T%.f", "ms"), ["1:2:3", "1:2:3.5", "1:2:4,25"])[1:] == [
+        3723500,
+        3724250,
+    ]
     assert "not a time of the format '%T'" in str(stamps(Times(None, "%T"), ["x"])[0])
     # numbers that are read by a format
     assert stamps(Times(None, "%Y%m%d"), [19700102], pa.int64()) == [86400]
@@ -208,6 +212,107 @@ def test_time_stamps_back_to_texts() -> None:
     for times, texts, expected in cases:
         found, _ = times.read(pa.array(texts))
         assert times.texts(found.tolist()) == expected
+
+
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [
+        ("%H:%M %p", "%H is an hour from 0 to 23, which has no %p beside it: write %I"),
+        ("%H %I %p", "%H is an hour from 0 to 23"),
+        ("%Y-%m-%d %I:%M", "%I is an hour from 1 to 12: write %p for AM or PM, or %H"),
+        ("%d.%m.%Y %M %p", "%p is AM or PM of an hour from 1 to 12: write %I for that"),
+        ("%d %H:%M", "%d is a day of a month: write %m or %b for that"),
+        ("%b %H:%M", "there is an hour, but no day: write %d"),
+        ("%b %d:1969", "a log does not begin in 1969"),
+    ],
+)
+def test_formats_that_are_not_clear(format: str, message: str) -> None:
+    with pytest.raises(MtlmonError, match=message):
+        Times(None, format)
+
+
+def test_second_60_is_the_next_second() -> None:
+    iso = ["2016-12-31T23:59:59Z", "2016-12-31T23:59:60Z", "2016-12-31T23:59:60.25Z", "2017-01-01"]
+    assert stamps(Times(None, None, "ms"), iso) == [
+        1483228799000,
+        1483228800000,
+        1483228800250,
+        1483228800000,
+    ]
+    assert stamps(Times(None, "%Y%m%d %H%M%S"), ["20161231 235960"]) == [1483228800]
+    assert stamps(Times(None, "%H:%M:%S"), ["23:59:60"]) == [86400]
+    # with the offset of India, the leap second is in another minute
+    assert stamps(Times(), ["2017-01-01T05:29:60+05:30"]) == [1483228800]
+    assert "not a time" in str(stamps(Times(), ["2016-12-31T23:59:61Z"])[0])
+
+
+DAY = 86400
+YEAR = 365 * DAY
+
+
+@pytest.mark.parametrize(
+    ("format", "texts", "expected"),
+    [
+        # rationale: the response comes 4 s after the request; the rows are in order
+        ("%H:%M:%S", ["23:59:58", "00:00:02"], [DAY - 2, DAY + 2]),
+        # rationale: a step back of 12 h is not more than half the cycle, so it is out of order
+        ("%H:%M:%S", ["12:00:00", "00:00:00"], [DAY // 2, 0]),
+        ("%H:%M:%S", ["12:00:01", "00:00:00"], [DAY // 2 + 1, DAY]),
+        # rationale: what comes late from before midnight is of the day before, as 24 h later would
+        # be the other reading
+        ("%H:%M:%S", ["23:59:58", "00:00:02", "23:59:59", "00:00:03"], [-2, 2, -1, 3]),
+        # rationale: a log with two rows a day is in order, although it steps far ahead
+        ("%H:%M", ["00:05", "22:00", "00:05", "22:00"], [300, 79200, DAY + 300, DAY + 79200]),
+        ("%I:%M %p", ["11:59 PM", "12:01 AM"], [DAY - 60, DAY + 60]),
+        # rationale: where not even the hour is written, the cycle is an hour
+        ("%M:%S", ["59:58", "00:02"], [3598, 3602]),
+        ("%b %d %H:%M:%S", ["Dec 31 23:59:50", "Jan  1 00:00:05"], [-10, 5]),
+        # rationale: without a year, February has 28 days in every year
+        ("%b %d", ["Feb 28", "Mar 1", "Feb 28", "Mar 1"], [58 * DAY, 59 * DAY] * 2),
+        ("%b %d", ["Jul 31", "Jan 29"], [211 * DAY, 28 * DAY]),
+        ("%b %d", ["Aug 1", "Jan 29"], [212 * DAY, YEAR + 28 * DAY]),
+        ("%j", ["365", "001"], [364 * DAY, YEAR]),
+    ],
+)
+def test_years_and_days_that_are_not_written(
+    format: str, texts: list[str], expected: list[int]
+) -> None:
+    base = 1096 * DAY if "%b" in format or "%j" in format else 0
+    if min(expected) < 0:
+        base += YEAR if base else DAY
+    found = stamps(Times(None, format), texts)
+    assert found == [base + one for one in expected]
+    # rationale: nothing depends on blocks
+    times = Times(None, format)
+    assert [stamp for text in texts for stamp in stamps(times, [text])] == found
+
+
+def test_a_first_year_that_is_told() -> None:
+    times = Times(None, "%b %d %H:%M:%S:2023")
+    texts = [
+        "Feb 28 00:00:00",
+        "Dec 31 23:59:59",
+        "Feb 29 00:00:00",
+        "Feb 29 00:00:00",
+        "Mar 1 0:0:0",
+    ]
+    moments = ["2023-02-28", "2023-12-31T23:59:59", "2024-02-29", "2024-02-29", "2024-03-01"]
+    assert stamps(times, texts) == stamps(Times(), moments)
+    assert times.cycles == ("year", 1)
+    assert times.texts(stamps(Times(), ["2024-02-29T01:00:00"])) == ["Feb 29 01:00:00"]  # type: ignore[arg-type]
+    found = stamps(Times(None, "%b %d:2023"), ["Jan 1", "Feb 29", "Mar 1"])
+    assert found[1] == "'Feb 29' is not a day of its year, which is no leap year"
+    assert found[2] == stamps(Times(), ["2023-03-01"])[0]
+    (found,) = stamps(Times(None, "%b %d"), ["Feb 29"])
+    assert "say in which year the log begins, as in time_format='%b %d:2024'" in str(found)
+
+
+@given(st.lists(st.integers(0, 43_199), min_size=2, max_size=20), st.integers(0, DAY - 1))
+def test_rows_in_order_go_on_day_after_day(steps: list[int], start: int) -> None:
+    """Whatever the steps, as long as they are below half a day."""
+    expected = np.cumsum([start, *steps]).tolist()
+    texts = [f"{one // 3600 % 24:02}:{one // 60 % 60:02}:{one % 60:02}" for one in expected]
+    assert stamps(Times(None, "%H:%M:%S"), texts) == expected
 
 
 def test_a_time_format_is_not_pickled() -> None:

@@ -71,7 +71,7 @@ def read_instant(text: str) -> tuple[Fraction, bool] | None:
     year, month, day = (int(match[group]) for group in (1, 2, 3))
     hour, minute, second = (int(match[group] or 0) for group in (4, 5, 6))
     zone = _zone_minutes(match[8])
-    if hour > 23 or minute > 59 or second > 59 or zone is None:
+    if hour > 23 or minute > 59 or second > 60 or zone is None:
         return None
     try:
         days = date(year, month, day).toordinal() - _EPOCH

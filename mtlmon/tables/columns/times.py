@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pyarrow as pa
 from mtlmon.arrays.texts import text_cells
 from mtlmon.errors import MtlmonError
 from mtlmon.support.option_names import PYTHON
+from mtlmon.support.time_zones import offsets_at, read_time_zone
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.tables.columns.arrow_text import is_text, shown_value, text_array
 from mtlmon.tables.columns.calendar_texts import YEAR_10000, calendar_texts
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.support.option_names import OptionNames
+    from mtlmon.support.time_zones import TimeZone
 
 _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
 MISSING = _FAULT_NUMBER["missing"]
@@ -32,6 +36,24 @@ _LARGEST = 2**63 - 1
 # How many texts to examine to see whether times are numbers.
 _TYPED_ROWS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The units in which what is below a time-stamp is counted, 10^-14 seconds, in a nanosecond.
+_PARTS = 100_000
+
+
+class ReadTimes(NamedTuple):
+    """The times of a column.
+
+    Attributes:
+        time_stamps: the time-stamps, with 0 for rows without one.
+        faults: what is wrong with each row, as `Times.message` takes it, 0 where nothing is wrong;
+            None if nothing is wrong anywhere.
+        rests: what is left of each time behind its time-stamp, in units of 10^-14 seconds, so that
+            rows of one time-stamp can be put in order; None if nothing is left of any.
+    """
+
+    time_stamps: NDArray[np.int64]
+    faults: NDArray[np.uint8] | None
+    rests: NDArray[np.int64] | None = None
 
 
 class Times:
@@ -40,23 +62,36 @@ class Times:
     Numbers count units since 1970 if their unit is known; otherwise they are the time-stamps
     themselves, and must be whole. Texts are numbers, or times in ISO 8601 or in a format of
     `strptime`. Times without an offset are UTC, and so are columns of dates, and of timestamps
-    without a time zone. A float represents the shortest decimal number that it is nearest to. A
-    time between two time-stamps becomes the earlier one, as a clock shows the second that has
-    begun.
+    without a time zone; only for texts can another zone be given. A float represents the shortest
+    decimal number that it is nearest to. A time between two time-stamps becomes the earlier one, as
+    a clock shows the second that has begun.
+
+    Texts without a year or a day are of the first one until the rows step back by more than half a
+    year, or half a day: then they go on in the next one. So columns are read in the order of rows.
 
     Args:
         unit: the unit of numbers: "s", "ms", "us" or "ns".
         format: "iso", "number" or a format such as `%d/%b/%Y:%H:%M:%S %z`; if not given, the first
-            texts determine whether they are numbers or ISO 8601.
+            texts determine whether they are numbers or ISO 8601. Behind a format without years,
+            `:2024` is the year of the first row.
         resolution: a key of UNITS; if not given, it is the unit of numbers, and "s" for other
             times.
+        zone: the time zone of texts without an offset, as for `read_time_zone`; None for UTC.
+        order: "rows" if the rows are in the order of time, "any" if they may be out of order, and
+            "none" if their order means nothing. Times of an hour that occurs twice are told apart
+            by it.
 
     Raises:
-        MtlmonError: the unit or the format is unknown.
+        MtlmonError: the unit, the format or the zone is unknown.
     """
 
     def __init__(
-        self, unit: str | None = None, format: str | None = None, resolution: str | None = None
+        self,
+        unit: str | None = None,
+        format: str | None = None,
+        resolution: str | None = None,
+        zone: str | None = None,
+        order: Literal["rows", "any", "none"] = "rows",
     ) -> None:
         for name, value in (("unit of time", unit), ("resolution", resolution)):
             if value is not None and value not in UNITS:
@@ -76,10 +111,26 @@ class Times:
         elif unit is not None:
             self._notation = "number"
         self._is_given = format is not None
+        self._zone = None if zone is None else read_time_zone(zone)
+        self._order: Literal["rows", "any", "none"] = order
+        if self._zone is not None and isinstance(self._notation, TimeFormat):
+            self._require_dates(self._notation)
         self._reader: TimeReader | None = None
         # reads the same texts as timestamps
         self._finer: Times | None = None
         self._is_number = self._notation == "number"
+
+    def _require_dates(self, format: TimeFormat) -> None:
+        """Require that a format tells when clocks are changed."""
+        missing, mend = "day", "leave the time zone out"
+        if format.has_date:
+            missing = "year"
+            mend = f"write the year of the first row behind it, as in '{format.text}:2024'"
+        if not (format.has_date and format.has_year) and not format.first_year:
+            raise MtlmonError(
+                f"time format {format.text!r} has no {missing}, so it is not known when clocks are "
+                f"changed in {self._zone}: {mend}"
+            )
 
     def read(self, column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
         """The time-stamps of a column, with 0 for rows without one, and the errors in those rows.
@@ -87,6 +138,14 @@ class Times:
         Returns:
             time-stamps, and faults as `message` takes them, 0 where nothing is wrong; None if
             nothing is wrong anywhere.
+
+        Raises:
+            MtlmonError: the column has a type without times.
+        """
+        return self.read_exactly(column)[:2]
+
+    def read_exactly(self, column: pa.Array) -> ReadTimes:
+        """The time-stamps of a column as `read` returns them, and what is left behind these.
 
         Raises:
             MtlmonError: the column has a type without times.
@@ -132,6 +191,26 @@ class Times:
         if name == "too large":
             unit = self.resolution or self.unit or (None if self._is_number else "s")
             return f"{shown} is above 2^63-1" + (f" in units of {unit}" if unit else "")
+        if name == "leap day":
+            assert isinstance(self._notation, TimeFormat)
+            if self._notation.first_year or self._notation.has_year:
+                return f"{shown} is not a day of its year, which is no leap year"
+            year = options.written("time_format", f"{self._notation.text}:2024")
+            if self._notation.or_iso:
+                year = "syslog:2024"
+            return (
+                f"{shown} is a day of a leap year, and times have no year: say in which year the "
+                f"log begins, as in {year}"
+            )
+        if name in ("skipped", "repeated"):
+            assert self._zone is not None
+            if name == "skipped":
+                return f"{shown} does not exist in {self._zone.name}: clocks are put forward there"
+            zone = options.written("time_zone", f"{self._zone.name} first")
+            return (
+                f"{shown} occurs twice in {self._zone.name}, as clocks are put back, and the rows "
+                f"have no order: say which one is meant, as in {zone}"
+            )
         if name == "fractional":
             return (
                 f"{shown} is not a whole number: say what the numbers count and what time-stamps "
@@ -152,6 +231,23 @@ class Times:
         return self.resolution or self.unit or (None if self._is_number else "s")
 
     @property
+    def cycles(self) -> tuple[str, int]:
+        """What times are written without, "year" or "day", and how often a next one began."""
+        if self._reader is None or not isinstance(self._notation, TimeFormat):
+            return "", 0
+        return "year" if self._notation.has_date else "day", self._reader.steps
+
+    @property
+    def repeated(self) -> tuple[str, int, int]:
+        """How many times were in an hour that occurs twice, and in the second one, by their order.
+
+        The zone comes first.
+        """
+        if self._reader is None or self._zone is None or self._zone.repeated is not None:
+            return "", 0, 0
+        return self._zone.name, self._reader.doubtful, self._reader.second_hours
+
+    @property
     def are_numbers(self) -> bool:
         """Whether the times of the columns that have been read are numbers."""
         return self._is_number
@@ -159,10 +255,10 @@ class Times:
     def timestamps(self, column: pa.Array, kind: pa.TimestampType) -> pa.Array:
         """Convert texts that have been read, and are no numbers, to timestamps of Arrow."""
         if self._finer is None:
-            self._finer = Times(resolution=kind.unit)
+            self._finer = Times(resolution=kind.unit, order=self._order)
             self._finer._notation = self._notation
-        values, _ = self._finer.read(column)
-        return pa.array(values, kind)
+            self._finer._zone = self._zone
+        return pa.array(self._finer.read(column)[0], kind)
 
     @property
     def is_plain(self) -> bool:
@@ -177,7 +273,7 @@ class Times:
     def text_array(self, time_stamps: NDArray[np.int64]) -> pa.Array:
         """Write time-stamps as `texts` does."""
         resolution = UNITS[self.resolution or self.unit or "s"]
-        if not self._is_number and not isinstance(self._notation, TimeFormat):
+        if not self._is_number and self._format is None:
             latest = min(_LARGEST, (YEAR_10000 * UNITS["s"] - 1) // resolution)
             if not (time_stamps > latest).any():
                 return calendar_texts(time_stamps, resolution)
@@ -185,10 +281,16 @@ class Times:
         texts = [self._text(time_stamp, resolution) for time_stamp in distinct.tolist()]
         return pa.array(texts, pa.string()).take(pa.array(places))
 
+    @property
+    def _format(self) -> str | None:
+        """The format in which times are written; None for ISO 8601 and numbers."""
+        if not isinstance(self._notation, TimeFormat) or self._notation.or_iso:
+            return None
+        return self._notation.text
+
     def _text(self, time_stamp: int, resolution: int) -> str:
         if not self._is_number:
-            format = self._notation.text if isinstance(self._notation, TimeFormat) else None
-            return _calendar(time_stamp * resolution, format)
+            return _calendar(time_stamp * resolution, self._format, self._zone)
         if self.unit is None:
             return str(time_stamp)
         return _decimal(time_stamp * resolution, UNITS[self.unit])
@@ -206,9 +308,7 @@ class Times:
             return nanoseconds // resolution, 1
         return 1, resolution // nanoseconds
 
-    def _integers(
-        self, column: pa.Array, nanoseconds: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
+    def _integers(self, column: pa.Array, nanoseconds: int) -> ReadTimes:
         """Convert whole numbers of units of so many nanoseconds, 0 if that is not known."""
         faults = np.zeros(len(column), np.uint8)
         if column.null_count:
@@ -227,13 +327,17 @@ class Times:
         has_faults = bool(faults.any())
         if has_faults:
             numbers = np.where(faults, 0, numbers)
+        rests = None
         if multiply > 1:
             numbers = numbers * multiply
         elif divide > 1:
-            numbers = numbers // divide
-        return numbers, faults if has_faults else None
+            whole = numbers // divide
+            rests = (numbers - whole * divide) * (nanoseconds * _PARTS)
+            numbers = whole
+            rests = rests if rests.any() else None
+        return ReadTimes(numbers, faults if has_faults else None, rests)
 
-    def _texts(self, column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
+    def _texts(self, column: pa.Array) -> ReadTimes:
         if self._notation is None:
             self._notation = _notation_of(column)
             if self._notation is None:
@@ -241,17 +345,34 @@ class Times:
         if self._reader is None:
             self._is_number = self._notation == "number"
             unit = self._nanoseconds_of_number() if self._is_number else UNITS["s"]
-            self._reader = TimeReader(self._notation, *self._scale(unit))
+            self._reader = TimeReader(
+                self._notation,
+                *self._scale(unit),
+                unit,
+                None if self._zone is None else partial(offsets_at, self._zone.name),
+                self._repeated,
+            )
         time_stamps = np.empty(len(column), np.int64)
         faults = np.empty(len(column), np.uint8)
-        count = self._reader.read(text_cells(column), time_stamps, faults)
-        return time_stamps, faults if count else None
+        # PERF: zeros that are not written take no memory
+        rests = np.zeros(len(column), np.int64)
+        count, has_rests = self._reader.read(text_cells(column), time_stamps, faults, rests)
+        return ReadTimes(time_stamps, faults if count else None, rests if has_rests else None)
+
+    @property
+    def _repeated(self) -> Literal["first", "second", "order", "nearness", "neither"]:
+        """Which one of two hours with the same local times is meant, for the reader."""
+        if self._zone is not None and self._zone.repeated is not None:
+            return "first" if self._zone.repeated == "first" else "second"
+        if self._order == "rows":
+            return "order"
+        return "nearness" if self._order == "any" else "neither"
 
 
-def _none(count: int) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
+def _none(count: int) -> ReadTimes:
     if not count:
-        return np.zeros(0, np.int64), None
-    return np.zeros(count, np.int64), np.full(count, MISSING, np.uint8)
+        return ReadTimes(np.zeros(0, np.int64), None)
+    return ReadTimes(np.zeros(count, np.int64), np.full(count, MISSING, np.uint8))
 
 
 def _notation_of(column: pa.Array) -> Literal["number", "iso"] | None:
@@ -273,14 +394,17 @@ def _decimal(nanoseconds: int, unit: int) -> str:
     return f"{Decimal(nanoseconds) / Decimal(unit):f}"
 
 
-def _calendar(nanoseconds: int, format: str | None) -> str:
-    """Write a time of day in UTC, in ISO 8601 if there is no format."""
+def _calendar(nanoseconds: int, format: str | None, zone: TimeZone | None) -> str:
+    """Write a time in a format, in its time zone, or in ISO 8601 and in UTC without a format."""
     seconds, rest = divmod(nanoseconds, UNITS["s"])
     try:
         time = _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)
     except OverflowError:
         return str(nanoseconds)
     if format is not None:
-        return time.strftime(format)
+        if zone is not None:
+            time = time.astimezone(ZoneInfo(zone.name))
+        fraction = f".{time.microsecond:06}" if time.microsecond else ""
+        return time.strftime(format.replace("%.f", fraction))
     fraction = f"{rest:09}".rstrip("0")
     return time.strftime("%Y-%m-%dT%H:%M:%S") + (f".{fraction}Z" if fraction else "Z")

@@ -20,7 +20,6 @@ from mtlmon.support.ready_patterns import NAMES, fitting_pattern, ready_pattern
 from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.pairs import pair_names, pair_values
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
-from mtlmon.tables.formats.years import YearCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,13 +47,11 @@ class LinePattern(NamedTuple):
         regex: a regular expression with named groups; None for pairs of names and values.
         time: the column of times; None for the default.
         time_format: how times are written, as for `Times`; None for the default.
-        year: the year in which a log begins whose times may have none; None for other logs.
     """
 
     regex: str | None
     time: str | None = None
     time_format: str | None = None
-    year: int | None = None
 
 
 def line_pattern(pattern: str) -> LinePattern:
@@ -69,7 +66,7 @@ def line_pattern(pattern: str) -> LinePattern:
     """
     ready = ready_pattern(pattern)
     if ready is not None:
-        return LinePattern(ready.regex, ready.time, ready.time_format, ready.year)
+        return LinePattern(ready.regex, ready.time, ready.time_format)
     try:
         names = _groups(pattern)
     except pa.ArrowException as error:
@@ -99,8 +96,6 @@ def cells_of(lines: list[str], pattern: LinePattern) -> pa.Table:
         name: pc.if_else(pc.equal(rows.field(name), empty), nulls, rows.field(name))
         for name in names
     }
-    if pattern.year is not None and pattern.time is not None:
-        cells[pattern.time] = YearCounter(pattern.year).with_years(cells[pattern.time])
     return pa.table(cells)
 
 
@@ -131,7 +126,6 @@ class LineReader:
         self._absent = set(selection.names) if pattern.regex is None else set()
         # the first line that does not match, with its place
         self._first: tuple[str, int, str] | None = None
-        self._years = None if pattern.year is None else YearCounter(pattern.year)
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file.
@@ -200,10 +194,7 @@ class LineReader:
             cell = column.take(chosen)
             if name in self._absent and cell.null_count < len(cell):
                 self._absent.discard(name)
-            cell = pc.if_else(pc.equal(cell, empty), nulls, cell)
-            if name == self._pattern.time and self._years is not None:
-                cell = self._years.with_years(cell)
-            cells.append(cell)
+            cells.append(pc.if_else(pc.equal(cell, empty), nulls, cell))
         mark = pa.repeat(pa.scalar(1), len(places))
         table = pa.Table.from_arrays([mark, *cells], names=[_MARK, *names])
         sink = pa.BufferOutputStream()

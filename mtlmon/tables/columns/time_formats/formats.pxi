@@ -5,6 +5,8 @@ Names of months and days are English, whatever the locale. A directive reads the
 except that `%f` takes any number of digits and `%z` takes all forms of ISO 8601.
 """
 
+import re
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
@@ -22,6 +24,9 @@ _LONG = {
     "t": " ",
 }
 _DIRECTIVES = "YymdHIMSfpbBaAjszZ"
+_OR_ISO = "iso|"
+# The year in which a log begins, behind a format without years.
+_FIRST_YEAR = re.compile(r"(.*):([0-9]{4})", re.DOTALL)
 
 cdef const uint8_t *MONTHS = (
     b"january\0  february\0 march\0    april\0    may\0      june\0     "
@@ -33,30 +38,43 @@ cdef const uint8_t *WEEKDAYS = (
 
 cdef enum:
     NAME_SIZE = 10
-    # the first leap year: a log without years can have any date
-    YEAR_IF_UNKNOWN = 1972
-
-
-cdef struct Parts:
-    uint64_t year, month, day, day_of_year
-    uint64_t hour, minute, second, fraction
-    int64_t offset
-    int64_t seconds         # since 1970, if has_seconds
-    bint has_seconds, has_day_of_year, is_twelve_hours, is_afternoon
 
 
 @final
 cdef class TimeFormat:
     """A format such as `%d/%b/%Y:%H:%M:%S %z`.
 
-    Without a year, the year is 1972; without any date, the date is 1970-01-01; without an offset,
-    the time is UTC.
+    `%.f` is a fraction of a second with its point, or nothing. Before a format, `iso|` lets times
+    be written as in ISO 8601, too. Behind one without years, `:2024` is the year in which the log
+    begins; if that is not told, years have 365 days, and the first one is ASSUMED_YEAR. Without any
+    date, the first date is 1970-01-01.
 
-    Raises ValueError: a directive is unknown, or the format leaves the time of day open.
+    Raises ValueError: a directive is unknown, or the format leaves the time open.
     """
 
     def __init__(self, str text not None):
-        cdef str rest = text
+        cdef set directives
+        self.or_iso = text.startswith(_OR_ISO)
+        text = text.removeprefix(_OR_ISO)
+        directives = self.set_steps(text)
+        self.has_year = bool(directives & set("Yys"))
+        self.has_date = bool(directives & set("Yymbdjs"))
+        if self.has_date and not self.has_year and (found := _FIRST_YEAR.fullmatch(text)):
+            self.first_year = int(found[2])
+            if self.first_year < 1970:
+                raise ValueError(f"a log does not begin in {found[2]}, as times begin in 1970")
+            text = found[1]
+            self.set_steps(text)
+        if not directives - set("fpaAzZ"):
+            raise ValueError(f"the format {text!r} has neither a date nor a time of day")
+        _require_clear(directives)
+        self.text = text
+        self.cycle = 0
+        if not self.has_date:
+            self.cycle = DAY if directives & set("HI") else 3600 if "M" in directives else 60
+
+    def set_steps(self, str rest):
+        """Set the steps of a format, and return its directives."""
         cdef str directive
         cdef list steps = []
         cdef set directives = set()
@@ -69,6 +87,10 @@ cdef class TimeFormat:
                     for byte in rest[0].encode():
                         steps.append(bytes([0, byte]))
                     rest = rest[1:]
+                continue
+            if rest.startswith("%.f"):
+                rest = rest[3:]
+                steps.append(b"%.")
                 continue
             directive, rest = rest[1:2], rest[2:]
             if directive in _LONG:
@@ -83,63 +105,84 @@ cdef class TimeFormat:
                     f"'%{directive}' is not among the directives "
                     + " ".join(f"%{known}" for known in _DIRECTIVES + "".join(_LONG) + "%")
                 )
-        if not directives - set("fpaAzZ"):
-            raise ValueError(f"the format {text!r} has neither a date nor a time of day")
-        self.text = text
         self.steps = b"".join(steps)
         self.place = self.steps
         self.size = <size_t> len(self.steps)
-        self.has_date = bool(directives & set("Yymbdj"))
+        return directives
 
 
-cdef ParseStatus read_formatted(
-    TimeFormat format, const uint8_t *text, const uint8_t *end, Instant *instant
+def _require_clear(set directives):
+    """Raise ValueError if directives contradict each other or leave a part of the time open."""
+    if "H" in directives and directives & set("Ip"):
+        raise ValueError(
+            "%H is an hour from 0 to 23, which has no %p beside it: write %I for hours from 1 to 12"
+        )
+    if "I" in directives and "p" not in directives:
+        raise ValueError(
+            "%I is an hour from 1 to 12: write %p for AM or PM, or %H for hours from 0 to 23"
+        )
+    if "p" in directives and "I" not in directives:
+        raise ValueError("%p is AM or PM of an hour from 1 to 12: write %I for that")
+    if "d" in directives and not directives & set("mbBs"):
+        raise ValueError("%d is a day of a month: write %m or %b for that")
+    if directives & set("Yymb") and directives & set("HI") and not directives & set("djs"):
+        raise ValueError("there is an hour, but no day: write %d for the day of the month")
+
+
+cdef bint read_parts(
+    TimeFormat format, const uint8_t *text, const uint8_t *end, Parts *parts
 ) noexcept nogil:
-    cdef Parts parts
+    """Read what is written; False if it is not written in the format."""
     cdef const uint8_t *step = format.place
     cdef const uint8_t *last = step + format.size
-    memset(&parts, 0, sizeof(parts))
+    memset(parts, 0, sizeof(parts[0]))
     parts.month = parts.day = 1
-    parts.year = YEAR_IF_UNKNOWN if format.has_date else 1970
+    parts.year = 1970
     while step < last:
         if step[0] == c" ":
             while text < end and (text[0] == c" " or text[0] == c"\t"):
                 text += 1
         elif step[0] == 0:
             if text == end or text[0] != step[1]:
-                return UNREADABLE
+                return False
             text += 1
-        elif not read_directive(step[1], &text, end, &parts):
-            return UNREADABLE
+        elif not read_directive(step[1], &text, end, parts):
+            return False
         step += 2
     if text < end:
-        return UNREADABLE
-    return assemble(&parts, instant)
-
-
-cdef ParseStatus assemble(Parts *parts, Instant *instant) noexcept nogil:
-    cdef int64_t days
+        return False
     if parts.is_twelve_hours:
         if parts.hour < 1 or parts.hour > 12:
-            return UNREADABLE
+            return False
         parts.hour = parts.hour % 12 + 12 * parts.is_afternoon
-    if parts.hour > 23 or parts.minute > 59 or parts.second > 59:
-        return UNREADABLE
+    return parts.hour <= 23 and parts.minute <= 59 and parts.second <= LEAP_SECOND
+
+
+cdef ParseStatus assemble(const Parts *parts, int64_t year, Instant *instant) noexcept nogil:
+    """Return the instant of what is written, in a year.
+
+    Returns LEAP_DAY if the year has no such day, but leap years have it.
+    """
+    cdef int64_t days
     if parts.has_seconds:
         instant[0] = instant_of_seconds(parts.seconds, parts.fraction)
         return PARSED
-    if not is_date(parts.year, parts.month, parts.day):
-        return UNREADABLE
-    days = days_before(parts.year, parts.month, parts.day)
     if parts.has_day_of_year:
-        days = days_before(parts.year, 1, 1) + <int64_t> parts.day_of_year - 1
-        if parts.day_of_year == 0 or days >= days_before(parts.year + 1, 1, 1):
+        days = days_before(year, 1, 1) + <int64_t> parts.day_of_year - 1
+        if parts.day_of_year == 0 or parts.day_of_year > 366:
             return UNREADABLE
+        if days >= days_before(year + 1, 1, 1):
+            return LEAP_DAY
+    elif is_date(year, parts.month, parts.day):
+        days = days_before(year, parts.month, parts.day)
+    else:
+        return LEAP_DAY if parts.month == 2 and parts.day == 29 else UNREADABLE
     instant[0] = instant_of_seconds(
-        86400 * days + <int64_t> (3600 * parts.hour + 60 * parts.minute + parts.second)
+        DAY * days + <int64_t> (3600 * parts.hour + 60 * parts.minute + parts.second)
         - parts.offset,
         parts.fraction,
     )
+    instant.is_local = not parts.has_offset
     return PARSED
 
 
@@ -172,6 +215,7 @@ cdef bint read_directive(
     if directive == c"a" or directive == c"A":
         return read_name(place, end, WEEKDAYS, 7, &number)
     if directive == c"z":
+        parts.has_offset = True
         return read_zone(place, end, &parts.offset)
     return read_rare_directive(directive, place, end, parts)
 
@@ -204,7 +248,13 @@ cdef bint read_rare_directive(
             return False
         parts.seconds = <int64_t> number
         return True
+    if directive == c".":
+        if text < end and (text[0] == c"." or text[0] == c","):
+            place[0] += 1
+            return read_directive(c"f", place, end, parts)
+        return True
     # %Z
+    parts.has_offset = True
     if end - text >= 3 and (
         text[0] == c"U" and text[1] == c"T" and text[2] == c"C"
         or text[0] == c"G" and text[1] == c"M" and text[2] == c"T"

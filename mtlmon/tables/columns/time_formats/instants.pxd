@@ -36,14 +36,23 @@ cdef enum ParseStatus:
     NEGATIVE            # before 1970, or a number below 0
     TOO_LARGE           # above 2^63-1 units of the resolution
     FRACTIONAL          # a fraction of an unknown unit
+    LEAP_DAY            # the 29th of February of a year that is not known, or has none
+    SKIPPED             # of an hour that clocks leave out
+    REPEATED            # of an hour that clocks have twice, and nothing tells which
+    UNREACHED           # local, with an offset that is still to be found
 
 cdef enum:
     FRACTION_DIGITS = 18
+    # What is below a unit of the resolution is counted in units of 10^-14 seconds: a day has less
+    # than 2^63 of these.
+    PARTS_OF_NANOSECOND = 100000
 
 
 cdef struct Scale:
     # The ratio of a unit to the resolution; one of the two is 1, and both are 0 if it is not known.
     uint64_t multiply, divide
+    # the nanoseconds in a unit; 0 if it is not known
+    uint64_t unit
 
 
 cdef struct Instant:
@@ -51,6 +60,7 @@ cdef struct Instant:
     bint is_negative
     uint64_t whole
     uint64_t fraction       # of a unit, in units of 10^-FRACTION_DIGITS; further digits are cut off
+    bint is_local           # in an unknown zone, as no offset is written
 
 
 cdef inline ParseStatus to_time_stamp(
@@ -70,6 +80,24 @@ cdef inline ParseStatus to_time_stamp(
         return TOO_LARGE
     time_stamp[0] = stamp
     return PARSED
+
+
+cdef inline int64_t rest_of(Instant instant, Scale scale) noexcept nogil:
+    """What is left of an instant behind its time-stamp, so that these are in the order of time."""
+    cdef uint64_t parts = 0
+    cdef uint64_t nanoseconds
+    if scale.multiply == 0:
+        return 0
+    if instant.fraction:
+        # longer units than seconds are whole numbers of these
+        nanoseconds = min(scale.unit, <uint64_t> 1000000000)
+        parts = instant.fraction // (<uint64_t> 10000000000000 // nanoseconds)
+        parts *= scale.unit // nanoseconds
+        if scale.multiply > 1:
+            parts = parts % (scale.unit // scale.multiply * PARTS_OF_NANOSECOND)
+    if scale.divide > 1:
+        parts += instant.whole % scale.divide * scale.unit * PARTS_OF_NANOSECOND
+    return <int64_t> parts
 
 
 cdef inline bint is_digit(uint8_t byte) noexcept nogil:

@@ -11,6 +11,7 @@ cdef enum:
     # of 2^64
     MOST_WHOLE_DIGITS = 20
     LARGEST_EXPONENT = 1000
+    LEAP_SECOND = 60
 
 
 cdef ParseStatus read_number(
@@ -29,6 +30,7 @@ cdef ParseStatus read_number(
         text += 1
     # PERF: nearly all numbers have this form
     instant.fraction = 0
+    instant.is_local = False
     if read_plain(text, end, &instant.whole):
         return PARSED
     while text < end:
@@ -125,10 +127,14 @@ cdef ParseStatus compose(
 
 
 cdef ParseStatus read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil:
-    """Read a date, optionally with a time of day and an offset; without an offset, it is UTC."""
+    """Read a date, optionally with a time of day and an offset; without an offset, it is local.
+
+    The second 60 is a leap second, and counts as the next second.
+    """
     cdef uint64_t year, month, day
     cdef uint64_t hour = 0, minute = 0, second = 0, fraction = 0
     cdef int64_t offset = 0
+    cdef bint is_local = True
     if not (
         read_digits(&text, end, 4, 4, &year)
         and skip(&text, end, c"-")
@@ -159,13 +165,15 @@ cdef ParseStatus read_iso(const uint8_t *text, const uint8_t *end, Instant *inst
             skip(&text, end, c" ")
             if not read_zone(&text, end, &offset):
                 return UNREADABLE
-    if text < end or hour > 23 or minute > 59 or second > 59:
+            is_local = False
+    if text < end or hour > 23 or minute > 59 or second > LEAP_SECOND:
         return UNREADABLE
     instant[0] = instant_of_seconds(
         86400 * days_before(year, month, day)
         + <int64_t> (3600 * hour + 60 * minute + second) - offset,
         fraction,
     )
+    instant.is_local = is_local
     return PARSED
 
 
@@ -234,4 +242,5 @@ cdef Instant instant_of_seconds(int64_t seconds, uint64_t fraction) noexcept nog
     instant.is_negative = seconds < 0
     instant.whole = <uint64_t> seconds if seconds >= 0 else 0 - <uint64_t> seconds
     instant.fraction = fraction
+    instant.is_local = False
     return instant

@@ -1,0 +1,37 @@
+"""Says how the times of a table were read, where that is not as they are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.support.option_names import OptionNames
+    from mtlmon.tables.columns.times import Times
+
+__all__ = ["time_remarks"]
+
+
+def time_remarks(times: Times, options: OptionNames) -> Iterator[str]:
+    """Yield a sentence for each kind of times that say less than they mean.
+
+    Args:
+        times: has read the times.
+        options: how messages write options.
+    """
+    missing, steps = times.cycles
+    if steps:
+        count = "once" if steps == 1 else f"{steps:,} times"
+        yield (
+            f"times have no {missing}: the rows went on in the next {missing} {count}, where they "
+            f"stepped back by more than half a {missing}"
+        )
+    zone, doubtful, second = times.repeated
+    if doubtful:
+        rows = "1 row is" if doubtful == 1 else f"{doubtful:,} rows are"
+        which = options.written("time_zone", f"{zone} first") or f"{zone} first"
+        yield (
+            f"{rows} in an hour that occurs twice in {zone}, {second:,} in the second one by the "
+            f"order of rows ({which} or second says which one it is)"
+        )
