@@ -66,7 +66,7 @@ def canonical_texts(array: pa.Array) -> pa.Array:
     return texts
 
 
-def canonical_number(value: int | float | Decimal) -> str:  # noqa: PYI041
+def canonical_number(value: int | float | Decimal) -> str:
     """Return the canonical text of a number.
 
     >>> [canonical_number(one) for one in (7.0, Decimal("7.00"), -0.0, 0.1, 1e20, 1e40, 1e-7)]

@@ -14,6 +14,16 @@ from mtlmon.arrays.native import Offsets, texts_of_views
 if TYPE_CHECKING:
     from typing import Any
 
+__all__ = [
+    "is_readable",
+    "is_text",
+    "list_offsets",
+    "shortened",
+    "shown_value",
+    "text_array",
+    "without_views",
+]
+
 _SHOWN = 60
 
 
