@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["canonical_number", "canonical_texts", "is_text"]
+__all__ = ["canonical_number", "canonical_texts", "is_number", "is_text"]
 
 # Whole numbers of up to so many digits are written in digits, and others with an exponent.
 _MOST_DIGITS = 38
@@ -35,6 +35,14 @@ def is_text(data_type: pa.DataType) -> bool:
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
     return _is_plain(data_type) or str(data_type) == "string_view"
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Whether the values are numbers, which are not in a dictionary."""
+    types = pa.types
+    return bool(
+        types.is_integer(data_type) or types.is_floating(data_type) or types.is_decimal(data_type)
+    )
 
 
 def canonical_texts(array: pa.Array) -> pa.Array:

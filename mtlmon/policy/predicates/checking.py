@@ -245,7 +245,10 @@ class _Checker(Requirements):
                 return unknown
         for operand, key in zip(node.operands, keys, strict=True):
             found, wanted = self.kinds[id(operand)], relation.kinds[key]
-            if kinds.joined(found, wanted) is None:
+            is_constant = operand.operator is ops.CONSTANT
+            if kinds.joined(found, wanted) is None and (
+                is_constant or not kinds.equal_as_texts(found, wanted)
+            ):
                 message = f"column {column_text(key)} of {column_text(name)} is {wanted.words}"
                 self.report(operand, f"{message}, not {self.described(operand)}")
         return unknown if column is None else relation.kinds[column]
@@ -428,7 +431,9 @@ class _Checker(Requirements):
             hint = f"a column has no quotes: {column_text(str(left.value))}"
             self.report(left, f"'{node.operator.word}' compares two texts in quotes", hint)
             return
-        if not self.comparable(left, right, f"'{node.operator.word}' compares"):
+        are_equal = node.operator not in ops.ORDERINGS
+        what = f"'{node.operator.word}' compares"
+        if not self.comparable(left, right, what, are_equal=are_equal):
             return
         is_ordered = node.operator in ops.ORDERINGS
         for one, other in ((left, right), (right, left)):

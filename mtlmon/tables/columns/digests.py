@@ -27,10 +27,7 @@ def correction_columns(corrections: Corrections | None) -> list[Buffer | Texts]:
     if operations is not None:
         columns.append(np.ascontiguousarray(operations).data)
     if ids is not None:
-        # 1 and "1" are different ids
-        columns += digest_columns(
-            pa.array([None if one is None else repr(one) for one in ids], pa.string())
-        )
+        columns += digest_columns(pa.array(ids, pa.string()))
     return columns
 
 
