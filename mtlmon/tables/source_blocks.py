@@ -16,8 +16,6 @@ from mtlmon.tables.formats.xes import XesReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 
-    import pyarrow as pa
-
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.dialect import Dialect
 
@@ -32,7 +30,6 @@ class SourceBlocks:
         selection: which columns are wanted.
         dialect: how the cells of delimited text are written.
         pattern: what lines of text look like that are rows; None if there are no such files.
-        fits: whether conditions can use columns of some types.
 
     Attributes:
         size: the size of all files in bytes, or None if some source is not a regular file.
@@ -44,12 +41,11 @@ class SourceBlocks:
         selection: Selection,
         dialect: Dialect,
         pattern: LinePattern | None,
-        fits: Callable[[pa.Schema], bool],
     ) -> None:
         self._sources = tuple(sources)
         self._selection = selection
         self._json_lines = JsonLinesReader(selection)
-        self._delimited = DelimitedReader(selection, dialect, fits)
+        self._delimited = DelimitedReader(selection, dialect)
         self._lines = None if pattern is None else LineReader(pattern, selection, self._delimited)
         self._stream: ByteStream | None = None
         self._bytes_done = 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING, Environment
+from mtlmon.policy.predicates.expression import column_in
 from mtlmon.policy.predicates.hints import comparison_hint, some
 from mtlmon.policy.predicates.integers import calculate
 from mtlmon.policy.predicates.integers import fits as fits_64_bits
@@ -290,14 +291,16 @@ class _Checker(Requirements):
             return self.report(node, f"there is no column {column_text(name)} in a text log", hint)
         if self.schema is None:
             return kinds.UNKNOWN
-        count = len(self.schema.get_all_field_indices(name))
+        read = column_in(self.schema.names, name)
+        count = len(self.schema.get_all_field_indices(read))
         if count == 1:
-            kind = kind_of(self.schema.field(name).type)
+            kind = kind_of(self.schema.field(read).type)
             return self.in_time_column(kind) if name == environment.time else kind
         if count:
             return self.report(node, f"{count} columns are called {column_text(name)}")
-        guess = nearest(name, self.schema.names)
-        hint = f"the columns are {some(map(column_text, self.schema.names))}"
+        names = [one for one in self.schema.names if "\0" not in one]
+        guess = nearest(name, names)
+        hint = f"the columns are {some(map(column_text, names))}"
         if guess is not None:
             hint = f"did you mean {column_text(guess)}? {hint}"
         return self.report(node, f"there is no column {column_text(name)}", hint)

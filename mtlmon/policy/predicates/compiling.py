@@ -25,7 +25,7 @@ from mtlmon.policy.predicates.environment import (
     TIME_STAMPS,
     Environment,
 )
-from mtlmon.policy.predicates.expression import number
+from mtlmon.policy.predicates.expression import column_in, number
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import shorten
@@ -286,7 +286,7 @@ class _Program:
         roots = [predicate.expression for predicate in predicates.values()]
         nodes, self.number_of = number(*roots)
         self.types = {
-            node.name: schema.field(node.name).type
+            (name := column_in(schema.names, node.name)): schema.field(name).type
             for node in nodes
             if node.operator in ops.COLUMNS
         }
@@ -324,7 +324,9 @@ class _Program:
         values: list[Values | None] = []
         for instruction in self.instructions:
             if instruction.node.operator in ops.COLUMNS:
-                arguments: tuple[Values, ...] = (columns[instruction.node.name],)
+                arguments: tuple[Values, ...] = (
+                    columns[column_in(self.types, instruction.node.name)],
+                )
             else:
                 arguments = tuple(values[argument] for argument in instruction.arguments)
                 if instruction.node.operator in ops.LOOK_UPS:
