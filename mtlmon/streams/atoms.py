@@ -602,12 +602,20 @@ class StreamAtoms:
         return _period_of(self._file.streams[name], self._environment.unit)
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give columns without any value the types that they had before."""
+        """Give columns the types that they had before: those without any value, and integers where
+        there were floats before.
+        """
         known = {} if self._schema is None else {one.name: one.type for one in self._schema}
         for place, field in enumerate(batch.schema):
-            if pa.types.is_null(field.type) and field.name in known:
-                nulls = pa.nulls(batch.num_rows, known[field.name])
+            before = known.get(field.name)
+            if before is None or field.type == before:
+                continue
+            if pa.types.is_null(field.type):
+                nulls = pa.nulls(batch.num_rows, before)
                 batch = batch.set_column(place, field.name, nulls)
+            elif pa.types.is_integer(field.type) and before == pa.float64():
+                floats = pc.cast(batch.column(place), before, safe=False)
+                batch = batch.set_column(place, field.name, floats)
         return batch
 
     def _compile(self, schema: pa.Schema) -> None:

@@ -86,9 +86,9 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         known: the type of the values before these, or null.
     """
     kind = column.type
-    if wanted == ANY or (wanted == TEXT and pa.types.is_string(kind)):
+    if wanted == ANY and not pa.types.is_large_string(known):
         return column
-    if wanted == TEXT:
+    if wanted in {TEXT, ANY}:
         chunks = [canonical_texts(chunk).cast(pa.large_string()) for chunk in column.chunks]
         return pa.chunked_array(chunks, pa.large_string())
     if pa.types.is_null(kind):

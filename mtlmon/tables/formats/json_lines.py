@@ -453,8 +453,13 @@ class JsonLinesReader:
 
 def _reads(selection: Selection) -> dict[str, tuple[str, str]]:
     """What to read each column as, by the name that it is returned under."""
-    as_it_is = {*selection.time_columns, selection.event, *selection.typed}
-    found = {name: (name, _AS_IT_IS if name in as_it_is else ANY) for name in selection.names}
+    as_it_is = {*selection.time_columns, selection.event}
+    found = {
+        name: (name, _AS_IT_IS if name in as_it_is else TEXT if name in selection.plain else ANY)
+        for name in selection.names
+    }
+    for name, column in selection.conversions.items():
+        found[name] = (str(column), column.type)
     return found
 
 
