@@ -19,6 +19,7 @@ from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.streams.change_ticks import TraceChanges
 from mtlmon.streams.declarations import Stream
@@ -724,10 +725,12 @@ class StreamAtoms:
         known = {field.name: field.type for field in self._schema}
         for field in schema:
             if field.name in known and known[field.name] != field.type:
+                name = field.name.partition("\0")[0]
+                declared = "float" if pa.types.is_floating(field.type) else "text"
                 return (
-                    f"column {field.name!r} changes its type from {known[field.name]} to "
-                    f"{field.type}, but streams need one type: write all its numbers with a point, "
-                    "or none"
+                    f"column {name!r} changes its type from {known[field.name]} to {field.type}, "
+                    "but streams need one type: declare it in the policy file, as in "
+                    f"column {column_text(name)}: {declared}"
                 )
         return "the columns of the log change their types, but streams need one type for each"
 

@@ -71,7 +71,7 @@ def is_direct(found: pa.DataType, wanted: str) -> bool:
     Those of floats are taken for what was written.
     """
     if pa.types.is_null(found) or wanted in {TEXT, ANY}:
-        return not pa.types.is_nested(found)
+        return True
     if wanted in {NUMBER, CLOCK, "float"}:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     return bool(found == _OF_TYPE.get(wanted))
@@ -86,7 +86,8 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         known: the type of the values before these, or null.
     """
     kind = column.type
-    if wanted == ANY and not pa.types.is_large_string(known):
+    if pa.types.is_nested(kind) or (wanted == ANY and not pa.types.is_large_string(known)):
+        # objects are refused later, unless it only matters whether there is one
         return column
     if wanted in {TEXT, ANY}:
         chunks = [canonical_texts(chunk).cast(pa.large_string()) for chunk in column.chunks]

@@ -304,6 +304,11 @@ class JsonLinesReader:
         for place, name in enumerate(self._types):
             if _AS_IT_IS in self._wanted[name]:
                 continue
+            if pa.types.is_nested(self._types[name]):
+                # objects or arrays, unless other values are wanted
+                if not all(is_direct(self._types[name], one) for one in self._wanted[name]):
+                    self._differing.add(name)
+                continue
             found = {self._type(place, row[place]) for row in rows if row is not None}
             found = {one for one in found if not pa.types.is_nested(one)} - {pa.null()}
             if found == {pa.int64(), pa.float64()}:
