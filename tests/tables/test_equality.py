@@ -290,6 +290,24 @@ def test_columns_with_types_in_joins(left: str, right: str, tmp_path: Path) -> N
     assert len(found) == (0 if "other text" in (left, right) else 1 + (left == right))
 
 
+@pytest.mark.parametrize("format", ["parquet", "arrow", "object"])
+def test_order_of_tables_with_other_types(format: str, tmp_path: Path) -> None:
+    """Integers in one table, and floats in another one, mean the same in either order."""
+    whole = pa.table({"ts": [1], "x": [7]})
+    tables = [
+        stored(whole, tmp_path / "whole", format),
+        stored(pa.table({"ts": [1], "x": [7.5]}), tmp_path / "fractions", format),
+    ]
+    for order in (tables, tables[::-1]):
+        with check_tables(order, "policy x: x < 7.2 and x = x.last(or: 7)") as check:
+            found = check.to_arrow().column("verdict").to_pylist()
+        assert found == ([True, False] if order is tables else [False, False])
+    texts = stored(pa.table({"ts": [1], "x": ["007"]}), tmp_path / "texts", format)
+    for order in ([tables[0], texts], [texts, tables[0]]):
+        with pytest.raises(TableError, match=r"column 'x': of type .* make the types"):
+            check_tables(order, "policy x: x = x.last()").to_arrow()
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_keys_of_frames(library: str) -> None:
     """pandas writes integers beside missing ones as floats, which are no other keys."""
