@@ -16,7 +16,7 @@ from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, RowError, 
 from mtlmon.policy import PolicyFile, load_policies, parse_policies
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import UTC
-from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.algebra import Aggregation, Group, Source
@@ -303,13 +303,18 @@ def _read(
     file: PolicyFile,
     tables: Tables | Sequence[Tables],
     columns: Sequence[str],
+    types: Mapping[str, str],
     options: dict[str, Any],
     limit: int | None,
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[str, pa.ChunkedArray]]:
-    """Read the time-stamps and some columns of all rows."""
+    """Read the time-stamps and some columns of all rows, some of them as values of types."""
     reader = PolicyFile("", file.source, file.unit)
     reader.zone = file.zone
-    shown = {one: reader.show(Expression(ops.COLUMN, (), one, Span(0, 0))) for one in columns}
+    typed = {one: TypedColumn(one, types[one]) if one in types else one for one in columns}
+    shown = {
+        one: reader.show(Expression(ops.COLUMN, (), name, Span(0, 0)))
+        for one, name in typed.items()
+    }
     names = list(shown.values())
     parts: list[dict[str, pa.Array]] = []
     stamps = [np.zeros(0, np.int64)]
@@ -341,7 +346,7 @@ def _rows(
     limit: int | None,
 ) -> pa.Table:
     """The rows of the log, each valid at its time-stamp alone."""
-    stamps, found = _read(file, tables, columns, options, limit)
+    stamps, found = _read(file, tables, columns, file.row_types, options, limit)
     return pa.table([stamps, after(stamps), *found.values()], names=["", " ", *found])
 
 
@@ -382,7 +387,8 @@ def _table(
     own = {key: options[key] for key in _OF_TIMES if key in options}
     columns = [one for one in names if one != source.start]
     any_order = {**own, "time": source.start, "in_any_order": True}
-    stamps, read = _read(file, path, columns, any_order, limit)
+    types = file.table_types.get(source.path, {})
+    stamps, read = _read(file, path, columns, types, any_order, limit)
     order = order_of(stamps)
     found = {name: whole(column) for name, column in read.items()}
     if order is not None:

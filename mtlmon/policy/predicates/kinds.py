@@ -99,6 +99,12 @@ def joined(one: Kind, other: Kind) -> Kind | None:
     return None
 
 
+def have_texts(one: Kind, other: Kind) -> bool:
+    """Whether one kind is of texts and the other of numbers or Booleans, which have texts."""
+    names = {one.name, other.name}
+    return "text" in names and bool(names & {*NUMBERS, "boolean"})
+
+
 def fits(kind: Kind, wanted: Kind) -> bool:
     """Whether values of a kind can stand where another is wanted; integers are floats, too."""
     if kind.name == wanted.name or kind.name in OPEN:
