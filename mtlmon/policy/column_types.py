@@ -410,13 +410,23 @@ class _Finder:
             return self.slots.new(_OF_SIGNATURE[operator.signature[-1]])
         if operator in {ops.AND, ops.OR, ops.NOT}:
             self.all_are(operands, _BOOLEAN)
-        if operator is ops.LOOK_UP:
-            relation, column, _, _ = node.looked_up
-            known = self.intervals.get(relation)
-            return self.slots.new() if known is None or column is None else known[column]
+        if operator in ops.LOOK_UPS:
+            return self.look_up(node)
         if operator is ops.WILDCARD:
             return self.slots.new()
         return self.slots.new(_BOOLEAN)
+
+    def look_up(self, node: Expression) -> _Slot:
+        """Take in a look-up: its column has a type, and its keys where they equal constants."""
+        relation, column, _, keys = node.looked_up
+        known = self.intervals.get(relation)
+        if known is None:
+            return self.slots.new()
+        for operand, key in zip(node.operands, keys or (), strict=False):
+            if operand.operator is ops.CONSTANT:
+                for family in _family_of(operand.constant):
+                    self.slots.add(known[key], family)
+        return self.slots.new(_BOOLEAN) if column is None else known[column]
 
     def column(self, node: Expression) -> _Slot:
         """A slot for each place where a column stands: each use is by itself."""

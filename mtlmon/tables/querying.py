@@ -311,11 +311,11 @@ def _read(
     """Read the time-stamps and some columns of all rows, some of them as values of types."""
     reader = PolicyFile("", file.source, file.unit)
     reader.zone = file.zone
-    reader.column_types = file.column_types
-    shown = {}
-    for one in columns:
-        name = TypedColumn(one, types[one]) if one in types else one
-        shown[one] = reader.show(Expression(ops.COLUMN, (), name, Span(0, 0)))
+    typed = {one: TypedColumn(one, types[one]) if one in types else one for one in columns}
+    shown = {
+        one: reader.show(Expression(ops.COLUMN, (), name, Span(0, 0)))
+        for one, name in typed.items()
+    }
     names = list(shown.values())
     parts: list[dict[str, pa.Array]] = []
     stamps = [np.zeros(0, np.int64)]

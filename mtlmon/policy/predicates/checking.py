@@ -246,10 +246,9 @@ class _Checker(Requirements):
                 return unknown
         for operand, key in zip(node.operands, keys, strict=True):
             found, wanted = self.kinds[id(operand)], relation.kinds[key]
-            is_constant = operand.operator is ops.CONSTANT
-            if kinds.joined(found, wanted) is None and (
-                is_constant or not kinds.equal_as_texts(found, wanted)
-            ):
+            # a text equals a number that is written like it
+            has_texts = operand.operator is not ops.CONSTANT and kinds.equal_as_texts(found, wanted)
+            if kinds.joined(found, wanted) is None and not has_texts:
                 message = f"column {column_text(key)} of {column_text(name)} is {wanted.words}"
                 self.report(operand, f"{message}, not {self.described(operand)}")
         return unknown if column is None else relation.kinds[column]
