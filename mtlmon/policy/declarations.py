@@ -26,6 +26,7 @@ EVENT = "event"
 PATTERN = "pattern"
 ZONE = "zone"
 KEY = "key"
+COLUMN = "column"
 ASSUME = "assume"
 CONST = "const"
 LET = "let"
@@ -37,7 +38,7 @@ FIND = "find"
 TRIGGER = "trigger"
 FORMULA = "formula"
 
-LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, ASSUME})
+LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, COLUMN, ASSUME})
 """The declarations that end with their line."""
 
 TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
@@ -69,10 +70,16 @@ _HEAD = re.compile(
       (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
          (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )* )
       (?= [ \t]* (?: \# | /\* | \r?\n | \Z ) )
+    | [ \t]* (?P<column> column ) [ \t]+
+      (?P<types> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
+         (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )*
+         [ \t]* : [ \t]* \w* )
     | [ \t]* (?P<assume> assume ) [ \t]+ (?P<limit> (?: rate | keys ) \b (?: (?! /\* ) [^\n\#] )* )
     """,
     re.VERBOSE,
 )
+# The groups of the keywords of declarations of one line, with those of what is behind them.
+_LINE_GROUPS = {"line": "value", "column": "types", "assume": "limit"}
 # What may stand behind a declaration of one line, beside comments between /* and */.
 _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 _COMMENT = re.compile(r"[ \t]*/\*")
@@ -158,7 +165,7 @@ def _is_declaration(head: re.Match[str]) -> bool:
         return head["keyword"] in {ATOM, LET}
     if head["clause"] is not None:
         return head["keyword"] in {POLICY, FIND, TRIGGER}
-    if (head["line"] or head["assume"]) and _end_of_line(head.string, head.end()) is None:
+    if any(head[group] for group in _LINE_GROUPS) and _end_of_line(head.string, head.end()) is None:
         return False
     word = head["value"]
     return word is None or not (word in BY_SPELLING or word.lower() in KEYWORDS)
@@ -178,8 +185,8 @@ def _end_of_line(text: str, position: int) -> int | None:
 def _declaration(
     text: str, source: str, head: re.Match[str], errors: list[FormulaError]
 ) -> Declaration:
-    if head["line"] or head["assume"]:
-        kind, group = (head["line"], "value") if head["line"] else (ASSUME, "limit")
+    if line := next((group for group in _LINE_GROUPS if head[group]), None):
+        kind, group = head[line], _LINE_GROUPS[line]
         end = _end_of_line(text, head.end())
         assert end is not None
         return Declaration(kind, head[group], head.start(group), end)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import columns, typed_columns
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.traversal import postorder
 
@@ -28,6 +29,8 @@ class Needs(NamedTuple):
 
     Attributes:
         columns: the columns of the table, in order of first occurrence.
+        typed_columns: the same as they are read, which can be in several ways, as in
+            `mtlmon.policy.predicates.expression.typed_columns`.
         log_atoms: the atoms that the log itself must provide.
         remembering: the atoms that depend on other rows or on atoms of the log, in order; the
             others depend on the columns of their row only.
@@ -40,6 +43,7 @@ class Needs(NamedTuple):
     """
 
     columns: tuple[str, ...]
+    typed_columns: tuple[str, ...]
     log_atoms: tuple[str, ...]
     remembering: tuple[str, ...]
     streams: frozenset[str]
@@ -58,7 +62,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
         streams: the names of streams, and of expressions in `PolicyFile.shown`.
     """
     wanted = tuple(dict.fromkeys(names))
-    columns: dict[str, None] = {}
+    read: list[Expression] = []
     log_atoms: dict[str, None] = {}
     later_values: set[str] = set()
     relations: dict[str, dict[str, None]] = {}
@@ -85,7 +89,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
             for expression in _expressions(file, kind, name):
                 for node in postorder(expression):
                     if node.operator is ops.COLUMN:
-                        columns[node.name] = None
+                        read.append(node)
                     elif node.operator is ops.NEXT:
                         later_values.add(str(node))
                     elif node.operator in _KINDS:
@@ -105,7 +109,8 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     later = tuple(sorted(later_values))
     found_atoms = frozenset(name for kind, name in seen if kind == "atom" and name in file.atoms)
     return Needs(
-        tuple(columns),
+        columns(*read),
+        typed_columns(*read),
         tuple(log_atoms),
         tuple(remembering),
         found_streams,

@@ -33,6 +33,10 @@ class PolicyFile:
         pattern: the regular expression of the log's lines, or None.
         zone: the time zone of hours and days, or None.
         key: the columns whose values divide the log into traces; None if the file does not say.
+        column_types: the types that are declared for columns, by the name of the column.
+        row_types: as what relations over validity intervals read columns of the log, by name, as
+            in `TypedColumn`; those that are not among them are read as they are.
+        table_types: likewise what they read columns of tables as, by the path of the table.
         assumptions: what the file assumes of the log.
         constants: the constants by name.
         lets: the named subformulas by name; those in them that have no parameters are replaced by
@@ -58,6 +62,7 @@ class PolicyFile:
         "_environment",
         "assumptions",
         "atoms",
+        "column_types",
         "constants",
         "declarations",
         "event",
@@ -70,9 +75,11 @@ class PolicyFile:
         "pattern",
         "policies",
         "relations",
+        "row_types",
         "shown",
         "source",
         "streams",
+        "table_types",
         "text",
         "time",
         "unit",
@@ -88,6 +95,9 @@ class PolicyFile:
         self.pattern: str | None = None
         self.zone: str | None = None
         self.key: tuple[str, ...] | None = None
+        self.column_types: dict[str, str] = {}
+        self.row_types: dict[str, str] = {}
+        self.table_types: dict[str, dict[str, str]] = {}
         self.assumptions: tuple[Assumption, ...] = ()
         self.constants: dict[str, Constant] = {}
         self.lets: dict[str, Formula] = {}

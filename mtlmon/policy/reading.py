@@ -200,6 +200,7 @@ class FileReader(DeclaredText):
             from mtlmon.policy.clock_errors import clock_errors
 
             self.errors += clock_errors(self.file)
+        self.set_column_types()
         kinds_found = {declaration.kind for declaration in self.declarations}
         is_missing = self.needs_policy and not kinds_found & CHECKED
         if not self.errors and is_missing:
@@ -222,6 +223,15 @@ class FileReader(DeclaredText):
         self.attempt(self.policies.read, self.declarations[0])
         self.require_constants()
         self.file.policies = tuple(self.policies.policies.values())
+        self.set_column_types()
+
+    def set_column_types(self) -> None:
+        """Find out as values of which type expressions read columns, if there are any."""
+        file = self.file
+        if not self.errors and (file.atoms or file.streams or file.relations or file.shown):
+            from mtlmon.policy.column_types import set_column_types
+
+            set_column_types(file)
 
     def clauses(self, start: int, end: int) -> ClauseReader:
         """Return a reader of the clauses in a part of the file."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.clauses import read_assumption
-from mtlmon.policy.declarations import ASSUME, KEY, TEXTS, TIME, UNIT, ZONE
+from mtlmon.policy.declarations import ASSUME, COLUMN, KEY, TEXTS, TIME, UNIT, ZONE
 from mtlmon.support.time_columns import time_columns
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtlmon.policy.clauses import ClauseReader
     from mtlmon.policy.declarations import Declaration
     from mtlmon.policy.declared_text import DeclaredText
     from mtlmon.policy.reading import FileReader
@@ -77,7 +78,7 @@ class SettingsReader:
     def read(self, declaration: Declaration) -> None:
         """Read a declaration that is one line, such as `key ip`."""
         kind = declaration.kind
-        if kind != ASSUME:
+        if kind not in {ASSUME, COLUMN}:
             before = self.seen.setdefault(kind, declaration)
             if before is not declaration:
                 message = f"{kind} is declared in line {self.reader.line_of(before)} already"
@@ -86,6 +87,8 @@ class SettingsReader:
         clauses = self.reader.clauses(declaration.place, end)
         if kind == KEY:
             self.file.key = clauses.columns()
+        elif kind == COLUMN:
+            self.read_types(clauses)
         elif kind in TEXTS:
             value = clauses.text()
             if value is None:
@@ -99,6 +102,27 @@ class SettingsReader:
         else:
             self.file.assumptions += (read_assumption(clauses),)
         clauses.require_end("the end of the line")
+
+    def read_types(self, clauses: ClauseReader) -> None:
+        """Read `NAME, NAME: TYPE`."""
+        from mtlmon.policy.column_types import DECLARED
+
+        names: list[str] = []
+        while True:
+            name = clauses.column("the name of a column")
+            if name in self.file.column_types or name in names:
+                raise clauses.error(f"the column {name} has a type already", "declare one type")
+            names.append(name)
+            if not clauses.take_sign(","):
+                break
+        if not clauses.take_sign(":"):
+            raise clauses.expected("':' and a type")
+        place = clauses.position
+        found = clauses.name("a type")
+        if found not in DECLARED:
+            hint = f"the types are {', '.join(DECLARED)}"
+            raise self.reader.error(place, f"there is no type {found}", hint)
+        self.file.column_types |= dict.fromkeys(names, found)
 
     def joined_columns(self, names: str, declaration: Declaration) -> str:
         """Return the names of columns of times without blanks around commas."""

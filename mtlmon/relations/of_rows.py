@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
+from mtlmon.policy.predicates.expression import TypedColumn, column_in
 from mtlmon.relations.bounds import (
     KeptChanges,
     KeptRecords,
@@ -75,6 +76,10 @@ class LogRelation(KnownRelation):
         file, name, columns, tables, environment = read
         super().__init__(pa.table({"": pa.array([], pa.int64()), " ": pa.array([], pa.int64())}))
         self.columns = tuple(columns)
+        types = file.row_types
+        self.typed_columns = tuple(
+            TypedColumn(name, types[name]) if name in types else name for name in columns
+        )
         self.file = file
         self.name = name
         # None once the query has them
@@ -135,7 +140,9 @@ class LogRelation(KnownRelation):
             PolicyError: it does not fit the columns of the log.
             MtlmonError: a column has another type than before.
         """
-        found = [batch.column(batch.schema.get_field_index(name)) for name in self.columns]
+        schema = batch.schema
+        read = [column_in(schema.names, name) for name in self.typed_columns]
+        found = [batch.column(schema.get_field_index(name)) for name in read]
         fields = [(name, one.type) for name, one in zip(self.columns, found, strict=True)]
         types = canonical_schema(pa.schema(fields))
         if self._types is None or not self._types.equals(types):

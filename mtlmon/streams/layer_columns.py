@@ -8,7 +8,12 @@ import pyarrow as pa
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.columns import column_type
-from mtlmon.policy.predicates.expression import ComputedColumn, Expression
+from mtlmon.policy.predicates.expression import (
+    ComputedColumn,
+    Expression,
+    TypedColumn,
+    column_in,
+)
 from mtlmon.streams.instance_ticks import TimeColumn
 from mtlmon.streams.layer import Layer, Part, check_part
 
@@ -44,6 +49,16 @@ class LayerColumns:
         self.prefix = _unused_prefix(schema.names)
         self._environment = environment
         self._layers: list[Layer] = []
+
+    def input(self, node: Expression) -> Expression:
+        """Return what reads a column of the rows as the values of the type that a node wants."""
+        name = column_in(self.schema.names, node.name)
+        self.inputs.append(name)
+        if name != node.name:
+            return Expression(node.operator, (), ComputedColumn(name, node), node.span)
+        if isinstance(node.name, TypedColumn):
+            return Expression(node.operator, (), name, node.span)
+        return node
 
     def column(self, placed: Placed, origin: Predicate, period: int) -> tuple[str, int]:
         """Make an expression a column of its layer, with values at some time-points."""

@@ -72,9 +72,8 @@ class Placer:
             elif node.operator in MEMORY:
                 placed = self.kernel(node, operands, origin, inner, points)
             else:
-                if node.operator in ops.COLUMNS:
-                    self._columns.inputs.append(node.name)
-                placed = Placed(with_operands(node, operands), layer)
+                read = self._columns.input(node) if node.operator in ops.COLUMNS else node
+                placed = Placed(with_operands(read, operands), layer)
             results[id(node), points] = placed
         return results[id(expression), period]
 

@@ -14,8 +14,7 @@ from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.checking.sources import BatchReader
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
-from mtlmon.policy import compile_predicates
+from mtlmon.errors import MtlmonError, RowError, TableError, TickError
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.streams.ticking import LATEST
@@ -169,7 +168,7 @@ class TableEvents(BatchReader[EventBatch]):
         # runs the thread that prepares the next batch
         self._preparing: ThreadPoolExecutor | None = None
         self._following: Future[EventBatch | None] | None = None
-        self._blocks = SourceBlocks(sources, selection, dialect, pattern, self._fits)
+        self._blocks = SourceBlocks(sources, selection, dialect, pattern)
         self.size = self._blocks.size
 
     def __enter__(self) -> TableEvents:
@@ -362,16 +361,6 @@ class TableEvents(BatchReader[EventBatch]):
     def seen_names(self) -> list[str]:
         """The names in the first rows of a column of names, for hints about misspelt atoms."""
         return self._seen.names or []
-
-    def _fits(self, schema: pa.Schema) -> bool:
-        """Whether the predicates can use columns of these types."""
-        if len(self._selection.time_columns) > 1:
-            schema = schema.append(pa.field(self._selection.time_name, pa.string()))
-        try:
-            compile_predicates(self._predicates, schema, self._environment)
-        except PolicyError:
-            return False
-        return True
 
     @property
     def _has_streams(self) -> bool:

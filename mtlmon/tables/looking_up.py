@@ -71,8 +71,8 @@ class LookedUpRelations(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the log that they read."""
-        return list(dict.fromkeys(name for one in self.of_rows.values() for name in one.columns))
+        """The columns of the log that they read, as what they read them."""
+        return [name for one in self.of_rows.values() for name in one.typed_columns]
 
 
 class GivenRelations(NamedTuple):

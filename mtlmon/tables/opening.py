@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.needs import meant_equivalences, needs_of
+from mtlmon.policy.predicates.expression import typed_columns
 from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.policy.types import with_times
 from mtlmon.streams.atoms import StreamAtoms
@@ -216,7 +217,9 @@ def open_tables(
                 raise MtlmonError(f"the key column {name!r} is given twice: name each column once")
     keys = list(dict.fromkeys(name for columns in key_columns for name in columns))
     predicates = dict(predicates or {})
-    used = [column for name in atoms if name in predicates for column in predicates[name].columns]
+    used = list(
+        typed_columns(*(predicates[name].expression for name in atoms if name in predicates))
+    )
     defined = set(predicates)
     needs = None
     if policies is not None:
@@ -229,7 +232,7 @@ def open_tables(
         ]
         every_shown = [name for some in shown or () for names in some.values() for name in names]
         needs = needs_of(policies, [*atoms, *at_ticks], [*streams, *every_shown])
-        used = list(needs.columns)
+        used = list(needs.typed_columns)
         defined = set(policies.atoms)
         atoms += [name for name in needs.log_atoms if name not in atoms]
         predicates = {
@@ -271,7 +274,15 @@ def open_tables(
     hints = None if policies is None else meant_equivalences(policies)
     corrections = CorrectionColumns(operation, id, clock)
     selection = Selection(
-        time, event, keys, booleans, used, option_names, hints, corrections.columns
+        time,
+        event,
+        keys,
+        booleans,
+        used,
+        option_names,
+        hints,
+        corrections.columns,
+        None if policies is None else policies.column_types,
     )
     stream_atoms = values_of_rows = None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)

@@ -17,7 +17,7 @@ from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import PolicyFile, load_policies, parse_policies
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import UTC
-from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.algebra import Aggregation, Group, Source
@@ -30,6 +30,7 @@ from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.report import formula_error
+from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.times import MISSING, Times
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
@@ -313,14 +314,22 @@ def _read(
     file: PolicyFile,
     tables: Tables | Sequence[Tables],
     columns: Sequence[str],
+    types: Mapping[str, str],
     options: dict[str, Any],
     memory: MemoryLimit,
     beside: int = 0,
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[str, pa.ChunkedArray]]:
-    """Read the time-stamps and some columns of all rows, while others hold some bytes."""
+    """Read the time-stamps and some columns of all rows, some of them as values of types.
+
+    `beside` is how many bytes others hold.
+    """
     reader = PolicyFile("", file.source, file.unit)
     reader.zone = file.zone
-    shown = {one: reader.show(Expression(ops.COLUMN, (), one, Span(0, 0))) for one in columns}
+    typed = {one: TypedColumn(one, types[one]) if one in types else one for one in columns}
+    shown = {
+        one: reader.show(Expression(ops.COLUMN, (), name, Span(0, 0)))
+        for one, name in typed.items()
+    }
     names = list(shown.values())
     parts: list[dict[str, pa.Array]] = []
     stamps = [np.zeros(0, np.int64)]
@@ -339,7 +348,7 @@ def _read(
     found = {}
     for one, name in shown.items():
         pieces = [pa.table({one: part[name]}) for part in parts]
-        table = pa.concat_tables(pieces, promote_options="permissive") if pieces else None
+        table = concatenated(pieces) if pieces else None
         found[one] = pa.chunked_array([], pa.null()) if table is None else table.column(0)
     return np.concatenate(stamps), found
 
@@ -352,7 +361,7 @@ def _rows(
     memory: MemoryLimit,
 ) -> pa.Table:
     """The rows of the log, each valid at its time-stamp alone."""
-    stamps, found = _read(file, tables, columns, options, memory)
+    stamps, found = _read(file, tables, columns, file.row_types, options, memory)
     return pa.table([stamps, after(stamps), *found.values()], names=["", " ", *found])
 
 
@@ -393,7 +402,8 @@ def _table(
     own = {key: options[key] for key in _OF_TIMES if key in options}
     columns = [one for one in names if one != source.start]
     any_order = {**own, "time": source.start, "in_any_order": True}
-    stamps, read = _read(file, path, columns, any_order, memory, beside)
+    types = file.table_types.get(source.path, {})
+    stamps, read = _read(file, path, columns, types, any_order, memory, beside)
     order = order_of(stamps)
     found = {name: whole(column) for name, column in read.items()}
     if order is not None:

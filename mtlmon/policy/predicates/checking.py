@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING, Environment
+from mtlmon.policy.predicates.expression import column_in
 from mtlmon.policy.predicates.hints import comparison_hint, some
 from mtlmon.policy.predicates.integers import calculate
 from mtlmon.policy.predicates.integers import fits as fits_64_bits
@@ -245,7 +246,9 @@ class _Checker(Requirements):
                 return unknown
         for operand, key in zip(node.operands, keys, strict=True):
             found, wanted = self.kinds[id(operand)], relation.kinds[key]
-            if kinds.joined(found, wanted) is None:
+            # a text equals a number that is written like it
+            has_texts = operand.operator is not ops.CONSTANT and kinds.equal_as_texts(found, wanted)
+            if kinds.joined(found, wanted) is None and not has_texts:
                 message = f"column {column_text(key)} of {column_text(name)} is {wanted.words}"
                 self.report(operand, f"{message}, not {self.described(operand)}")
         return unknown if column is None else relation.kinds[column]
@@ -287,14 +290,16 @@ class _Checker(Requirements):
             return self.report(node, f"there is no column {column_text(name)} in a text log", hint)
         if self.schema is None:
             return kinds.UNKNOWN
-        count = len(self.schema.get_all_field_indices(name))
+        read = column_in(self.schema.names, name)
+        count = len(self.schema.get_all_field_indices(read))
         if count == 1:
-            kind = kind_of(self.schema.field(name).type)
+            kind = kind_of(self.schema.field(read).type)
             return self.in_time_column(kind) if name == environment.time else kind
         if count:
             return self.report(node, f"{count} columns are called {column_text(name)}")
-        guess = nearest(name, self.schema.names)
-        hint = f"the columns are {some(map(column_text, self.schema.names))}"
+        names = [one for one in self.schema.names if "\0" not in one]
+        guess = nearest(name, names)
+        hint = f"the columns are {some(map(column_text, names))}"
         if guess is not None:
             hint = f"did you mean {column_text(guess)}? {hint}"
         return self.report(node, f"there is no column {column_text(name)}", hint)
@@ -428,7 +433,9 @@ class _Checker(Requirements):
             hint = f"a column has no quotes: {column_text(str(left.value))}"
             self.report(left, f"'{node.operator.word}' compares two texts in quotes", hint)
             return
-        if not self.comparable(left, right, f"'{node.operator.word}' compares"):
+        are_equal = node.operator not in ops.ORDERINGS
+        what = f"'{node.operator.word}' compares"
+        if not self.comparable(left, right, what, are_equal=are_equal):
             return
         is_ordered = node.operator in ops.ORDERINGS
         for one, other in ((left, right), (right, left)):

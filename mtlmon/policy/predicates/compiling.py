@@ -25,7 +25,7 @@ from mtlmon.policy.predicates.environment import (
     TIME_STAMPS,
     Environment,
 )
-from mtlmon.policy.predicates.expression import number
+from mtlmon.policy.predicates.expression import column_in, number
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import shorten
@@ -49,6 +49,7 @@ from mtlmon.policy.predicates.columns import (
     where_true,
 )
 from mtlmon.policy.predicates.comparisons import (
+    compare_as_texts,
     compare_times,
     floats_with_integer,
     instant_in,
@@ -285,7 +286,7 @@ class _Program:
         roots = [predicate.expression for predicate in predicates.values()]
         nodes, self.number_of = number(*roots)
         self.types = {
-            node.name: schema.field(node.name).type
+            (name := column_in(schema.names, node.name)): schema.field(name).type
             for node in nodes
             if node.operator in ops.COLUMNS
         }
@@ -323,7 +324,9 @@ class _Program:
         values: list[Values | None] = []
         for instruction in self.instructions:
             if instruction.node.operator in ops.COLUMNS:
-                arguments: tuple[Values, ...] = (columns[instruction.node.name],)
+                arguments: tuple[Values, ...] = (
+                    columns[column_in(self.types, instruction.node.name)],
+                )
             else:
                 arguments = tuple(values[argument] for argument in instruction.arguments)
                 if instruction.node.operator in ops.LOOK_UPS:
@@ -425,6 +428,8 @@ class _Program:
         one, other = self.kind(left), self.kind(right)
         constant = right.value if right.operator is ops.CONSTANT else None
         names = one.name, other.name
+        if constant is None and kinds.equal_as_texts(one, other):
+            return partial(compare_as_texts, operator, (one, other)), arguments
         if one.name == "time":
             if isinstance(constant, str):
                 instant = instant_in(constant, one)

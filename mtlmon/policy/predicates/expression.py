@@ -9,7 +9,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.syntax.traversal import number_by, postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
@@ -114,6 +114,48 @@ class ComputedColumn(str):
         column = super().__new__(cls, name)
         column.node = node
         return column
+
+
+class TypedColumn(str):
+    """The name of a column whose cells an expression reads as values of a type.
+
+    Where cells are texts or have types of their own, `read_as` is the column with these values;
+    where there is none, the column itself has a type.
+
+    Attributes:
+        type: a type that can be declared, or "number", an integer or a float, or "clock", a value
+            of the kind that the time column has.
+    """
+
+    __slots__ = ("type",)
+
+    type: str
+
+    def __new__(cls, name: str, type: str) -> TypedColumn:
+        """Make the name of a column that is read as values of a type."""
+        column = super().__new__(cls, name)
+        column.type = type
+        return column
+
+    @property
+    def read_as(self) -> str:
+        """The name of the column with the values of this type."""
+        return read_as(str(self), self.type)
+
+    def __reduce__(self) -> tuple[type[TypedColumn], tuple[str, str]]:
+        return TypedColumn, (str(self), self.type)
+
+
+def read_as(name: str, type: str) -> str:
+    """Return the name of the column with the cells of a column as values of a type."""
+    return f"{name}\0{type}"
+
+
+def column_in(names: Container[str], name: str) -> str:
+    """Return the column among some names that an expression reads which names a column."""
+    if isinstance(name, TypedColumn):
+        return name.read_as if name.read_as in names else str(name)
+    return name
 
 
 class Expression:
@@ -237,6 +279,8 @@ def value_key(value: object) -> object:
     """A key that distinguishes values: True, 1 and 1.0 are equal in Python, but not here."""
     if isinstance(value, tuple):
         return tuple(map(value_key, value))
+    if isinstance(value, TypedColumn):
+        return value.type, value.read_as
     return type(value).__name__, value
 
 
@@ -262,8 +306,17 @@ def columns(*roots: Expression) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for node in postorder(*roots):
         if node.operator in ops.COLUMNS:
-            names[node.name] = None
+            names[str(node.name)] = None
     return tuple(names)
+
+
+def typed_columns(*roots: Expression) -> tuple[str, ...]:
+    """Return the names of the columns as they are read, so some are `TypedColumn`, each once."""
+    found: dict[object, str] = {}
+    for node in postorder(*roots):
+        if node.operator in ops.COLUMNS:
+            found.setdefault(value_key(node.value), node.name)
+    return tuple(found.values())
 
 
 def _equal(left: Expression, right: Expression) -> bool:

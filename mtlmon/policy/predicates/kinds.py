@@ -99,6 +99,12 @@ def joined(one: Kind, other: Kind) -> Kind | None:
     return None
 
 
+def equal_as_texts(one: Kind, other: Kind) -> bool:
+    """Whether a text is compared with another value, which is by the canonical text of that."""
+    names = {one.name, other.name}
+    return "text" in names and bool(names & {*NUMBERS, "boolean", "time"})
+
+
 def fits(kind: Kind, wanted: Kind) -> bool:
     """Whether values of a kind can stand where another is wanted; integers are floats, too."""
     if kind.name == wanted.name or kind.name in OPEN:

@@ -86,10 +86,11 @@ def parse_predicate(text: str, source: str = "<predicate>", name: str | None = N
         PolicyError: the text is not a predicate, or its types can never fit; the error says where,
             why and how to correct it.
     """
+    from mtlmon.policy.column_types import typed_predicate
     from mtlmon.policy.predicates.checking import check
 
     predicate = Predicate(parse_expression(text, source), text, source, name)
     errors = check(predicate).errors
     if errors:
         raise errors[0]
-    return predicate
+    return typed_predicate(predicate)

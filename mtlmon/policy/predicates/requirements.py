@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import ComputedColumn
+from mtlmon.policy.predicates.expression import ComputedColumn, column_in
 from mtlmon.policy.predicates.hints import comparison_hint
 from mtlmon.policy.predicates.instants import FORMS, read_instant
 from mtlmon.policy.predicates.kinds import Kind
@@ -53,13 +53,18 @@ class Requirements:
         self.kinds: dict[int, Kind] = {}
         self.errors: list[FormulaError] = []
 
-    def comparable(self, left: Expression, right: Expression, what: str) -> bool:
-        """Check that two values can be compared."""
+    def comparable(
+        self, left: Expression, right: Expression, what: str, *, are_equal: bool = False
+    ) -> bool:
+        """Check that two values can be compared, or whether they are equal."""
         one, other = self.kinds[id(left)], self.kinds[id(right)]
         if "other" in {one.name, other.name}:
             self.unusable(left if one.name == "other" else right)
             return False
         if {one.name, other.name} & kinds.OPEN:
+            return True
+        is_constant = ops.CONSTANT in {left.operator, right.operator}
+        if are_equal and not is_constant and kinds.equal_as_texts(one, other):
             return True
         if {one.name, other.name} == {"time", "text"}:
             time, text = (left, right) if one.name == "time" else (right, left)
@@ -179,9 +184,10 @@ class Requirements:
         kind = self.kinds[id(node)]
         if node.operator in ops.COLUMNS and not isinstance(node.value, ComputedColumn):
             column = f"column {shorten(column_text(node.name), _SHOWN_WIDTH)}"
-            if self.schema is None or self.schema.get_field_index(node.name) < 0:
+            read = node.name if self.schema is None else column_in(self.schema.names, node.name)
+            if self.schema is None or self.schema.get_field_index(read) < 0:
                 return column
-            return f"{column} of type {self.schema.field(node.name).type}"
+            return f"{column} of type {self.schema.field(read).type}"
         if node.operator is ops.CONSTANT:
             return self.constant_described(node.constant)
         return f"{self.written(node)} ({kind.words})"

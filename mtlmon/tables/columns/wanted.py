@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
 from mtlmon.policy.policy_file import DEFAULT_TIME
+from mtlmon.policy.predicates.expression import TypedColumn, column_in
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import nearest
@@ -40,6 +41,10 @@ class Selection:
         predicates: the columns that predicates use, each listed once.
         time_columns: the columns of times, one or several.
         typed: those of the columns that predicates use that are read, so not the joined times.
+        conversions: where cells have no types of their own, the columns that predicates read as
+            values of types, by the names of the columns with these values.
+        plain: those of the typed columns that predicates read as they are, and not as values of
+            types.
         options: how messages write the options that choose columns.
         hints: for columns that predicates use, what may be meant if there is no such column.
         others: columns that are neither of these, of texts.
@@ -55,7 +60,10 @@ class Selection:
         options: OptionNames = PYTHON,
         hints: Mapping[str, str] | None = None,
         others: Sequence[str] = (),
+        declared: Mapping[str, str] | None = None,
     ) -> None:
+        self._read = tuple(predicates)
+        self.declared = dict(declared or {})
         self.others = tuple(others)
         self.hints = dict(hints or {})
         self.time_columns = (DEFAULT_TIME,) if time is None else time_columns(time)
@@ -63,10 +71,20 @@ class Selection:
         self.event = event
         self.keys = tuple(keys)
         self.booleans = tuple(booleans)
-        self.predicates = tuple(dict.fromkeys(predicates))
+        self.predicates = tuple(dict.fromkeys(map(str, predicates)))
         joined = self.time_name if len(self.time_columns) > 1 else None
         self.typed = tuple(name for name in self.predicates if name != joined)
         self.options = options
+        self.conversions = {
+            one.read_as: one
+            for one in (*self._read, *self._typed_keys)
+            if isinstance(one, TypedColumn) and one not in (*self.time_columns, joined)
+        }
+        self.plain = tuple(
+            name
+            for name in self.typed
+            if any(one == name and column_in(self.conversions, one) == name for one in self._read)
+        )
 
     def reading(self, names: Sequence[str]) -> Selection:
         """Return the same with more columns, which may be among those that are read already."""
@@ -75,11 +93,19 @@ class Selection:
             self.event,
             self.keys,
             self.booleans,
-            self.predicates,
+            self._read,
             self.options,
             self.hints,
             (*self.others, *(name for name in names if name not in self.names)),
+            self.declared,
         )
+
+    @property
+    def _typed_keys(self) -> list[TypedColumn]:
+        """The key columns whose types are declared."""
+        return [
+            TypedColumn(name, self.declared[name]) for name in self.keys if name in self.declared
+        ]
 
     @property
     def time_name(self) -> str:
@@ -92,24 +118,35 @@ class Selection:
         return tuple(dict.fromkeys([*self.texts, *self.booleans, *self.typed]))
 
     @property
+    def cells_of_texts(self) -> tuple[str, ...]:
+        """The columns of which text formats return the cells as they are, as texts."""
+        of_time = set(self.time_columns)
+        typed = {str(one) for one in self._typed_keys if one.type != "text"}
+        texts = [name for name in self.texts if name not in typed]
+        plain = [name for name in self.plain if name not in of_time]
+        texts += [str(one) for one in self.conversions.values() if one.type == "text"]
+        return tuple(dict.fromkeys([*texts, *plain]))
+
+    @property
     def texts(self) -> tuple[str, ...]:
-        """The columns for which a text format only needs to return the text."""
+        """The columns of times, keys, names of events and others."""
         wanted = [*self.time_columns, *self.keys, *self.others]
         if self.event is not None:
             wanted.append(self.event)
         return tuple(dict.fromkeys(wanted))
 
-    def typed_and_text(self) -> dict[str, str]:
-        """The columns that a text format returns twice.
+    def typed_times(self) -> dict[str, str]:
+        """The columns of times that a text format returns twice, as predicates read them, too.
 
-        A column is returned under its own name, with the type that predicates need, and as the text
-        of times, keys and names of events, under the name that it is mapped to. Even if a predicate
-        compares a key as a number, `007` and `7` are two keys, and times keep all their digits.
+        A column is returned under its own name, with the type of its values, and as text, so that
+        times keep all their digits, under the name that it is mapped to.
         """
-        return {name: name + _TEXT_MARK for name in self.texts if name in self.typed}
+        return {name: name + _TEXT_MARK for name in self.time_columns if name in self.typed}
 
     def cells(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         """The column of a batch with times, keys, names of events or atoms."""
+        if name in self.keys and name in self.declared:
+            name = column_in(batch.schema.names, TypedColumn(name, self.declared[name]))
         if name in self.predicates:
             place = batch.schema.get_field_index(name + _TEXT_MARK)
             if place >= 0:
@@ -139,7 +176,7 @@ class Selection:
         return batch.append_column(self.time_name, joined)
 
     def with_times(self, batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
-        """Add a typed time column to rows whose times are texts, as `typed_and_text` has it."""
+        """Add a typed time column to rows whose times are texts, as `typed_times` has it."""
         name = self.time_name
         place = batch.schema.get_field_index(name)
         if batch.schema.get_field_index(name + _TEXT_MARK) < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv as csv_of_python
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.dialect import Dialect
@@ -41,17 +41,43 @@ _WRONG_TEXTS = 4
 _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none", "nil", "\\n"}
 
 
+# The types of columns, beside those that can be declared: an integer or a float; a value like those
+# of the time column; those of that column itself; and atoms.
+NUMBER, CLOCK, TIMES, ATOM = "number", "clock", "times", "atom"
+_FIXED = {
+    "text": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "decimal": pa.decimal128(38, 10),
+    "bool": pa.bool_(),
+    NUMBER: pa.int64(),
+    ATOM: pa.bool_(),
+}
+_INFERRED = {"time", CLOCK, TIMES}
+
+
+class _Column(NamedTuple):
+    """A column that is returned.
+
+    Attributes:
+        name: the column of the file.
+        type: the type of its values.
+    """
+
+    name: str
+    type: str
+
+
 class DelimitedReader:
     """Reads the files of one table in delimited text.
 
-    Times, keys and names of events are read as text. Atoms are read as Booleans, and also as text
-    after the first cell that is not a Boolean. Columns of predicates have the type of their first
-    cells; if numbers with a point come later, integers become floats.
+    Cells are read as text, and where predicates want values of a type, as these. Atoms are read as
+    Booleans, and also as text after the first cell that is not a Boolean. Numbers are integers
+    until the first one with a point.
 
     Args:
         selection: the columns to read.
         dialect: how cells are written.
-        fits: whether predicates can use columns of these types.
 
     Attributes:
         spanning_rows: the number of rows that span lines.
@@ -62,11 +88,13 @@ class DelimitedReader:
         self,
         selection: Selection,
         dialect: Dialect,
-        fits: Callable[[pa.Schema], bool],
     ) -> None:
         self._selection = selection
         self._dialect = dialect
-        self._fits = fits
+        self._columns = _columns_of(selection)
+        self._passes = _passes_of(self._columns)
+        # the pass that was read last, or is
+        self._reading: Mapping[str, str] = {}
         self._types: dict[str, pa.DataType] = {}
         # the header of the file, if it has one
         self._head = b""
@@ -157,39 +185,46 @@ class DelimitedReader:
 
     def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:
         """Find the types of columns that are not known, or of all columns whose type may change."""
-        unknown = [
-            name
-            for name in self._selection.typed
-            if is_again or name not in self._types or pa.types.is_null(self._types[name])
-        ]
-        for name in self._selection.texts:
-            if name not in self._selection.typed:
-                self._types[name] = pa.string()
-        for name in self._selection.booleans:
-            if name not in self._selection.typed and name not in self._types:
-                self._types[name] = pa.bool_()
-            elif is_again and name not in self._selection.typed:
+        for out, column in self._columns.items():
+            known = self._types.setdefault(out, _FIXED.get(column.type, pa.null()))
+            if is_again and column.type == ATOM:
                 # As text, all bad cells are found at once.
-                self._types[name] = pa.string()
-        if unknown:
-            seen = block if is_again else block.head(_TYPED_BYTES)
-            size = max(_PARSED_BYTES, 2 * len(seen.text))
-            table = self._read_columns(seen, names, size, unknown, None)
-            found = {name: _or_text(table.schema.field(name).type) for name in unknown}
-            self._types = joined_types(self._types, self._demanded(table, found))
+                self._types[out] = pa.string()
+            elif is_again and column.type == NUMBER and pa.types.is_integer(known):
+                cells = self._cells_of(block, names, column.name)
+                if _has_fractions(cells):
+                    self._types[out] = pa.float64()
+            elif column.type in _INFERRED and (is_again or pa.types.is_null(known)):
+                seen = block if is_again else block.head(_TYPED_BYTES)
+                found = self._inferred(seen, names, column)
+                self._types |= joined_types(self._types, {out: found})
 
-    def _demanded(self, table: pa.Table, found: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-        """The types found in the first rows; or numbers for texts of which most are such, where
-        predicates are about numbers: then some rows are wrong, not the predicates.
-        """
-        types = {name: self._types.get(name, pa.null()) for name in self._selection.typed}
-        if self._fits(pa.schema({**types, **found})):
+    def _inferred(self, block: TextBlock, names: list[str], column: _Column) -> pa.DataType:
+        """The type of a column of times by its cells; null if there are none."""
+        found = self._found(block, names, column.name)
+        if column.type == TIMES:
             return found
-        demanded = {
-            name: _most(table.column(name)) if data_type == pa.string() else data_type
-            for name, data_type in found.items()
-        }
-        return demanded if self._fits(pa.schema({**types, **demanded})) else found
+        is_number = column.type == CLOCK and not pa.types.is_null(found)
+        if is_number:
+            of_clock = self._found(block, names, self._selection.time_columns[0])
+            is_number = pa.types.is_integer(of_clock) or pa.types.is_floating(of_clock)
+        if is_number:
+            return found if pa.types.is_integer(found) else pa.float64()
+        if pa.types.is_null(found) or pa.types.is_timestamp(found) or pa.types.is_date(found):
+            return found
+        cells = self._cells_of(block, names, column.name)
+        has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
+        return pa.timestamp("us", "UTC" if has_zone else None)
+
+    def _found(self, block: TextBlock, names: list[str], name: str) -> pa.DataType:
+        """The type that the cells of a column have, or text."""
+        table = self._read_columns(block, names, _room(block), [name], None)
+        return _or_text(table.schema.field(name).type)
+
+    def _cells_of(self, block: TextBlock, names: list[str], name: str) -> pa.ChunkedArray:
+        """The cells of a column, of the rows that can be read."""
+        types = {name: pa.string()}
+        return self._read_columns(block, names, _room(block), [name], types, skips=True)[name]
 
     def _parts(
         self, block: TextBlock, names: list[str]
@@ -213,8 +248,8 @@ class DelimitedReader:
     def _suspects(self, block: TextBlock, names: list[str]) -> list[int]:
         """The rows with cells that are probably no numbers, in columns of numbers."""
         patterns = {
-            name: _INTEGER if pa.types.is_integer(found) else _NUMBER
-            for name, found in self._types.items()
+            self._columns[out].name: _INTEGER if pa.types.is_integer(found) else _NUMBER
+            for out, found in self._types.items()
             if pa.types.is_integer(found) or pa.types.is_floating(found)
         }
         block_size = max(_PARSED_BYTES, 2 * len(block.text))
@@ -246,12 +281,13 @@ class DelimitedReader:
                 found = _BAD_VALUE.search(str(error))
                 if found is None or not found[3] or int(found[1]) >= len(names):
                     raise
-                texts = wrong.setdefault(names[int(found[1])], {})
+                texts = wrong.setdefault(self._reading[names[int(found[1])]], {})
                 if found[3] in texts or sum(map(len, wrong.values())) >= _WRONG_TEXTS:
                     raise
                 texts[found[3]] = error
         faults = self._wrong_quotes(block)
-        for name, texts in wrong.items():
+        for out, texts in wrong.items():
+            name = self._columns[out].name
             read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
             column = read.column(name)
             is_wrong = pc.is_in(column, pa.array(list(texts), column.type))
@@ -315,23 +351,25 @@ class DelimitedReader:
             block: the rows.
             names: the names of the columns.
             block_size: how many bytes one thread parses at once.
-            wrong: for some columns, texts that become null.
+            wrong: for some columns that are returned, texts that become null.
         """
-        wanted = [name for name in self._selection.names if name not in wrong]
-        table = self._read_columns(block, names, block_size, wanted, self._types)
-        if table.num_rows != block.row_count:
-            raise pa.ArrowInvalid(_CARRIAGE_RETURN)
-        for name, texts in wrong.items():
-            read = self._read_columns(block, names, block_size, [name], self._types, texts)
-            table = table.append_column(name, read.column(name))
-        both = self._selection.typed_and_text()
-        if both:
-            # The reader returns a column only once, so a column that is wanted twice is read again.
-            types = dict.fromkeys(both, pa.string())
-            texts = self._read_columns(block, names, block_size, list(both), types)
-            for name, text_name in both.items():
-                table = table.append_column(text_name, texts.column(name))
-        return table
+        found: dict[str, pa.ChunkedArray] = {}
+        # a column that is wanted as values of several types is read several times
+        passes = [(one, ()) for one in self._passes]
+        if wrong:
+            passes = [
+                ({name: out for name, out in one.items() if out not in wrong}, ())
+                for one in self._passes
+            ]
+            passes += [({self._columns[out].name: out}, texts) for out, texts in wrong.items()]
+        for number, (outs, nulls) in enumerate(passes):
+            self._reading = outs
+            types = {name: self._types[out] for name, out in outs.items()}
+            read = self._read_columns(block, names, block_size, list(outs), types, nulls)
+            if number == 0 and read.num_rows != block.row_count:
+                raise pa.ArrowInvalid(_CARRIAGE_RETURN)
+            found |= {out: read.column(name) for name, out in outs.items()}
+        return pa.table({out: found[out] for out in self._columns})
 
     def _read_columns(
         self,
@@ -341,18 +379,21 @@ class DelimitedReader:
         wanted: Sequence[str],
         types: dict[str, pa.DataType] | None,
         nulls: Iterable[str] = (),
+        *,
+        skips: bool = False,
     ) -> pa.Table:
         """Read columns with known types, or with types inferred from the rows that can be read.
 
-        The texts in `nulls` mean null, too. With known types, malformed rows are null; otherwise
-        they are left out.
+        The texts in `nulls` mean null, too. Malformed rows are null; with `skips`, they and all others
+        that cannot be read are left out.
         """
+        skips = skips or types is None
         buffer = block.readable
-        if types is None:
+        if skips:
             buffer = _with_utf_8(buffer)
         if block.malformed and not buffer.size:
             found = {name: pa.null() if types is None else types[name] for name in wanted}
-            rows = 0 if types is None else len(block.malformed)
+            rows = 0 if skips else len(block.malformed)
             return pa.table({name: pa.nulls(rows, found[name]) for name in wanted})
         table = csv.read_csv(
             buffer,
@@ -361,8 +402,8 @@ class DelimitedReader:
                 delimiter=block.syntax.delimiter,
                 quote_char=block.syntax.quote or False,
                 newlines_in_values=block.irregular is not None,
-                # types are inferred from the rows that have the right number of cells
-                invalid_row_handler=_skip if types is None else None,
+                # types are found from the rows that have the right number of cells
+                invalid_row_handler=_skip if skips else None,
             ),
             convert_options=csv.ConvertOptions(
                 include_columns=list(wanted),
@@ -374,7 +415,7 @@ class DelimitedReader:
                 quoted_strings_can_be_null=False,
             ),
         )
-        return table if types is None else _with_nulls(table, block)
+        return table if skips else _with_nulls(table, block)
 
 
 def _with_nulls(table: pa.Table, block: TextBlock) -> pa.Table:
@@ -384,6 +425,35 @@ def _with_nulls(table: pa.Table, block: TextBlock) -> pa.Table:
     is_malformed = np.zeros(table.num_rows + len(block.malformed), bool)
     is_malformed[list(block.malformed)] = True
     return table.take(pa.array(np.cumsum(~is_malformed) - 1, mask=is_malformed))
+
+
+def _columns_of(selection: Selection) -> dict[str, _Column]:
+    """The columns that are returned, by their names there."""
+    found = {name: _Column(name, "text") for name in selection.cells_of_texts}
+    for name, text_name in selection.typed_times().items():
+        found[name] = _Column(name, TIMES)
+        found[text_name] = _Column(name, "text")
+    for name in selection.booleans:
+        found.setdefault(name, _Column(name, ATOM))
+    for name, column in selection.conversions.items():
+        if column.type != "text":
+            found[name] = _Column(str(column), column.type)
+    return found
+
+
+def _passes_of(columns: Mapping[str, _Column]) -> list[dict[str, str]]:
+    """The columns of the file that are read at a time, with their names where they are returned.
+
+    The reader of Arrow returns a column once.
+    """
+    passes: list[dict[str, str]] = [{}]
+    for out, column in columns.items():
+        free = next((one for one in passes if column.name not in one), None)
+        if free is None:
+            free = {}
+            passes.append(free)
+        free[column.name] = out
+    return passes
 
 
 def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
@@ -399,14 +469,23 @@ def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
     return buffer
 
 
-def _most(column: pa.ChunkedArray) -> pa.DataType:
-    """The type of number that most cells have, or text."""
-    texts = column.cast(pa.string(), safe=False).drop_null()
-    for pattern, data_type in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
-        count = pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0
-        if 2 * count > len(texts):
-            return data_type
-    return pa.string()
+def _has_fractions(column: pa.ChunkedArray) -> bool:
+    """Whether some cells are numbers, but no integers of 64 bits."""
+    texts = pc.utf8_trim_whitespace(column.drop_null()).combine_chunks()
+    others = texts.filter(pc.match_substring_regex(texts, _NUMBER))
+    is_short = pc.and_(
+        pc.match_substring_regex(others, _INTEGER), pc.less(pc.utf8_length(others), _SHORT)
+    )
+    others = others.filter(pc.invert(is_short))
+    try:
+        others.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _room(block: TextBlock) -> int:
+    return max(_PARSED_BYTES, 2 * len(block.text))
 
 
 def _or_text(data_type: pa.DataType) -> pa.DataType:
@@ -423,7 +502,10 @@ class _WrongQuote(Exception):
 
 
 _INTEGER = r"^[-+]?[0-9]+$"
-_NUMBER = r"^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$"
+_NUMBER = r"^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:nan|inf|infinity)$"
+# so many characters of a number always fit 64 bits
+_SHORT = 19
+_ZONE = r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 _BAD_VALUE = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): "
     r"(?:invalid value '(.*)'|(.*))",

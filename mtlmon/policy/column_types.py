@@ -1,0 +1,584 @@
+"""Finds out as values of which type the expressions of a file read columns.
+
+Cells of CSV and other text have no types, so how they are used says what they are. What orders,
+adds or compares with a number reads numbers; conditions read Booleans, and functions of time read
+times; all other uses read texts. This follows from the file alone, before any row is read, and for
+each use by itself: other uses of a column read it as they need it. A stream, a parameter, a
+variable and an argument of an atom have one type in a file: that of numbers if one use needs them.
+"""
+
+from __future__ import annotations
+
+from mtlmon.policy.definitions import Argument, Clock
+from mtlmon.policy.first_order.terms import (
+    aggregates_of,
+    free_variables,
+    quantified,
+    terms_of,
+    variables_of,
+)
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression, TypedColumn
+from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.syntax import operators as formula_ops
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mtlmon.policy.policy_file import PolicyFile
+    from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.validity.declared import DeclaredRelation
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["DECLARED", "set_column_types", "typed_predicate"]
+
+DECLARED = ("text", "int", "float", "decimal", "bool", "time")
+
+
+# Families of types. What has several is of the first of these, and what does not fit it is an
+# error where types are checked.
+_NUMBER, _TIME, _BOOLEAN, _TEXT = "number", "time", "bool", "text"
+# What orders values or takes their difference is of numbers, unless something else says more.
+_ORDERED = "ordered"
+# A value that is compared with the time column is of its type.
+_CLOCK = "clock"
+_FAMILIES = (_NUMBER, _TIME, _BOOLEAN, _TEXT)
+_FAMILY_OF = {
+    **dict.fromkeys(("int", "float", "decimal"), _NUMBER),
+    **{"time": _TIME, "bool": _BOOLEAN, "text": _TEXT},
+}
+_OF_SIGNATURE = {
+    **dict.fromkeys(("number", "integer", "float"), _NUMBER),
+    **{"time": _TIME, "boolean": _BOOLEAN, "text": _TEXT},
+}
+_OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "integral"})
+
+_Slot = int
+if TYPE_CHECKING:
+    _Names = dict[str, _Slot] | "_Columns"
+
+
+class _Slots:
+    """Values of which some are the same, and others only of the same family of types."""
+
+    def __init__(self) -> None:
+        self._parents: list[_Slot] = []
+        self._families: list[set[str]] = []
+        self._declared: list[str | None] = []
+        self._alike: list[tuple[_Slot, _Slot]] = []
+
+    def new(self, *families: str) -> _Slot:
+        self._parents.append(len(self._parents))
+        self._families.append(set(families))
+        self._declared.append(None)
+        return len(self._parents) - 1
+
+    def root(self, slot: _Slot) -> _Slot:
+        while self._parents[slot] != slot:
+            self._parents[slot] = self._parents[self._parents[slot]]
+            slot = self._parents[slot]
+        return slot
+
+    def add(self, slot: _Slot, family: str | None) -> None:
+        """Say that values are of a family, if it is not None."""
+        if family is not None:
+            self._families[self.root(slot)].add(family)
+
+    def declare(self, slot: _Slot, data_type: str | None) -> None:
+        """Say what the file declares values to be, if it does."""
+        if data_type is not None:
+            root = self.root(slot)
+            self._declared[root] = self._declared[root] or data_type
+            self._families[root].add(_FAMILY_OF[data_type])
+
+    def same(self, one: _Slot, other: _Slot) -> None:
+        """Say that two values are the same."""
+        left, right = self.root(one), self.root(other)
+        if left != right:
+            self._parents[right] = left
+            self._families[left] |= self._families[right]
+            self._declared[left] = self._declared[left] or self._declared[right]
+
+    def alike(self, slots: Sequence[_Slot]) -> None:
+        """Say that values are of one family."""
+        self._alike += [(slots[0], other) for other in slots[1:]]
+
+    def settle(self) -> None:
+        """Let values that are alike have the families of each other."""
+        self._spread()
+        for slot, parent in enumerate(self._parents):
+            families = self._families[slot]
+            if slot == parent and _ORDERED in families and not families - {_ORDERED}:
+                families.add(_NUMBER)
+        self._spread()
+
+    def _spread(self) -> None:
+        users: dict[_Slot, list[_Slot]] = {}
+        for one, other in self._alike:
+            left, right = self.root(one), self.root(other)
+            users.setdefault(left, []).append(right)
+            users.setdefault(right, []).append(left)
+        waiting = list(users)
+        while waiting:
+            slot = waiting.pop()
+            # what is only ordered says nothing of what it is alike to
+            for other in users.get(slot, ()):
+                if not self._families[slot] - {_ORDERED} <= self._families[other]:
+                    self._families[other] |= self._families[slot] - {_ORDERED}
+                    waiting.append(other)
+
+    def type(self, slot: _Slot) -> str | None:
+        """Return as what a column with these values is read; None for its cells as they are."""
+        root = self.root(slot)
+        if (declared := self._declared[root]) is not None:
+            return declared
+        families = self._families[root]
+        found = next((one for one in _FAMILIES if one in families), None)
+        if found is None and _CLOCK in families:
+            return _CLOCK
+        return None if found == _TEXT else found
+
+
+class _Columns:
+    """The columns of a relation over validity intervals, of which those are known that are used.
+
+    Args:
+        slots: makes slots for columns.
+        known: the columns by name, if all of them are known.
+        joined: the relations that it joins.
+        name: the name of the second one, which may stand before the names of its columns.
+    """
+
+    def __init__(
+        self,
+        slots: _Slots,
+        known: dict[str, _Slot] | None = None,
+        joined: tuple[_Columns, ...] = (),
+        name: str = "",
+    ) -> None:
+        self.slots: dict[str, _Slot] = known or {}
+        self._all = slots
+        self._joined = joined
+        self._prefix = f"{name}_"
+
+    def __contains__(self, _name: object) -> bool:
+        return True
+
+    def __getitem__(self, name: str) -> _Slot:
+        if name not in self.slots:
+            self.slots[name] = self._all.new()
+            for one in self._joined:
+                self._all.same(self.slots[name], one[name])
+            if self._joined and name.startswith(self._prefix):
+                of_other = self._joined[1][name.removeprefix(self._prefix)]
+                self._all.same(self.slots[name], of_other)
+        return self.slots[name]
+
+
+class _Finder:
+    def __init__(self, file: PolicyFile) -> None:
+        self.file = file
+        self.slots = _Slots()
+        # by the `id` of nodes of expressions, which the file keeps
+        self.of_node: dict[int, _Slot] = {}
+        self.streams = {name: self.slots.new() for name in file.streams}
+        self.parameters: dict[str, dict[str, _Slot]] = {}
+        self.keys: dict[str, list[_Slot]] = {}
+        self.arguments: dict[str, list[_Slot]] = {}
+        self.intervals: dict[str, _Columns] = {}
+        # of the rows of the log under the path None, and of tables
+        self.sources: dict[str | None, _Columns] = {}
+        # the columns of relations that are united, or compared
+        self.united: list[tuple[_Columns, _Columns]] = []
+
+    def find(self) -> None:
+        """Take in all expressions and formulas of the file."""
+        file = self.file
+        for name, stream in file.streams.items():
+            self.keys[name] = [self.slots.new() for _ in stream.per]
+            self.parameters[name] = {
+                parameter: slot
+                for (_, parameter), slot in zip(stream.per, self.keys[name], strict=True)
+                if parameter is not None
+            }
+        if file.intervals:
+            self.read_intervals()
+        for name, stream in file.streams.items():
+            own = self.parameters[name]
+            self.slots.declare(self.streams[name], stream.kind)
+            self.slots.same(self.streams[name], self.expression(stream.expression, own))
+            for (key, _), slot in zip(stream.per, self.keys[name], strict=True):
+                self.slots.same(slot, self.expression(key, {}))
+            on = None if stream.clock is None else stream.clock.condition
+            for condition in (on, stream.start, stream.end):
+                self.condition(condition, own)
+        for predicate in file.atoms.values():
+            self.condition(predicate.expression, {})
+        for expression in file.shown.values():
+            self.expression(expression, {})
+        for policy in file.policies:
+            if policy.clock is not None:
+                self.condition(policy.clock.condition, {})
+        self.relations()
+        self.unite()
+        self.slots.settle()
+
+    def relations(self) -> None:
+        """Take in atoms with arguments, and the formulas that use them."""
+        file = self.file
+        for name, relation in file.relations.items():
+            self.arguments[name] = [self.slots.new() for _ in relation.arguments]
+            for slot, argument in zip(self.arguments[name], relation.arguments, strict=True):
+                self.slots.declare(slot, argument.kind)
+                if argument.expression is not None:
+                    self.slots.same(slot, self.expression(argument.expression, {}))
+            self.condition(relation.condition, {})
+        if not file.relations:
+            return
+        for name, parameters in file.parameters.items():
+            own = {parameter: self.slots.new() for parameter in parameters}
+            self.arguments[name] = list(own.values())
+        for name, parameters in file.parameters.items():
+            slots = zip(parameters, self.arguments[name], strict=True)
+            self.formula(file.lets[name], dict(slots))
+        for policy in file.policies:
+            if policy.is_first_order:
+                self.formula(policy.formula, {})
+
+    def read_intervals(self) -> None:
+        """Take in the relations over validity intervals, each after those that it is made of."""
+        file = self.file
+        waiting = list(reversed(file.intervals))
+        while waiting:
+            relation = file.intervals[waiting[-1]]
+            missing = [name for name, _ in relation.others if name not in self.intervals]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if relation.name not in self.intervals:
+                self.intervals[relation.name] = self.interval(relation)
+
+    def interval(self, relation: DeclaredRelation) -> _Columns:
+        """Take in a relation over validity intervals, and return its columns."""
+        from mtlmon.policy.validity.declared import Combine, Group, Named, Select, TableOf
+
+        source = relation.source
+        if isinstance(source, Named):
+            found = self.intervals[source.name]
+        else:
+            path = source.path if isinstance(source, TableOf) else None
+            found = self.sources.setdefault(path, _Columns(self.slots))
+        for step in relation.steps:
+            if isinstance(step, Select):
+                own = {name: self.expression(one, found) for name, one in step.columns}
+                found = _Columns(self.slots, own)
+            elif isinstance(step, Group):
+                own = {name: found[name] for name in step.keys}
+                for one in step.aggregates:
+                    of = [] if one.argument is None else [self.expression(one.argument, found)]
+                    own[one.name] = self.aggregated(one.word, of)
+                found = _Columns(self.slots, own)
+            elif isinstance(step, Combine):
+                other = self.intervals[step.relation]
+                if step.word in {"join", "semijoin"}:
+                    both = _Columns(self.slots, {}, (found, other), step.relation)
+                    self.condition(step.condition, both)
+                    found = both if step.word == "join" else found
+                else:
+                    self.united.append((found, other))
+            else:
+                self.condition(getattr(step, "condition", None), found)
+        return found
+
+    def unite(self) -> None:
+        """Let the columns of united relations be the same, as far as anything uses them."""
+        is_done = False
+        while not is_done:
+            is_done = True
+            for one, other in self.united:
+                names = {*one.slots, *other.slots}
+                is_done &= len(names) == len(one.slots) == len(other.slots)
+                for name in sorted(names):
+                    self.slots.same(one[name], other[name])
+
+    def types_of(self, path: str | None) -> dict[str, str]:
+        """Return the types of the columns of a table, or of the rows for relations."""
+        columns = self.sources.get(path)
+        found: dict[str, str] = {}
+        for name, slot in () if columns is None else columns.slots.items():
+            declared = self.file.column_types.get(name) if path is None else None
+            data_type = declared or self.slots.type(slot)
+            if data_type is not None and not (path is None and name == self._time):
+                found[name] = data_type
+        return found
+
+    @property
+    def _time(self) -> str | None:
+        return self.file.environment.time
+
+    def formula(self, formula: Formula, parameters: dict[str, _Slot]) -> None:
+        """Take in a formula with variables."""
+        scope = {name: self.slots.new() for name in free_variables(formula)[id(formula)]}
+        stack = [(formula, scope | parameters)]
+        while stack:
+            node, scope = stack.pop()
+            if names := quantified(node):
+                scope = scope | {name: self.slots.new() for name in names}
+            if not terms_of(node):
+                stack += ((operand, scope) for operand in node.operands)
+                continue
+            here = dict(scope)
+            for aggregate in aggregates_of(node):
+                operand = node.operands[aggregate.aggregate.formula]
+                groups = aggregate.aggregate.by or ()
+                own = {
+                    name: scope[name] if name in groups else self.slots.new()
+                    for name in free_variables(operand)[id(operand)]
+                }
+                here |= {
+                    name: own[name] for one in aggregate.operands for name in variables_of(one)
+                }
+                stack.append((operand, own))
+            found = [self.expression(term, here) for term in terms_of(node)]
+            if node.operator is formula_ops.PREDICATE and node.name in self.arguments:
+                for slot, one in zip(self.arguments[node.name], found, strict=True):
+                    self.slots.same(slot, one)
+
+    def condition(self, expression: Expression | None, names: _Names) -> None:
+        """Take in an expression that is true or false, if there is one."""
+        if expression is not None:
+            self.slots.add(self.expression(expression, names), _BOOLEAN)
+
+    def expression(self, root: Expression, names: _Names) -> _Slot:
+        """Take in an expression; return what has its values.
+
+        Args:
+            root: the expression.
+            names: the parameters or variables in it, or the columns of a relation.
+        """
+        # one node may stand in several expressions, with other variables
+        done: dict[int, _Slot] = {}
+        for node in postorder(root):
+            operands = [done[id(operand)] for operand in node.operands]
+            done[id(node)] = self.node(node, operands, names)
+        return done[id(root)]
+
+    def node(self, node: Expression, operands: list[_Slot], names: _Names) -> _Slot:
+        operator = node.operator
+        if operator in ops.COLUMNS and isinstance(names, _Columns):
+            return names[node.name]
+        if operator in ops.COLUMNS:
+            return self.column(node)
+        if operator is ops.CONSTANT:
+            return self.slots.new(*_family_of(node.constant))
+        if operator in {ops.PARAMETER, ops.VARIABLE}:
+            return names[node.name] if node.name in names else self.slots.new()
+        if operator is ops.STREAM:
+            return self.streams[node.name]
+        if operator in {ops.ATOM, ops.LET}:
+            return self.slots.new(_BOOLEAN)
+        if operator is ops.INSTANCE:
+            for operand, key in zip(operands, self.keys.get(node.name, ()), strict=False):
+                self.slots.alike([operand, key])
+            return self.streams[node.name]
+        if operator in ops.OFFSETS.values():
+            for family in _family_of(node.offset.default):
+                self.slots.add(operands[0], family)
+            return operands[0]
+        if operator in ops.WINDOWS or operator is ops.OVER or operator in ops.OF_FORMULAS:
+            return self.aggregate(node, operands)
+        if operator in {ops.EQUAL, ops.NOT_EQUAL, *ops.ORDERINGS, ops.IN, ops.NOT_IN}:
+            return self.comparison(node, operands)
+        if operator in {ops.IF, ops.COALESCE, ops.LEAST, ops.GREATEST}:
+            return self.choice(node, operands)
+        if operator is ops.SUBTRACT:
+            # of times, too
+            self.order(operands)
+            return self.slots.new(_NUMBER)
+        if operator in ops.ARITHMETIC:
+            self.all_are(operands, _NUMBER)
+            return self.slots.new(_NUMBER)
+        if operator in ops.CONVERSIONS.values():
+            for operand, wanted in zip(operands, operator.signature[:-1], strict=True):
+                self.slots.add(operand, _OF_SIGNATURE[wanted])
+            return self.slots.new(_OF_SIGNATURE[operator.signature[-1]])
+        if operator in ops.FUNCTIONS.values():
+            self.slots.add(operands[0], _OF_SIGNATURE[operator.signature[0]])
+            return self.slots.new(_OF_SIGNATURE[operator.signature[-1]])
+        if operator in {ops.AND, ops.OR, ops.NOT}:
+            self.all_are(operands, _BOOLEAN)
+        if operator in ops.LOOK_UPS:
+            return self.look_up(node)
+        if operator is ops.WILDCARD:
+            return self.slots.new()
+        return self.slots.new(_BOOLEAN)
+
+    def look_up(self, node: Expression) -> _Slot:
+        """Take in a look-up: its column has a type, and its keys where they equal constants."""
+        relation, column, _, keys = node.looked_up
+        known = self.intervals.get(relation)
+        if known is None:
+            return self.slots.new()
+        for operand, key in zip(node.operands, keys or (), strict=False):
+            if operand.operator is ops.CONSTANT:
+                for family in _family_of(operand.constant):
+                    self.slots.add(known[key], family)
+        return self.slots.new(_BOOLEAN) if column is None else known[column]
+
+    def column(self, node: Expression) -> _Slot:
+        """A slot for each place where a column stands: each use is by itself."""
+        if id(node) not in self.of_node:
+            slot = self.of_node[id(node)] = self.slots.new()
+            declared = self.file.column_types.get(node.name)
+            if declared is not None:
+                self.slots.add(slot, _FAMILY_OF[declared])
+            elif node.name == self._time:
+                self.slots.add(slot, _CLOCK)
+        return self.of_node[id(node)]
+
+    def aggregate(self, node: Expression, operands: list[_Slot]) -> _Slot:
+        operator = node.operator
+        if operator is ops.OVER:
+            word = node.over.aggregate
+        elif operator in ops.OF_FORMULAS:
+            word = node.aggregate.word.lower()
+        else:
+            word = operator.word
+        if operator is ops.WINDOW_OWN:
+            own = node.window.own
+            self.all_are(operands, _ORDERED)
+            result = self.slots.new(*([] if own is None else [_OF_SIGNATURE[own.kind.name]]))
+        else:
+            result = self.aggregated(word, operands)
+        if operator in ops.WINDOWS:
+            for family in _family_of(node.window.default):
+                self.slots.add(result, family)
+        return result
+
+    def aggregated(self, word: str, operands: list[_Slot]) -> _Slot:
+        """Take in an aggregate of an operand, and return what has its values."""
+        if word == "count":
+            self.all_are(operands, _BOOLEAN)
+            return self.slots.new(_NUMBER)
+        if word in {"any", "all"}:
+            self.all_are(operands, _BOOLEAN)
+            return self.slots.new(_BOOLEAN)
+        if word == "distinct":
+            return self.slots.new(_NUMBER)
+        if word in _OF_NUMBERS:
+            self.all_are(operands, _NUMBER)
+            return self.slots.new(_NUMBER)
+        if word in {"min", "max"}:
+            self.all_are(operands, _ORDERED)
+        return operands[0]
+
+    def comparison(self, node: Expression, operands: list[_Slot]) -> _Slot:
+        operator = node.operator
+        if operator in {ops.IN, ops.NOT_IN}:
+            for value in node.members:
+                for family in _family_of(value):
+                    self.slots.add(operands[0], family)
+        elif operator not in ops.ORDERINGS:
+            self.slots.alike(operands)
+        else:
+            self.order(operands)
+            for one, slot in zip(node.operands, operands, strict=True):
+                value = one.constant if one.operator is ops.CONSTANT else None
+                if isinstance(value, str) and read_instant(value) is not None:
+                    self.slots.add(slot, _TIME)
+        return self.slots.new(_BOOLEAN)
+
+    def choice(self, node: Expression, operands: list[_Slot]) -> _Slot:
+        if node.operator is ops.IF:
+            self.slots.add(operands[0], _BOOLEAN)
+            operands = operands[1:]
+        result = self.slots.new()
+        for operand in operands:
+            self.slots.same(result, operand)
+        if node.operator in {ops.LEAST, ops.GREATEST}:
+            self.slots.add(result, _ORDERED)
+        return result
+
+    def order(self, operands: list[_Slot]) -> None:
+        self.all_are(operands, _ORDERED)
+        self.slots.alike(operands)
+
+    def all_are(self, operands: Iterable[_Slot], family: str) -> None:
+        for operand in operands:
+            self.slots.add(operand, family)
+
+    def typed(self, root: Expression) -> Expression:
+        """Return an expression that says as what it reads its columns."""
+        done: dict[int, Expression] = {}
+        for node in postorder(root):
+            operands = tuple(done[id(operand)] for operand in node.operands)
+            found = node
+            if node.operator in ops.COLUMNS:
+                declared = self.file.column_types.get(node.name)
+                data_type = declared or self.slots.type(self.of_node[id(node)])
+                if data_type is not None and node.name != self._time:
+                    name = TypedColumn(node.name, data_type)
+                    found = Expression(node.operator, (), name, node.span)
+            elif any(one is not other for one, other in zip(operands, node.operands, strict=True)):
+                found = Expression(node.operator, operands, node.value, node.span)
+            done[id(node)] = found
+        return done[id(root)]
+
+    def optional(self, expression: Expression | None) -> Expression | None:
+        return None if expression is None else self.typed(expression)
+
+    def clock(self, clock: Clock | None) -> Clock | None:
+        if clock is None or clock.condition is None:
+            return clock
+        return Clock(self.typed(clock.condition), clock.period, clock.atom)
+
+
+def _family_of(value: object) -> list[str]:
+    """The family of a constant; none for null."""
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [_BOOLEAN]
+    return [_TEXT if isinstance(value, str) else _NUMBER]
+
+
+def typed_predicate(predicate: Predicate) -> Predicate:
+    """Return a predicate that says as what it reads its columns, as `set_column_types` does."""
+    from mtlmon.policy.policy_file import PolicyFile
+
+    file = PolicyFile(predicate.text, predicate.source, None)
+    file.atoms[""] = predicate
+    set_column_types(file)
+    return file.atoms[""]
+
+
+def set_column_types(file: PolicyFile) -> None:
+    """Let the expressions of a file that has been read say as what they read their columns.
+
+    The names of columns in them become `TypedColumn`, except where cells are read as they are.
+    """
+    finder = _Finder(file)
+    finder.find()
+    for name, predicate in file.atoms.items():
+        file.atoms[name] = predicate.with_expression(finder.typed(predicate.expression))
+    for stream in file.streams.values():
+        stream.expression = finder.typed(stream.expression)
+        stream.per = tuple((finder.typed(key), name) for key, name in stream.per)
+        stream.clock = finder.clock(stream.clock)
+        stream.start = finder.optional(stream.start)
+        stream.end = finder.optional(stream.end)
+    for relation in file.relations.values():
+        relation.arguments = tuple(
+            Argument(one.name, finder.optional(one.expression), one.kind, one.place)
+            for one in relation.arguments
+        )
+        relation.condition = finder.optional(relation.condition)
+    for name, expression in file.shown.items():
+        file.shown[name] = finder.typed(expression)
+    for policy in file.policies:
+        policy.clock = finder.clock(policy.clock)
+    file.row_types = finder.types_of(None)
+    file.table_types = {path: finder.types_of(path) for path in finder.sources if path is not None}
