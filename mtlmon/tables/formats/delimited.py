@@ -384,8 +384,8 @@ class DelimitedReader:
     ) -> pa.Table:
         """Read columns with known types, or with types inferred from the rows that can be read.
 
-        The texts in `nulls` mean null, too. Malformed rows are null; with `skips`, they and all others
-        that cannot be read are left out.
+        The texts in `nulls` mean null, too. Malformed rows are null; with `skips`, they and all
+        others that cannot be read are left out.
         """
         skips = skips or types is None
         buffer = block.readable
