@@ -318,6 +318,7 @@ class TableEvents(BatchReader[EventBatch]):
         """The number of cells that begin with a quote that is a character, as it ends no cell."""
         return self._blocks.stray_quotes
 
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be known of how the rows' times were read, in sentences with counts."""
         return (*time_remarks(self.times, self._selection.options),)
