@@ -17,6 +17,7 @@ from mtlmon.policy.first_order.terms import (
     terms_of,
     variables_of,
 )
+from mtlmon.policy.messages import is_of_numbers
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.instants import read_instant
@@ -221,6 +222,11 @@ class _Finder:
         for policy in file.policies:
             if policy.clock is not None:
                 self.condition(policy.clock.condition, {})
+            if policy.message is not None:
+                message, names = policy.message
+                for form, name in zip(message.formats, names, strict=True):
+                    if is_of_numbers(form):
+                        self.slots.add(self.expression(file.shown[name], {}), _ORDERED)
         self.relations()
         self.unite()
         self.slots.settle()
