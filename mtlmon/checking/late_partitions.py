@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.canonical import canonical_texts, is_number
 from mtlmon.checking.late_origins import origin_type
 from mtlmon.checking.late_telling import (
     Revised,
@@ -586,7 +587,13 @@ class LatePartition:
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:
-    """For each row, a text of what is in it: a NaN equals no other one, but its text does."""
-    columns = [column.to_pylist() for column in rows.inputs.columns]
+    """For each row, a text of what is in it: a NaN equals no other one, but its text does.
+
+    Numbers are canonical texts, as a column of integers can become one of floats later.
+    """
+    columns = [
+        (canonical_texts(column) if is_number(column.type) else column).to_pylist()
+        for column in rows.inputs.columns
+    ]
     for place, cells in enumerate(zip(*columns, strict=True)):
         yield f"{cells!r} {rows.held[place].tobytes().hex()}"

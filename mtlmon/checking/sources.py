@@ -48,7 +48,7 @@ class Corrections(NamedTuple):
     """
 
     operations: NDArray[np.uint8] | None
-    ids: Sequence[int | str | None] | None
+    ids: Sequence[str | None] | None
 
 
 class EventBatch(Protocol):

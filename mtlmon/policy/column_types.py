@@ -587,6 +587,4 @@ def set_column_types(file: PolicyFile) -> None:
     for policy in file.policies:
         policy.clock = finder.clock(policy.clock)
     file.row_types = finder.types_of(None)
-    file.table_types = {
-        path: finder.types_of(path) for path in finder.sources if path is not None
-    }
+    file.table_types = {path: finder.types_of(path) for path in finder.sources if path is not None}

@@ -10,8 +10,8 @@ from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtlmon.policy.declarations import Declaration
     from mtlmon.policy.clauses import ClauseReader
+    from mtlmon.policy.declarations import Declaration
     from mtlmon.policy.declared_text import DeclaredText
     from mtlmon.policy.reading import FileReader
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.arrays.ordering import order_of
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns
+from mtlmon.policy.predicates.kinds import NUMBERS, equal_as_texts
 from mtlmon.relations.conditions import conjunction, conjuncts
 from mtlmon.relations.multiplicity import timeline
 from mtlmon.relations.native import Multiplicities, Numbering, Pairs, Timeline
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.predicate import Predicate
 
 # How many pairs are looked at together.
@@ -147,13 +151,20 @@ def _keys(
                 kind_in(side.schema, on.with_expression(expression), environment)
                 for side, expression in zip((left, right), pair, strict=True)
             }
-            # equality of different kinds is more than that of values of one type
-            pair = pair if len(kinds) == 1 else None
+            # equality of some kinds is more than that of values of one type, or of their texts
+            pair = pair if len(kinds) == 1 or _are_alike(*kinds) else None
         if pair is None:
             rest.append(part)
         else:
             keys.append(pair)
     return keys, on.with_expression(conjunction(rest)) if rest else None
+
+
+def _are_alike(one: Kind, other: Kind) -> bool:
+    """Whether values of different kinds are equal if their canonical texts are."""
+    names = {one.name, other.name}
+    # decimals are compared with floats as floats
+    return equal_as_texts(one, other) or (names <= NUMBERS and names != {"decimal", "float"})
 
 
 def _key(
@@ -184,6 +195,8 @@ def _numbered_keys(
             computed(records, {"": on.with_expression(part)}, environment)[""]
             for records, part in ((left, one), (right, other))
         ]
+        if sides[0].type != sides[1].type:
+            sides = [canonical_texts(_without_nan(one)).cast(pa.large_string()) for one in sides]
         both.append(pa.concat_arrays(sides))
     numbers, limit = numbered(both, count)
     for column in both:
@@ -192,3 +205,10 @@ def _numbered_keys(
         if is_nothing.true_count:
             numbers[is_nothing.to_numpy(zero_copy_only=False)] = limit
     return numbers[: len(left)], numbers[len(left) :], limit
+
+
+def _without_nan(column: pa.Array) -> pa.Array:
+    """A column with null for NaN, which equals nothing, and has a text."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)

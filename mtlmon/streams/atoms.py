@@ -19,6 +19,7 @@ from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.streams.change_ticks import TraceChanges
 from mtlmon.streams.declarations import Stream
@@ -602,12 +603,20 @@ class StreamAtoms:
         return _period_of(self._file.streams[name], self._environment.unit)
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give columns without any value the types that they had before."""
+        """Give columns the types that they had before: those without any value, and integers where
+        there were floats before.
+        """
         known = {} if self._schema is None else {one.name: one.type for one in self._schema}
         for place, field in enumerate(batch.schema):
-            if pa.types.is_null(field.type) and field.name in known:
-                nulls = pa.nulls(batch.num_rows, known[field.name])
+            before = known.get(field.name)
+            if before is None or field.type == before:
+                continue
+            if pa.types.is_null(field.type):
+                nulls = pa.nulls(batch.num_rows, before)
                 batch = batch.set_column(place, field.name, nulls)
+            elif pa.types.is_integer(field.type) and before == pa.float64():
+                floats = pc.cast(batch.column(place), before, safe=False)
+                batch = batch.set_column(place, field.name, floats)
         return batch
 
     def _compile(self, schema: pa.Schema) -> None:
@@ -716,10 +725,12 @@ class StreamAtoms:
         known = {field.name: field.type for field in self._schema}
         for field in schema:
             if field.name in known and known[field.name] != field.type:
+                name = field.name.partition("\0")[0]
+                declared = "float" if pa.types.is_floating(field.type) else "text"
                 return (
-                    f"column {field.name!r} changes its type from {known[field.name]} to "
-                    f"{field.type}, but streams need one type: write all its numbers with a point, "
-                    "or none"
+                    f"column {name!r} changes its type from {known[field.name]} to {field.type}, "
+                    "but streams need one type: declare it in the policy file, as in "
+                    f"column {column_text(name)}: {declared}"
                 )
         return "the columns of the log change their types, but streams need one type for each"
 

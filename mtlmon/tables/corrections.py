@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from mtlmon.checking.sources import Corrections
+from mtlmon.errors import TableError
 from mtlmon.history.operations import ADVANCE, INSERT, OPERATIONS, RETRACT
-from mtlmon.tables.columns.arrow_text import shown_value
+from mtlmon.tables.columns.arrow_text import shown_value, text_array
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.tables.columns.usable import UsableRows
@@ -24,7 +25,7 @@ class CorrectionColumns:
 
     Args:
         operation: the column of operations, of which null means "insert"; None if all rows insert.
-        id: the column of ids, integers or texts; null for rows without one. None if none has one.
+        id: the column of ids; null for rows without one. None if none has one.
         clock: whether time passes for "all" keys, or for each "key", as for `History`.
     """
 
@@ -78,16 +79,17 @@ class CorrectionColumns:
             codes[place] = code
         return codes
 
-    def _ids(self, rows: UsableRows) -> list[int | str | None] | None:
+    def _ids(self, rows: UsableRows) -> list[str | None] | None:
         if self.id is None:
             return None
-        cells = rows.batch.column(self.id)
-        ids: list[int | str | None] = cells.to_pylist()
-        for place, name in enumerate(ids):
-            if name is not None and type(name) not in (int, str):
-                message = f"{shown_value(cells, place)} is neither an integer nor a text"
-                _cut(rows, place, message, self.id)
-                break
+        # 7 and 7.0 are one id, and so are 7 and "7": other files may have it with another type
+        try:
+            ids: list[str | None] = text_array(rows.batch.column(self.id)).to_pylist()
+        except pa.ArrowException as error:
+            reason = " ".join(str(error).split())
+            raise TableError(
+                f"cannot write ids as text: {reason}", path=rows.block.path, column=self.id
+            ) from None
         return ids
 
 

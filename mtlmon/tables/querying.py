@@ -29,6 +29,7 @@ from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.report import formula_error
+from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.times import MISSING, Times
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
@@ -333,7 +334,7 @@ def _read(
     found = {}
     for one, name in shown.items():
         pieces = [pa.table({one: part[name]}) for part in parts]
-        table = pa.concat_tables(pieces, promote_options="permissive") if pieces else None
+        table = concatenated(pieces) if pieces else None
         found[one] = pa.chunked_array([], pa.null()) if table is None else table.column(0)
     return np.concatenate(stamps), found
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
+from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.plain_arrays import integer_array
 from mtlmon.tables.columns.usable import PLACE_COLUMNS, SortedBlock, UsableRows, with_places
@@ -191,8 +192,8 @@ class RowOrder:
         )
         tables = [pa.Table.from_batches([self._placed(one)]) for one in parts]
         try:
-            table = pa.concat_tables(tables, promote_options="default")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            table = concatenated(tables)
+        except pa.ArrowException as error:
             raise MtlmonError(
                 "columns change their types, but rows that wait need one type for each: "
                 f"{' '.join(str(error).split())}"

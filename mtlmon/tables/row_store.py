@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
+from mtlmon.tables.columns.concatenation import concatenated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +101,7 @@ class RowStore:
             own = numbers[order][of_batch[order] == batch] - self._starts[batch]
             tables.append(pa.Table.from_batches([self._batch(batch).take(pa.array(own))]))
         try:
-            table = pa.concat_tables(tables, promote_options="default")
+            table = concatenated(tables)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise MtlmonError(
                 f"columns change their types, but streams need one type for each: {error}"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import TableError
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables.formats.binary import BinaryReader
 from mtlmon.tables.formats.blocks import BadRow, Block
 from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS, DelimitedReader
 from mtlmon.tables.formats.files import ByteStream, TableFile, TableObject, file_size
 from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
+from mtlmon.tables.formats.schemas import read_schema
 from mtlmon.tables.formats.xes import XesReader
 
 if TYPE_CHECKING:
@@ -18,8 +22,11 @@ if TYPE_CHECKING:
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.dialect import Dialect
+    from mtlmon.tables.formats.files import SupportsArrowStream
 
 __all__ = ["SourceBlocks"]
+
+_TYPED = {"parquet", "arrow"}
 
 
 class SourceBlocks:
@@ -82,7 +89,7 @@ class SourceBlocks:
                 every read from standard input or a pipe.
         """
         json_lines = self._json_lines
-        binary = BinaryReader(self._selection)
+        binary = BinaryReader(self._selection, self._schemas())
         xes = XesReader(self._selection, json_lines)
         for place, file in enumerate(self._sources, 1):
             if isinstance(file, TableObject):
@@ -112,6 +119,17 @@ class SourceBlocks:
         if self._lines is not None:
             self._lines.check_matches()
 
+    def _schemas(self) -> Iterator[pa.Schema]:
+        """The columns of typed sources, if there are several; what fails here, fails later."""
+        if len(self._sources) == 1 or not self._selection.typed:
+            return
+        for one in self._sources:
+            with suppress(MtlmonError, OSError, pa.ArrowException):
+                if isinstance(one, TableObject):
+                    yield from _schema_of(one.table)
+                elif one.format in _TYPED and file_size(one) is not None and one.path != "-":
+                    yield read_schema(one.path, format=one.format)
+
     def _joined(self, blocks: Iterator[Block | BadRow]) -> Iterator[Block | BadRow]:
         """The blocks, with the joined times if times have several columns."""
         for block in blocks:
@@ -128,3 +146,14 @@ class SourceBlocks:
                 if name in absent:
                     absent.setdefault(self._selection.time_name, absent[name])
             yield block._replace(batch=batch, absent=absent)
+
+
+def _schema_of(table: SupportsArrowStream) -> Iterator[pa.Schema]:
+    """Yield the columns of a table, if they can be known without its rows."""
+    schema = getattr(table, "schema", None)
+    if isinstance(schema, pa.Schema):
+        yield schema
+    elif hasattr(table, "head"):
+        # a frame; other tables may be read only once
+        with pa.RecordBatchReader.from_stream(table.head(0)) as reader:
+            yield reader.schema

@@ -247,7 +247,7 @@ class _Checker(Requirements):
         for operand, key in zip(node.operands, keys, strict=True):
             found, wanted = self.kinds[id(operand)], relation.kinds[key]
             # a text equals a number that is written like it
-            has_texts = operand.operator is not ops.CONSTANT and kinds.have_texts(found, wanted)
+            has_texts = operand.operator is not ops.CONSTANT and kinds.equal_as_texts(found, wanted)
             if kinds.joined(found, wanted) is None and not has_texts:
                 message = f"column {column_text(key)} of {column_text(name)} is {wanted.words}"
                 self.report(operand, f"{message}, not {self.described(operand)}")
@@ -433,7 +433,9 @@ class _Checker(Requirements):
             hint = f"a column has no quotes: {column_text(str(left.value))}"
             self.report(left, f"'{node.operator.word}' compares two texts in quotes", hint)
             return
-        if not self.comparable(left, right, f"'{node.operator.word}' compares"):
+        are_equal = node.operator not in ops.ORDERINGS
+        what = f"'{node.operator.word}' compares"
+        if not self.comparable(left, right, what, are_equal=are_equal):
             return
         is_ordered = node.operator in ops.ORDERINGS
         for one, other in ((left, right), (right, left)):

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.policy.predicates import numbers
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.columns import as_column
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 
@@ -49,6 +51,20 @@ def compare_times(operator: Operator, one: Kind, other: Kind) -> Callable[..., V
         )
     mirrored = ops.MIRRORED[operator]
     return lambda left, right: numbers.compare_units(mirrored, right, left, other.unit // one.unit)
+
+
+def compare_as_texts(operator: Operator, both: tuple[Kind, Kind], *values: Values) -> Values:
+    """Tell whether texts equal values of another kind, which are compared by canonical texts."""
+    left, right = (_as_texts(one, kind) for one, kind in zip(values, both, strict=True))
+    return numbers.COMPARE[operator](left, right)
+
+
+def _as_texts(values: Values, kind: Kind) -> Values:
+    if isinstance(values, pa.Scalar):
+        return _as_texts(as_column(values, kind, 1), kind)[0]
+    if kind.name == "time" and not pa.types.is_temporal(values.type):
+        values = as_column(values, kind, len(values))
+    return canonical_texts(values).cast(pa.large_string())
 
 
 def instant_in(text: str, kind: Kind) -> Fraction:

@@ -49,6 +49,7 @@ from mtlmon.policy.predicates.columns import (
     where_true,
 )
 from mtlmon.policy.predicates.comparisons import (
+    compare_as_texts,
     compare_times,
     floats_with_integer,
     instant_in,
@@ -427,6 +428,8 @@ class _Program:
         one, other = self.kind(left), self.kind(right)
         constant = right.value if right.operator is ops.CONSTANT else None
         names = one.name, other.name
+        if constant is None and kinds.equal_as_texts(one, other):
+            return partial(compare_as_texts, operator, (one, other)), arguments
         if one.name == "time":
             if isinstance(constant, str):
                 instant = instant_in(constant, one)

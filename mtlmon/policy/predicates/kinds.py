@@ -99,10 +99,10 @@ def joined(one: Kind, other: Kind) -> Kind | None:
     return None
 
 
-def have_texts(one: Kind, other: Kind) -> bool:
-    """Whether one kind is of texts and the other of numbers or Booleans, which have texts."""
+def equal_as_texts(one: Kind, other: Kind) -> bool:
+    """Whether a text is compared with another value, which is by the canonical text of that."""
     names = {one.name, other.name}
-    return "text" in names and bool(names & {*NUMBERS, "boolean"})
+    return "text" in names and bool(names & {*NUMBERS, "boolean", "time"})
 
 
 def fits(kind: Kind, wanted: Kind) -> bool:

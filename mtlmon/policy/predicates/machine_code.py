@@ -150,6 +150,10 @@ class MachineCode:
             if constant.operator is ops.CONSTANT:
                 return self._with_decimal(node, operator, left, Decimal(str(constant.constant)))
             return self._new("compare_mixed", node, left, right, wanted)
+        if kinds.equal_as_texts(one, other):
+            raise NotPossible(
+                f"values of {self._owner} can only be compared with those of their type"
+            )
         if one.name == "text" and operator in ops.ORDERINGS:
             raise NotPossible(f"texts of {self._owner} can only be compared with =")
         if one != other and "time" in {one.name, other.name}:

@@ -53,13 +53,18 @@ class Requirements:
         self.kinds: dict[int, Kind] = {}
         self.errors: list[FormulaError] = []
 
-    def comparable(self, left: Expression, right: Expression, what: str) -> bool:
-        """Check that two values can be compared."""
+    def comparable(
+        self, left: Expression, right: Expression, what: str, *, are_equal: bool = False
+    ) -> bool:
+        """Check that two values can be compared, or whether they are equal."""
         one, other = self.kinds[id(left)], self.kinds[id(right)]
         if "other" in {one.name, other.name}:
             self.unusable(left if one.name == "other" else right)
             return False
         if {one.name, other.name} & kinds.OPEN:
+            return True
+        is_constant = ops.CONSTANT in {left.operator, right.operator}
+        if are_equal and not is_constant and kinds.equal_as_texts(one, other):
             return True
         if {one.name, other.name} == {"time", "text"}:
             time, text = (left, right) if one.name == "time" else (right, left)

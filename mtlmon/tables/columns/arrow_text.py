@@ -8,33 +8,32 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import canonical_texts, is_text
 from mtlmon.arrays.native import Offsets, texts_of_views
 
 if TYPE_CHECKING:
     from typing import Any
 
+__all__ = [
+    "is_readable",
+    "is_text",
+    "list_offsets",
+    "shortened",
+    "shown_value",
+    "text_array",
+    "without_views",
+]
+
 _SHOWN = 60
 
 
-def is_text(data_type: pa.DataType) -> bool:
-    """Whether the values are texts, plain or in a dictionary."""
-    if pa.types.is_dictionary(data_type):
-        data_type = data_type.value_type
-    return _is_plain(data_type) or str(data_type) == "string_view"
-
-
 def text_array(array: pa.Array) -> pa.Array:
-    """Convert an array of any values to an array of texts: strings without a dictionary.
+    """Convert an array of any values to their canonical texts: strings without a dictionary.
 
     Raises:
         pa.ArrowException: values of this type cannot be converted to text.
     """
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_nested(array.type):
-        what = "objects" if pa.types.is_struct(array.type) else "lists"
-        raise pa.ArrowNotImplementedError(f"its values are {what}")
-    return array if _is_plain(array.type) else array.cast(pa.large_string())
+    return canonical_texts(array)
 
 
 def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:
@@ -143,7 +142,3 @@ def shown_value(array: pa.Array, place: int) -> str:
 def shortened(text: str) -> str:
     """Shorten a text for a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _is_plain(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mtlmon.checking.event_digest import Texts
 from mtlmon.tables.columns.arrow_text import text_array
@@ -28,29 +27,26 @@ def correction_columns(corrections: Corrections | None) -> list[Buffer | Texts]:
     if operations is not None:
         columns.append(np.ascontiguousarray(operations).data)
     if ids is not None:
-        # 1 and "1" are different ids
-        columns += digest_columns(
-            pa.array([None if one is None else repr(one) for one in ids], pa.string())
-        )
+        columns += digest_columns(pa.array(ids, pa.string()))
     return columns
 
 
 def digest_columns(array: pa.Array) -> list[Buffer | Texts]:
     """Return the columns of a digest for an array: the length of each value, and the values.
 
-    Null has no bytes, but a length of its own.
+    Values are their canonical texts, as a column can have another type once the log has grown. Null
+    has no bytes, but a length of its own.
     """
-    valid = np.asarray(array.is_valid())
-    kind = array.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind):
-        values = np.ascontiguousarray(array.drop_null().to_numpy(zero_copy_only=False))
-        lengths = np.full(len(array), values.dtype.itemsize, np.int64)
-        joined = values.tobytes()
-    else:
-        texts = text_array(array)
-        lengths = np.asarray(pc.binary_length(texts).fill_null(0)).astype(np.int64)
-        joined = b"".join(text.encode() for text in texts.drop_null().to_pylist())
-    lengths[~valid] = 0
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    lengths[~valid] = -1
-    return [lengths.data, Texts(starts.tobytes(), joined)]
+    if pa.types.is_nested(array.type):
+        shown = [None if one is None else repr(one) for one in array.to_pylist()]
+        array = pa.array(shown, pa.large_string())
+    texts = text_array(array).cast(pa.large_string())
+    is_null = np.asarray(texts.is_null())
+    if texts.null_count:
+        texts = texts.fill_null("")
+    _, offsets, data = texts.buffers()
+    starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    joined = b"" if data is None else bytes(memoryview(data)[starts[0] : starts[-1]])
+    lengths = np.diff(starts)
+    lengths[is_null] = -1
+    return [lengths.data, Texts((starts - starts[0]).tobytes(), joined)]

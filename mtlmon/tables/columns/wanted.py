@@ -43,6 +43,8 @@ class Selection:
         typed: those of the columns that predicates use that are read, so not the joined times.
         conversions: where cells have no types of their own, the columns that predicates read as
             values of types, by the names of the columns with these values.
+        plain: those of the typed columns that predicates read as they are, and not as values of
+            types.
         options: how messages write the options that choose columns.
         hints: for columns that predicates use, what may be meant if there is no such column.
         others: columns that are neither of these, of texts.
@@ -78,8 +80,7 @@ class Selection:
             for one in (*self._read, *self._typed_keys)
             if isinstance(one, TypedColumn) and one not in (*self.time_columns, joined)
         }
-        # those that predicates read as they are
-        self._plain = tuple(
+        self.plain = tuple(
             name
             for name in self.typed
             if any(one == name and column_in(self.conversions, one) == name for one in self._read)
@@ -122,7 +123,7 @@ class Selection:
         of_time = set(self.time_columns)
         typed = {str(one) for one in self._typed_keys if one.type != "text"}
         texts = [name for name in self.texts if name not in typed]
-        plain = [name for name in self._plain if name not in of_time]
+        plain = [name for name in self.plain if name not in of_time]
         texts += [str(one) for one in self.conversions.values() if one.type == "text"]
         return tuple(dict.fromkeys([*texts, *plain]))
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyarrow import ipc, parquet
 
 from mtlmon.errors import TableError
-from mtlmon.tables.columns.arrow_text import is_readable, without_views
+from mtlmon.tables.columns.arrow_text import is_readable, is_text, without_views
 from mtlmon.tables.formats.blocks import Block
 from mtlmon.tables.formats.files import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from _typeshed import WriteableBuffer
 
@@ -38,16 +38,23 @@ _DAMAGES = (pa.ArrowException, OSError, ValueError)
 class BinaryReader:
     """Reads the files of one table with typed columns.
 
-    Predicates are checked against the types of the first file. Columns of other types are converted
-    to these, as long as no value changes.
+    Predicates are checked against the types of the first file, or floats if that has integers where
+    another one has floats. Columns of other types are converted to these, as long as no value
+    changes. Numbers do not become texts, nor texts numbers, as `007` and 7 differ.
 
     Args:
         selection: the columns to read.
+        schemas: the columns of the files, as far as they are known.
     """
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, schemas: Iterable[pa.Schema] = ()) -> None:
         self._selection = selection
         self._types: dict[str, pa.DataType] = {}
+        known = list(schemas)
+        for name in selection.typed:
+            types = [one.field(name).type for one in known if one.names.count(name) == 1]
+            if any(map(pa.types.is_floating, types)) and any(map(pa.types.is_integer, types)):
+                self._types[name] = pa.float64()
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block]:
         """Read the rows of a file.
@@ -182,6 +189,8 @@ class BinaryReader:
             self._types[name] = known
             if column.type != known:
                 try:
+                    if not _are_alike(column.type, known):
+                        raise pa.ArrowInvalid(f"from {column.type} to {known}")
                     columns[place] = column.cast(known)
                 except pa.ArrowException:
                     raise TableError(
@@ -191,6 +200,11 @@ class BinaryReader:
                         column=name,
                     ) from None
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _are_alike(kind: pa.DataType, known: pa.DataType) -> bool:
+    """Whether equal values of two types are those that one type converts to the other."""
+    return pa.types.is_null(kind) or is_text(kind) == is_text(known)
 
 
 def _groups(footer: parquet.FileMetaData) -> Iterator[tuple[list[int], int]]:

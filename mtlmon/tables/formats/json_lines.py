@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,14 @@ from mtlmon.errors import TableError
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
+from mtlmon.tables.formats.json_faces import (
+    ANY,
+    TEXT,
+    converted,
+    has_long_numbers,
+    is_direct,
+    of_values,
+)
 from mtlmon.tables.formats.json_types import (
     EXACT,
     column_names,
@@ -27,7 +36,7 @@ from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.files import ByteStream, TableFile
@@ -43,19 +52,59 @@ _LOOKED_AT = 200_000
 _KEPT_NAMES = 1000
 
 
+# No row has this column.
+_NO_COLUMN = "\0"
+_AS_IT_IS = "as it is"
+"""A column is read with the type that most of its first values have."""
+
+
 class _RefusedRow(Exception):
     """A line that is not a single object, which the reader would misinterpret."""
 
 
-_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _RefusedRow)
+class _RefusedValue(Exception):
+    """A value that is not of the type that a column is read as.
+
+    Attributes:
+        column: the column.
+    """
+
+    def __init__(self, reason: str, column: str) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+class _Exact(NamedTuple):
+    """A column of a block whose values have been converted one by one.
+
+    Attributes:
+        values: the values.
+        faults: why rows have none, by their place.
+    """
+
+    values: pa.Array
+    faults: dict[int, str]
+
+
+_REFUSALS = (
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    UnicodeDecodeError,
+    _RefusedRow,
+    _RefusedValue,
+)
 
 
 class JsonLinesReader:
     """Reads the files of one table in JSON lines.
 
-    A column has the type of most values in the first rows: Boolean, integer, number, text, or list
-    of texts. If a number with a point follows integers, all of them become such numbers; times with
-    a point are decimals, not floats. A missing value is null.
+    Each value has a type of its own, so the same values of a column mean the same whatever the
+    others are: they are compared by their canonical texts, unless expressions read the column as
+    numbers, Booleans or times. Times and names of events have the type of most values in the first
+    rows; times with a point are decimals, not floats. A missing value is null.
+
+    PERF: the library that reads JSON is 20 times as fast as Python, and reads columns whose values
+    in a block are all of one type. Python reads the others, of that block.
 
     A column `a.b` is b of the object a, unless there is a column with that name.
 
@@ -65,7 +114,17 @@ class JsonLinesReader:
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
+        # what to read each column as, by the name that it is returned under
+        self._reads: dict[str, tuple[str, str]] = _reads(selection)
+        self._wanted: dict[str, set[str]] = {}
+        for column, wanted in self._reads.values():
+            self._wanted.setdefault(column, set()).add(wanted)
+        # the types that the library reads columns as; the values of the others differ in type
         self._types: dict[str, pa.DataType] = dict.fromkeys(selection.names, pa.null())
+        self._differing: set[str] = set()
+        self._is_time = [name in selection.time_columns for name in selection.names]
+        # the types of what is returned
+        self._found: dict[str, pa.DataType] = dict.fromkeys(self._reads, pa.null())
         self._nested: set[str] = set()
         self._present: dict[str, None] = {}
         # the columns within objects, for messages
@@ -132,23 +191,14 @@ class JsonLinesReader:
     def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
         if any(pa.types.is_null(found) for found in self._types.values()):
             self._learn(block.head(_TYPED_BYTES))
-        try:
-            parts: Iterable[tuple[int, Parsed | BaseException]] = [
-                (0, Parsed(self._parse(block, _PARSED_BYTES)))
-            ]
-        except _REFUSALS:
-            types_of_rows = self._learn(block)
-            suspects = [
-                place
-                for place, types in enumerate(types_of_rows)
-                if types is None or not all(map(_fits, types, self._types.values()))
-            ]
-
-            def parse(first: int, last: int) -> Parsed:
-                part = block.part(first, last)
-                return Parsed(self._parse(part, max(_PARSED_BYTES, 2 * len(part.text))))
-
-            parts = usable_parts(len(block.starts) - 1, parse, _REFUSALS, suspects)
+        parts: Iterable[tuple[int, Parsed | BaseException]] | None = None
+        if not self._differing and not self._are_long(block):
+            try:
+                parts = [(0, Parsed(self._parse(block, _PARSED_BYTES)))]
+            except _REFUSALS:
+                pass
+        if parts is None:
+            parts = self._one_by_one(block)
         absent = self._absent_columns(block)
 
         def bad_row(place: int, error: BaseException) -> BadRow:
@@ -199,52 +249,150 @@ class JsonLinesReader:
                 place = text.find(spelling, place + 1)
         return False
 
-    def _learn(self, block: TextBlock) -> list[list[pa.DataType] | None]:
+    def _are_long(self, block: TextBlock) -> bool:
+        """Whether numbers must be told apart that may be the same float."""
+        return any(
+            pa.types.is_floating(found) and self._needs_digits(name)
+            for name, found in self._types.items()
+        ) and has_long_numbers(memoryview(block.buffer))
+
+    def _needs_digits(self, name: str) -> bool:
+        """Whether all digits of the numbers in a column matter."""
+        return bool(self._wanted[name] & {TEXT, ANY})
+
+    def _one_by_one(self, block: TextBlock) -> Iterator[tuple[int, Parsed | BaseException]]:
+        """Read rows, some of whose values are of other types; yields what `usable_parts` does."""
+        rows = self._learn(block)
+        self._choose(block, rows)
+        exact: dict[str, _Exact] = {}
+        suspects = {place for place, row in enumerate(rows) if row is None}
+        for name, (column, wanted) in self._reads.items():
+            if column in self._differing:
+                place = list(self._types).index(column)
+                values = [None if row is None else row[place] for row in rows]
+                exact[name] = _Exact(*of_values(values, wanted, self._found[name]))
+                suspects.update(exact[name].faults)
+        read = [
+            (place, known)
+            for place, (name, known) in enumerate(self._types.items())
+            if name not in self._differing
+        ]
+        suspects.update(
+            number
+            for number, row in enumerate(rows)
+            if row is not None
+            and not all(_fits(self._type(place, row[place]), known) for place, known in read)
+        )
+
+        def parse(first: int, last: int) -> Parsed:
+            part = block.part(first, last)
+            if self._differing and None in rows[first:last]:
+                raise _RefusedRow("not a JSON object that can be read exactly")
+            for name, (_, faults) in exact.items():
+                for place in range(first, last) if faults else ():
+                    if place in faults:
+                        raise _RefusedValue(faults[place], self._reads[name][0])
+            values = {name: one.values.slice(first, last - first) for name, one in exact.items()}
+            return Parsed(self._parse(part, max(_PARSED_BYTES, 2 * len(part.text)), values))
+
+        yield from usable_parts(len(block.starts) - 1, parse, _REFUSALS, sorted(suspects))
+
+    def _choose(self, block: TextBlock, rows: Sequence[list[Any] | None]) -> None:
+        """Choose how to read the columns of a block whose values may have any types."""
+        self._differing = set()
+        is_long: bool | None = None
+        for place, name in enumerate(self._types):
+            if _AS_IT_IS in self._wanted[name]:
+                continue
+            if pa.types.is_nested(self._types[name]):
+                # objects or arrays, unless other values are wanted
+                if not all(is_direct(self._types[name], one) for one in self._wanted[name]):
+                    self._differing.add(name)
+                continue
+            found = {self._type(place, row[place]) for row in rows if row is not None}
+            found = {one for one in found if not pa.types.is_nested(one)} - {pa.null()}
+            if found == {pa.int64(), pa.float64()}:
+                found = {pa.float64()}
+            if not found:
+                continue
+            if len(found) == 1:
+                (self._types[name],) = found
+            if pa.float64() in found and self._needs_digits(name):
+                is_long = has_long_numbers(memoryview(block.buffer)) if is_long is None else is_long
+                if is_long:
+                    self._differing.add(name)
+            wanted = self._wanted[name]
+            if len(found) > 1 or not all(is_direct(self._types[name], one) for one in wanted):
+                self._differing.add(name)
+
+    def _learn(self, block: TextBlock) -> list[list[Any] | None]:
         """Find the types of columns, by the majority of rows.
 
         Returns:
-            For each row, the types of its columns; None if it cannot be read as an object.
+            For each row, the values of its columns; None if it cannot be read as an object.
         """
         lines = (block.text[start:end].tobytes() for start, end in pairwise(block.starts))
-        types = json_rows(lines, self._look_at)
-        counters = [Counter(some) for some in zip(*filter(None, types), strict=True)]
-        found = dict(zip(self._types, map(most_common, counters), strict=False))
+        rows = json_rows(lines, self._look_at)
+        found = {}
+        for place, (name, known) in enumerate(self._types.items()):
+            types = Counter(self._type(place, row[place]) for row in rows if row is not None)
+            if types and (_AS_IT_IS in self._wanted[name] or pa.types.is_null(known)):
+                found[name] = most_common(types)
         self._types = joined_types(self._types, found)
-        return types
+        for name, found_type in found.items():
+            # Values of other types than most come to be read one by one.
+            if not all(is_direct(found_type, one) for one in self._wanted[name] - {_AS_IT_IS}):
+                self._differing.add(name)
+        return rows
 
-    def _look_at(self, row: dict[str, Any]) -> list[pa.DataType]:
+    def _look_at(self, row: dict[str, Any]) -> list[Any]:
         if len(self._present) < _KEPT_NAMES:
             self._present.update(dict.fromkeys(row))
             names = (name for name, _ in column_names(row) if name not in row)
             self._within.update(dict.fromkeys(islice(names, _KEPT_NAMES)))
         self._has_false = self._has_false or any(value is False for value in row.values())
-        return [self._type(name, row) for name in self._types]
+        return [self._value(name, row) for name in self._types]
 
-    def _type(self, name: str, row: dict[str, Any]) -> pa.DataType:
+    def _value(self, name: str, row: dict[str, Any]) -> Any:
         if name in row:
             self._nested.discard(name)
-            value = row[name]
-        elif "." in name and name not in self._present:
-            value = row
-            for part in name.split("."):
-                value = value.get(part) if isinstance(value, dict) else None
-            if value is not None:
-                self._nested.add(name)
-        else:
-            value = None
+            return row[name]
+        if "." not in name or name in self._present:
+            return None
+        value: Any = row
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            self._nested.add(name)
+        return value
+
+    def _type(self, place: int, value: Any) -> pa.DataType:
+        """The type of a value of the column at a place."""
         data_type = type_of(value)
-        if pa.types.is_floating(data_type) and name in self._selection.time_columns:
+        if pa.types.is_floating(data_type) and self._is_time[place]:
             return EXACT
         return data_type
 
-    def _parse(self, block: TextBlock, block_size: int) -> pa.Table:
+    def _parse(
+        self,
+        block: TextBlock,
+        block_size: int,
+        exact: Mapping[str, pa.Array] = MappingProxyType({}),
+    ) -> pa.Table:
+        """Read rows; raises one of _REFUSALS if some row cannot be read.
+
+        Args:
+            block: the rows.
+            block_size: how many bytes one thread parses at once.
+            exact: the columns that have been read already.
+        """
         # A line that is null ends the process within the reader if it comes first, and the reader
         # takes two objects in a line for two rows.
         count, are_objects = object_rows(block.text, len(block.text))
         if not are_objects:
             raise _RefusedRow("not a JSON object")
         if not count:
-            return pa.table({name: pa.nulls(0, found) for name, found in self._types.items()})
+            return pa.table({name: pa.nulls(0, found) for name, found in self._found.items()})
         parsed = json_of_arrow.read_json(
             block.buffer,
             # PERF: without other threads, a few rows take 80 us instead of 200
@@ -257,16 +405,28 @@ class JsonLinesReader:
         )
         if parsed.num_rows != count:
             raise _RefusedRow("more than one JSON object in the line")
-        columns = {name: self._column(parsed, name) for name in self._types}
-        for column in columns.values():
-            # this reader does not require texts to be UTF-8
-            column.validate(full=True)
-        return pa.table(columns)
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name in self._types:
+            if name not in self._differing:
+                columns[name] = self._column(parsed, name)
+                # this reader does not require texts to be UTF-8
+                columns[name].validate(full=True)
+        table: dict[str, pa.ChunkedArray | pa.Array] = {}
+        for name, (column, wanted) in self._reads.items():
+            if column in self._differing:
+                table[name] = exact[name]
+            elif wanted == _AS_IT_IS:
+                table[name] = columns[column]
+            else:
+                table[name] = converted(columns[column], wanted, self._found[name])
+            self._found[name] = table[name].type
+        return pa.table(table)
 
     def _schema(self) -> pa.Schema:
         """The types to parse: objects if columns are parts of objects."""
         tree: dict[str, Any] = {}
-        for name in sorted(self._types, key=lambda one: one in self._nested):
+        read = [name for name in self._types if name not in self._differing]
+        for name in sorted(read, key=lambda one: one in self._nested):
             data_type = self._types[name]
             *way, last = name.split(".") if name in self._nested else [name]
             branch = tree
@@ -281,7 +441,8 @@ class JsonLinesReader:
             else:
                 if not (isinstance(branch.get(last), dict) and _can_be_object(data_type)):
                     branch[last] = data_type
-        return pa.schema(_fields(tree))
+        # there must be a column, as there would be no rows else
+        return pa.schema(_fields(tree) or [pa.field(_NO_COLUMN, pa.null())])
 
     def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray:
         if name not in self._nested:
@@ -293,6 +454,18 @@ class JsonLinesReader:
                 return pa.chunked_array([pa.nulls(len(column), self._types[name])])
             column = pc.struct_field(column, [column.type.get_field_index(part)])
         return column
+
+
+def _reads(selection: Selection) -> dict[str, tuple[str, str]]:
+    """What to read each column as, by the name that it is returned under."""
+    as_it_is = {*selection.time_columns, selection.event}
+    found = {
+        name: (name, _AS_IT_IS if name in as_it_is else TEXT if name in selection.plain else ANY)
+        for name in selection.names
+    }
+    for name, column in selection.conversions.items():
+        found[name] = (str(column), column.type)
+    return found
 
 
 def _can_be_object(data_type: pa.DataType) -> bool:
@@ -333,6 +506,8 @@ def _reason(error: BaseException) -> tuple[str, str | None]:
     reason = " ".join(str(error).split())
     if isinstance(error, _RefusedRow):
         return reason, None
+    if isinstance(error, _RefusedValue):
+        return reason, error.column
     changed = _CHANGED.search(reason)
     if changed is not None and changed[1] and changed[2] == "null":
         # the line has values only together with other lines: alone, it gave no types

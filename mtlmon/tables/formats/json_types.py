@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -25,13 +26,16 @@ _DEEPEST = 8
 def json_rows(
     lines: Iterable[bytes], look_at: Callable[[dict[str, Any]], Seen]
 ) -> list[Seen | None]:
-    """Return what is seen in each line; None if it is no object, or too deep for Python."""
+    """Return what is seen in each line; None if it is no object, or too deep for Python.
+
+    Numbers with a point or an exponent are of the type `Decimal`, so no digit is lost.
+    """
     seen: list[Seen | None] = []
     for line in lines:
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_float=Decimal)
             seen.append(look_at(row) if isinstance(row, dict) else None)
-        except (ValueError, RecursionError):
+        except (ValueError, ArithmeticError, RecursionError):
             seen.append(None)
     return seen
 
@@ -51,7 +55,7 @@ def type_of(value: object) -> pa.DataType:
         return pa.bool_()
     if isinstance(value, int):
         return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
-    if isinstance(value, float):
+    if isinstance(value, float | Decimal):
         return pa.float64()
     if isinstance(value, str):
         return pa.string()

@@ -1,0 +1,367 @@
+"""Which values are equal, in columns whose values have types: in all mechanisms that compare.
+
+The expected values are written by hand: numbers are equal by their exact value, texts by their
+characters, and a text equals a number, or true or false, if it is the canonical text of it.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+import numpy as np  # noqa: E402
+from pyarrow import ipc, parquet  # noqa: E402
+
+from mtlmon import TableError  # noqa: E402
+from mtlmon.arrays.canonical import canonical_number, canonical_texts  # noqa: E402
+from mtlmon.policy import parse_policies  # noqa: E402
+from mtlmon.relations.lookup import LookUp  # noqa: E402
+from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables.querying import query  # noqa: E402
+from tests.cli.process import mtlmon  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Values of JSON, and whether they are equal.
+PAIRS = [
+    ("7", "7", True),
+    ("7", "8", False),
+    ("7", "7.0", True),
+    ("7", "7e0", True),
+    ("0", "-0.0", True),
+    ("70", "7e1", True),
+    ("7", '"7"', True),
+    ("7", '"007"', False),
+    ("7", '" 7"', False),
+    ("7.0", '"7.0"', False),
+    ('"7"', '"7.0"', False),
+    ('"007"', '"007"', True),
+    ('"A1"', '"a1"', False),
+    ('"é"', '"\\u00e9"', True),
+    ('"é"', '"e\\u0301"', False),
+    ("1.5", '"1.5"', True),
+    ("1.50", "1.5", True),
+    ("1.5", "1.25", False),
+    ("true", '"true"', True),
+    ("true", "1", False),
+    ("true", "true", True),
+    ("true", "false", False),
+    ("0.1", "1e-1", True),
+    ("0.1", "0.10000000000000001", False),
+    ("1e-7", "0.0000001", True),
+    ("12345678901", "12345678901", True),
+    ("12345678901", "12345678902", False),
+    ("9007199254740993", "9007199254740992", False),
+    ("9007199254740993.0", "9007199254740993", True),
+    ("9007199254740993.0", "9007199254740992", False),
+    ("1234567890123456789", "1234567890123456788", False),
+    ("12345678901234567890", "12345678901234567891", False),
+    ("12345678901234567890", '"12345678901234567890"', True),
+    ("100000000000000000000", "1e20", True),
+]
+
+POLICIES = {
+    "key": "policy x: b IMPLIES ONCE a",
+    "variable": """
+        atom left(pair, id) = event = "a"
+        atom right(pair, id) = event = "b"
+        policy x: right(p, v) IMPLIES ONCE left(p, v)
+    """,
+    "last": "policy x: b IMPLIES id = id.last()",
+    "distinct": "policy x: b IMPLIES distinct[0,1](id) = 1",
+    "instance": """
+        stream seen = count[0,1]() per id
+        policy x: b IMPLIES seen[id] = 2
+    """,
+    "look-up": """
+        relation known = table "TABLE" valid [from, to) key pair, id
+        policy x: b IMPLIES exists known[pair, id]
+    """,
+}
+# how many rows come before the pairs, so that they are not in the first block
+_MANY = 30_000
+_PADDING = '{"ts": 0, "pair": -1, "event": "c", "id": %d, "more": "%s"}'
+
+
+def rows_of(pairs: list[tuple[str, str, bool]]) -> list[str]:
+    """The rows: at time 2k the left value of pair k, and at 2k+1 the right one."""
+    return [
+        f'{{"ts": {2 * k + place}, "pair": {k}, "event": "{"ab"[place]}", "id": {pair[place]}}}'
+        for k, pair in enumerate(pairs)
+        for place in (0, 1)
+    ]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def known_table(folder: Path) -> Path:
+    """A table with the left values of all pairs."""
+    lines = [
+        f'{{"from": 0, "to": null, "pair": {k}, "id": {one[0]}}}' for k, one in enumerate(PAIRS)
+    ]
+    return write(folder / "known.jsonl", lines)
+
+
+def options_of(mechanism: str) -> dict[str, Any]:
+    key = {"key": ["pair", "id"], "variable": [], "look-up": []}.get(mechanism, ["pair"])
+    return {"key": key} | ({} if mechanism == "variable" else {"event": "event"})
+
+
+def unequal(check: Any) -> list[tuple[str, str]]:
+    """The pairs that are not equal, by the verdicts of their second rows."""
+    with check:
+        table = check.to_arrow()
+    times = table.column("time").to_pylist()
+    verdicts = table.column("verdict").to_pylist()
+    false = {time // 2 for time, one in zip(times, verdicts, strict=True) if not one}
+    return [PAIRS[k][:2] for k in sorted(false)]
+
+
+UNEQUAL = [one[:2] for one in PAIRS if not one[2]]
+
+
+@pytest.mark.parametrize("position", ["first", "later", "next file", "other order"])
+@pytest.mark.parametrize("mechanism", POLICIES)
+def test_values_of_json(mechanism: str, position: str, tmp_path: Path) -> None:
+    rows = rows_of(PAIRS)
+    padding = [_PADDING % (k % 1000, "x" * 30) for k in range(_MANY)]
+    logs = {
+        "first": [rows],
+        "later": [[*padding, *rows]],
+        "next file": [rows[:1], padding[:0] + rows[1:]],
+        "other order": [rows[:-21], rows[-21:]],
+    }[position]
+    paths = [write(tmp_path / f"{k}.jsonl", lines) for k, lines in enumerate(logs)]
+    policies = POLICIES[mechanism].replace("TABLE", str(known_table(tmp_path)))
+    assert unequal(check_tables(paths, policies, **options_of(mechanism))) == UNEQUAL
+
+
+@pytest.mark.parametrize("mechanism", ["key", "variable", "last"])
+def test_values_of_json_in_a_pipe_and_a_log_that_grows(mechanism: str, tmp_path: Path) -> None:
+    """What a run says does not depend on how much of a log there is when it begins."""
+    (tmp_path / "rules.mtl").write_text(POLICIES[mechanism])
+    options = options_of(mechanism)
+    arguments = ["--format", "jsonl", "--verdicts", "false", str(tmp_path / "rules.mtl")]
+    for name in ("key", "event"):
+        value = options.get(name)
+        if value:
+            arguments += [f"--{name}", value if isinstance(value, str) else ",".join(value)]
+    rows = rows_of(PAIRS)
+    found = mtlmon(*arguments, "-", log="\n".join(rows) + "\n")
+    assert found.errors.count("Traceback") == 0
+    lines = found.output.splitlines()
+    assert len(lines) == len(UNEQUAL)
+    log, output = tmp_path / "log.jsonl", tmp_path / "verdicts"
+    options_of_run = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume"]
+    # 7, then 7.0 and later "7" and true come behind a checkpoint
+    for count in (1, 5, 13, 38, len(rows)):
+        write(log, rows[:count])
+        ended = mtlmon(*arguments, *options_of_run, str(log))
+        assert ended.status in {0, 1}, ended.errors
+    assert output.read_text().splitlines() == lines
+
+
+def test_uses_of_numbers_do_not_change_the_keys(tmp_path: Path) -> None:
+    """A text among numbers is read as a number where one is asked for, and is a key of its own."""
+    values = ["7", '"007"', '" 7 "', "7.0", '"8"', '""', "null", "1e1"]
+    lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values) if one != "null"]
+    path = write(tmp_path / "log.jsonl", lines)
+    with check_tables(path, "policy x: id < 8", key="id") as check:
+        found = check.to_arrow().select(["id", "verdict"]).to_pylist()
+    assert [(row["id"], row["verdict"]) for row in found] == [
+        ("7", True),
+        ("007", True),
+        (" 7 ", True),
+        ("7", True),
+        ("8", False),
+        ("", False),
+        ("10", False),
+    ]
+
+
+@pytest.mark.parametrize("value", ['"x"', "true", "[7]", '{"a": 7}'])
+def test_what_is_no_number(value: str, tmp_path: Path) -> None:
+    """It is an error of its row, wherever it is, and whatever is before it."""
+    good = ['{"ts": 1, "id": 7}', '{"ts": 2, "id": "8"}']
+    bad = f'{{"ts": 2, "id": {value}}}'
+    for place in range(3):
+        path = write(tmp_path / "log.jsonl", [*good[:place], bad, *good[place:]])
+        file = parse_policies("atom small = id < 8\npolicy x: small")
+        with open_tables(path, ["small"], policies=file, on_error="skip") as tables:
+            assert sum(map(len, tables)) == 2
+            assert [error.line for error in tables.errors] == [place + 1]
+        with pytest.raises(TableError, match=f"log.jsonl:{place + 1}: column 'id': .* instead of"):
+            check_tables(path, "policy x: id < 8").to_arrow()
+
+
+# Columns of types, with the value 7, or 7 and another one.
+COLUMNS = {
+    "int64": pa.array([7, 8]),
+    "int8": pa.array([7, 8], pa.int8()),
+    "uint64": pa.array([7, 8], pa.uint64()),
+    "float": pa.array([7.0, 8.5]),
+    "float32": pa.array([7.0, 8.5], pa.float32()),
+    "decimal": pa.array([Decimal("7.00"), Decimal("8.50")]),
+    "text": pa.array(["7", "8.50"]),
+    "large text": pa.array(["7", "8.50"], pa.large_string()),
+    "dictionary": pa.array(["7", "8.50"]).dictionary_encode(),
+    "dictionary of integers": pa.array([7, 8]).dictionary_encode(),
+    "other text": pa.array(["007", "7.0"]),
+}
+SEVENS = [name for name in COLUMNS if name != "other text"]
+
+
+def stored(table: pa.Table, path: Path, format: str) -> Any:
+    """The table in a file, or as an object."""
+    if format == "parquet":
+        parquet.write_table(table, path.with_suffix(".parquet"))
+        return path.with_suffix(".parquet")
+    if format == "arrow":
+        with ipc.new_file(path.with_suffix(".arrow"), table.schema) as writer:
+            writer.write_table(table)
+        return path.with_suffix(".arrow")
+    return table
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow", "object"])
+@pytest.mark.parametrize(("left", "right"), [*product(COLUMNS, repeat=2)])
+def test_keys_of_columns_with_types(left: str, right: str, format: str, tmp_path: Path) -> None:
+    """The same key can have one type in a table, and another in the next one."""
+    if format != "parquet" and "int64" not in (left, right):
+        pytest.skip("all pairs in one format are enough")
+    tables = [
+        stored(
+            pa.table({"ts": [time], "event": [name], "id": COLUMNS[one].slice(0, 1)}), path, format
+        )
+        for time, name, one, path in (
+            (1, "a", left, tmp_path / "left"),
+            (2, "b", right, tmp_path / "right"),
+        )
+    ]
+    with check_tables(tables, "policy x: b IMPLIES ONCE a", key="id", event="event") as check:
+        found = check.to_arrow().column("verdict").to_pylist()
+    is_same = left == right or "other text" not in (left, right)
+    assert found == [True, is_same]
+
+
+@pytest.mark.parametrize(("left", "right"), [*product(COLUMNS, repeat=2)])
+def test_columns_with_types_in_look_ups_and_conditions(
+    left: str, right: str, tmp_path: Path
+) -> None:
+    known = pa.table({"from": [0, 0], "to": pa.nulls(2, pa.int64()), "id": COLUMNS[left]})
+    path = stored(known, tmp_path / "known", "parquet")
+    log = pa.table({"ts": [1], "id": COLUMNS[right].slice(0, 1), "o": COLUMNS[left].slice(0, 1)})
+    policies = f"""
+        relation known = table "{path}" valid [from, to) key id
+        policy look_up: exists known[id]
+        policy condition: id = o
+        policy other: not (id != o)
+    """
+    with check_tables(log, policies) as check:
+        found = check.to_arrow().column("verdict").to_pylist()
+    is_same = left == right or "other text" not in (left, right)
+    assert found == [is_same] * 3
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("int64", "text"), ("float", "text"), ("decimal", "int64"), ("int64", "float"),
+     ("other text", "int64"), ("dictionary", "float")],
+)  # fmt: skip
+def test_columns_with_types_in_joins(left: str, right: str, tmp_path: Path) -> None:
+    known = pa.table({"from": [0, 0], "to": pa.nulls(2, pa.int64()), "id": COLUMNS[left]})
+    path = stored(known, tmp_path / "known", "parquet")
+    log = pa.table({"ts": [1, 2], "id": COLUMNS[right]})
+    rules = f"""
+        relation known = table "{path}" valid [from, to)
+        relation both = rows join known on id = known_id select id as id
+    """
+    found = query(rules, "both", log).to_pylist()
+    assert len(found) == (0 if "other text" in (left, right) else 1 + (left == right))
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow", "object"])
+def test_order_of_tables_with_other_types(format: str, tmp_path: Path) -> None:
+    """Integers in one table, and floats in another one, mean the same in either order."""
+    whole = pa.table({"ts": [1], "x": [7]})
+    tables = [
+        stored(whole, tmp_path / "whole", format),
+        stored(pa.table({"ts": [1], "x": [7.5]}), tmp_path / "fractions", format),
+    ]
+    for order in (tables, tables[::-1]):
+        with check_tables(order, "policy x: x < 7.2 and x = x.last(or: 7)") as check:
+            found = check.to_arrow().column("verdict").to_pylist()
+        assert found == ([True, False] if order is tables else [False, False])
+    texts = stored(pa.table({"ts": [1], "x": ["007"]}), tmp_path / "texts", format)
+    for order in ([tables[0], texts], [texts, tables[0]]):
+        with pytest.raises(TableError, match=r"column 'x': of type .* make the types"):
+            check_tables(order, "policy x: x = x.last()").to_arrow()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_keys_of_frames(library: str) -> None:
+    """pandas writes integers beside missing ones as floats, which are no other keys."""
+    frames = pytest.importorskip(library)
+    left = frames.DataFrame({"ts": [1], "event": ["a"], "id": [7]})
+    right = frames.DataFrame({"ts": [2, 3], "event": ["b", "b"], "id": [7.0, 7.5]})
+    with check_tables(
+        [left, right], "policy x: b IMPLIES ONCE a", key="id", event="event"
+    ) as check:
+        assert check.to_arrow().column("verdict").to_pylist() == [True, True, False]
+
+
+def test_neighbours_of_look_ups() -> None:
+    """Integers above 2^53 are not the floats next to them."""
+    large = 2**53
+    known = pa.table({"start": [0, 0], "end": [9, 9], "id": [large + 1, large], "n": [1, 2]})
+    floats = pa.array([float(large), 7.5, float("nan"), None])
+    found = LookUp(known, ["id"]).find(np.ones(4, np.int64), [floats])
+    assert found.tolist() == [1, -1, -1, -1]
+
+
+CANONICAL = [
+    (pa.array([7, -7, None]), ["7", "-7", None]),
+    (pa.array([7.0, -0.0, 0.1, 1e20, 1e40, 1e-7, 1234567890123456.5, float("nan")]),
+     ["7", "0", "0.1", "100000000000000000000", "1e+40", "1e-7", "1234567890123456.5", "nan"]),
+    (pa.array([2.0**60]), [str(2**60)]),
+    (pa.array([Decimal("7.00"), Decimal("1.50"), Decimal("0.00")]), ["7", "1.5", "0"]),
+    (pa.array([Decimal("0.00000001")]), ["1e-8"]),
+    (pa.array([True, False, None]), ["true", "false", None]),
+    (pa.array([0, 1_500_000], pa.timestamp("us")),
+     ["1970-01-01 00:00:00", "1970-01-01 00:00:01.5"]),
+    (pa.array([0], pa.timestamp("ms", "Europe/Berlin")), ["1970-01-01 00:00:00Z"]),
+    (pa.array(["007", " 7"]), ["007", " 7"]),
+    (pa.array([7.0, 7.5, 7.0]).dictionary_encode(), ["7", "7.5", "7"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "texts"), CANONICAL)
+def test_canonical_texts(array: pa.Array, texts: list[str | None]) -> None:
+    assert canonical_texts(array).to_pylist() == texts
+
+
+def test_canonical_texts_against_those_of_single_numbers() -> None:
+    """Columns of floats and of decimals have the texts of their values, which are those values."""
+    numbers = [json.loads(one[place]) for one in PAIRS for place in (0, 1) if '"' not in one[place]]
+    floats = [float(one) for one in numbers] + [
+        x * 10.0**e for x in (1.5, -3, 0.1) for e in range(-30, 40)
+    ]
+    found = canonical_texts(pa.array(floats)).to_pylist()
+    assert found == [canonical_number(one) for one in floats]
+    for value, text in zip(floats, found, strict=True):
+        assert float(text) == value
+        assert not value.is_integer() or abs(value) >= 1e38 or int(text) == value
+    decimals = [Decimal(one).scaleb(-12) for one in range(-(10**14), 10**14, 10**12 + 7)]
+    found = canonical_texts(pa.array(decimals, pa.decimal128(38, 14))).to_pylist()
+    assert [Decimal(text) for text in found] == decimals
+    assert found == [canonical_number(one) for one in decimals]
