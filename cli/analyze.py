@@ -105,7 +105,7 @@ def analyze(arguments: Sequence[str]) -> int:
             "or add --unit s"
         )
     if options.files:
-        schema = log_schema(options.files[0], options.pattern or file.pattern)
+        schema = log_schema(file, options.files[0], options.pattern or file.pattern)
         schema = with_times(file, file.environment, schema)
     else:
         schema = guessed(file, source)

@@ -102,6 +102,7 @@ def check_policy(arguments: Sequence[str]) -> int:
         from mtlmon.tables.formats.dialect import Dialect
 
         schema = log_schema(
+            file,
             options.files[0],
             options.pattern or file.pattern,
             Dialect(options.null_values, options.delimiter, options.quote),
@@ -135,25 +136,33 @@ def nullable(schema: pa.Schema | None) -> Callable[[str], bool]:
 
 
 def log_schema(
+    file: PolicyFile,
     path: str,
     pattern: str | None = None,
     dialect: Dialect | None = None,
 ) -> pa.Schema:
-    """Return the columns of the log and their types.
+    """Return the columns of the log and their types; of text, as a file reads them.
 
     Args:
+        file: the policy file.
         path: the log.
         pattern: the pattern of its lines; None for a table.
         dialect: how the cells of delimited text are written; None for the default.
     """
-    from mtlmon.tables.formats.schemas import read_line_schema, read_schema
+    from mtlmon.support.table_formats import table_format
+    from mtlmon.tables.formats.schemas import read_line_schema, read_schema, schema_as_read
 
     if dialect is not None:
         dialect.check()
     try:
         if pattern is None:
-            return read_schema(path, dialect)
-        return read_line_schema(path, pattern, dialect)
+            schema = read_schema(path, dialect)
+            found = table_format(path)
+            if found is None or found[0] not in {"csv", "tsv"}:
+                return schema
+        else:
+            schema = read_line_schema(path, pattern, dialect)
+        return schema_as_read(file, schema)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise Failure(f"cannot read {path}: {reason}") from None

@@ -25,6 +25,7 @@ from mtlmon.checking.late_bounds import (
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.expression import TypedColumn
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, when_in_units
 from mtlmon.policy.types import errors_with_columns
@@ -562,16 +563,21 @@ def guessed_schema(file: PolicyFile) -> pa.Schema:
     import pyarrow as pa
 
     environment = file.environment
-    columns = needs_of(file, file.atoms, tuple(file.streams)).columns
-    time = environment.time or ""
-    types = {name: pa.int64() if name == time else pa.float64() for name in columns}
+    columns = needs_of(file, file.atoms, tuple(file.streams)).typed_columns
+    known = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "time": pa.timestamp("us")}
+    types: dict[str, pa.DataType] = {}
+    for one in columns:
+        if isinstance(one, TypedColumn):
+            types[one.read_as] = known.get(one.type, pa.float64())
+        else:
+            types[one] = pa.int64() if one == environment.time else pa.float64()
 
     def errors() -> list[FormulaError]:
         schema = pa.schema(list(types.items()))
         return errors_with_columns(file, environment._replace(streams={}, is_open=True), schema)
 
     found = errors()
-    for name in columns:
+    for name in types:
         for guess in (pa.string(), pa.bool_(), pa.int64(), pa.timestamp("us")):
             if not found:
                 break

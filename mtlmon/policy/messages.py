@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.expression import Constant
 
-__all__ = ["Message", "read_message", "value_text", "with_held_columns"]
+__all__ = ["Message", "is_of_numbers", "read_message", "value_text", "with_held_columns"]
 
 _BRACE = re.compile(r"\{\{|\}\}|\{|\}")
 _FORMAT = re.compile(r":([^:()\[\]]*)\Z")
@@ -127,6 +127,19 @@ def _is_format(form: str) -> bool:
             format(value, form)
         except ValueError:
             continue
+        return True
+    return False
+
+
+def is_of_numbers(form: str) -> bool:
+    """Whether a format is one of numbers only.
+
+    >>> is_of_numbers(".1f"), is_of_numbers(""), is_of_numbers(">8")
+    (True, False, False)
+    """
+    try:
+        format("", form)
+    except ValueError:
         return True
     return False
 

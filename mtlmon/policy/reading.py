@@ -228,7 +228,8 @@ class FileReader(DeclaredText):
     def set_column_types(self) -> None:
         """Find out as values of which type expressions read columns, if there are any."""
         file = self.file
-        if not self.errors and (file.atoms or file.streams or file.relations or file.shown):
+        has_columns = file.atoms or file.streams or file.relations or file.shown or file.intervals
+        if has_columns and not self.errors:
             from mtlmon.policy.column_types import set_column_types
 
             set_column_types(file)

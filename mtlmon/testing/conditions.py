@@ -12,7 +12,7 @@ from mtlmon.errors import MtlmonError, RowError, TraceError
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.printer import column_text, constant_text
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.testing.events import is_truth
@@ -82,8 +82,11 @@ class Conditions:
         inner = needs_of(file, self._computed).log_atoms
         # what is shown of events, the values in conditions and the streams and windows that they
         # read: the names in `PolicyFile.shown` by the labels
+        read = sorted(needs.typed_columns, key=lambda name: isinstance(name, TypedColumn))
+        as_read = {str(name): name for name in read if name in self.columns}
         columns = {
-            column_text(name): file.show(Expression(ops.COLUMN, (), name)) for name in self.columns
+            column_text(name): file.show(Expression(ops.COLUMN, (), as_read[name]))
+            for name in self.columns
         }
         self._labels = columns | {item.label: item.name for item in items_of(file, policy)}
         self.shown_names: dict[When, list[str]] = {ROWS: list(self._labels.values())}

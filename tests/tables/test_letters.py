@@ -160,9 +160,9 @@ def test_predicates_are_about_the_types_that_schemas_show(ending: str, tmp_path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LetterReader, "read", spy)
         found = read(path, " ".join(file.atoms_needed), predicates=file.predicates)
-    assert {name: seen[0].field(name).type for name in names} == {
-        name: schema.field(name).type for name in names
-    }
+    # cells of CSV are texts, unless expressions need values of another type
+    types = {name: pa.string() if ending == "csv" else schema.field(name).type for name in names}
+    assert {name: seen[0].field(name).type for name in names} == types
     assert [len(atoms) for _, atoms in found] == [5, 4]
 
 

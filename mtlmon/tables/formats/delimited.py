@@ -15,7 +15,7 @@ from mtlmon.errors import TableError
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
 from mtlmon.tables.formats.rows import text_blocks
-from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
+from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS, fixed_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,15 +44,6 @@ _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none"
 # The types of columns, beside those that can be declared: an integer or a float; a value like those
 # of the time column; those of that column itself; and atoms.
 NUMBER, CLOCK, TIMES, ATOM = "number", "clock", "times", "atom"
-_FIXED = {
-    "text": pa.string(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "decimal": pa.decimal128(38, 10),
-    "bool": pa.bool_(),
-    NUMBER: pa.int64(),
-    ATOM: pa.bool_(),
-}
 _INFERRED = {"time", CLOCK, TIMES}
 
 
@@ -186,7 +177,10 @@ class DelimitedReader:
     def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:
         """Find the types of columns that are not known, or of all columns whose type may change."""
         for out, column in self._columns.items():
-            known = self._types.setdefault(out, _FIXED.get(column.type, pa.null()))
+            if out not in self._types:
+                fixed = pa.bool_() if column.type == ATOM else fixed_type(column.type)
+                self._types[out] = pa.null() if fixed is None else fixed
+            known = self._types[out]
             if is_again and column.type == ATOM:
                 # As text, all bad cells are found at once.
                 self._types[out] = pa.string()

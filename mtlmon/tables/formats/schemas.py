@@ -6,11 +6,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.predicates.expression import TypedColumn, typed_columns
+from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.table_formats import FORMATS, LINES, table_format
+from mtlmon.support.time_columns import time_columns
 from mtlmon.tables.formats.dialect import Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from mtlmon.policy import PolicyFile
 
 TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
 FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
@@ -94,6 +99,65 @@ def read_line_schema(path: str, pattern: str, dialect: Dialect | None = None) ->
     csv.write_csv(table, sink)
     nulls = Dialect() if dialect is None else dialect
     return _delimited_schema(pa.BufferReader(sink.getvalue()), "csv", nulls._replace(delimiter=","))
+
+
+def fixed_type(wanted: str) -> pa.DataType | None:
+    """The type of Arrow for a type that text is read as; None if cells say more.
+
+    Numbers become floats once there is one with a point.
+    """
+    import pyarrow as pa
+
+    return {
+        "text": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "decimal": pa.decimal128(38, 10),
+        "bool": pa.bool_(),
+        "number": pa.int64(),
+    }.get(wanted)
+
+
+def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of text as the expressions of a file read them.
+
+    Args:
+        file: the policy file.
+        schema: the columns with the types that their cells have.
+    """
+    import pyarrow as pa
+
+    times = time_columns(file.environment.time or "")
+    fields = [
+        one if one.name in times else pa.field(one.name, pa.string(), one.nullable)
+        for one in schema
+    ]
+    typed = dict.fromkeys(
+        one.read_as
+        for one in typed_columns(*expressions_of(file))
+        if isinstance(one, TypedColumn)
+    )
+    for read in typed:
+        name, _, data_type = read.partition("\0")
+        places = schema.get_all_field_indices(name)
+        if len(places) == 1:
+            found = schema.field(places[0])
+            fields.append(pa.field(read, _as_read(found.type, data_type), found.nullable))
+    return pa.schema(fields)
+
+
+def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
+    """The type of values that a column is read as, by the type that its cells have."""
+    import pyarrow as pa
+
+    fixed = None if wanted == "number" else fixed_type(wanted)
+    if fixed is not None:
+        return fixed
+    is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
+    is_time = pa.types.is_temporal(found)
+    if wanted == "time" or (wanted == "clock" and not is_number):
+        return found if is_time else pa.timestamp("us")
+    return found if is_number else pa.int64()
 
 
 def _delimited_schema(stream: pa.NativeFile, format: str, dialect: Dialect) -> pa.Schema:
