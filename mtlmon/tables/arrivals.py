@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mtlmon.checking.sources import Corrections
 from mtlmon.history.operations import RETRACT
 from mtlmon.tables.late_rows import LateRows
@@ -11,10 +13,10 @@ from mtlmon.tables.late_rows import LateRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.errors import TableError
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.corrections import CorrectionColumns
@@ -36,6 +38,9 @@ class Arrivals:
         clock: the largest time-stamp of the rows that were yielded, or None before the first one.
         has_rows: whether rows wait: no.
         corrections: what the rows do that were yielded last; None if all insert events.
+        steps_back: how many rows have come in the same batch as a row of their time-stamp that is
+            before them but has a later time.
+        first_step_back: says where the first one is; None if there is none.
     """
 
     has_rows = False
@@ -52,6 +57,8 @@ class Arrivals:
         self.late = LateRows(late)
         self.clock: int | None = None
         self._last: UsableRows | None = None
+        self.steps_back = 0
+        self.first_step_back: TableError | None = None
 
     def ordered(
         self, usable: Generator[UsableRows, None, None]
@@ -69,7 +76,20 @@ class Arrivals:
             if self.relations is not None:
                 self.relations.read(rows.batch)
             self._last = rows
+            self._count_steps_back(rows)
             yield rows
+
+    def _count_steps_back(self, rows: UsableRows) -> None:
+        """Count rows of one time-stamp that come in another order than that of their times."""
+        if rows.rests is None:
+            return
+        order = np.argsort(rows.time_stamps, kind="stable")
+        stamps, rests = rows.time_stamps[order], rows.rests[order]
+        places = order[1:][(stamps[1:] == stamps[:-1]) & (rests[1:] < rests[:-1])]
+        self.steps_back += len(places)
+        if len(places) and self.first_step_back is None:
+            place = rows.place(int(places.min()))
+            self.first_step_back = rows.block.error(place, "this row steps back")
 
     @property
     def need_no_key(self) -> Callable[[pa.RecordBatch], NDArray[np.bool_]] | None:

@@ -40,7 +40,7 @@ from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
 from mtlmon.tables.source_blocks import SourceBlocks
-from mtlmon.tables.time_remarks import time_remarks
+from mtlmon.tables.time_remarks import order_remarks, time_remarks
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -329,7 +329,11 @@ class TableEvents(BatchReader[EventBatch]):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be known of how the rows' times were read, in sentences with counts."""
-        return (*time_remarks(self.times, self._selection.options),)
+        found = time_remarks(self.times, self._selection.options)
+        steps, first = self._check.steps_back, self._check.first_step_back
+        if isinstance(self._order, Arrivals):
+            steps, first = self._order.steps_back, self._order.first_step_back
+        return (*found, *order_remarks(steps, first, self.times, self._selection.options))
 
     @property
     def errors(self) -> tuple[TableError, ...]:
@@ -745,7 +749,7 @@ class TableEvents(BatchReader[EventBatch]):
                     self._seen.note(rows)
                     if self._origins is not None:
                         words = np.column_stack([words, self._origins.words(rows)])
-                    sorter.add(rows.time_stamps, self._keys.numbers(rows), words)
+                    sorter.add(rows.time_stamps, self._keys.numbers(rows), words, rows.rests)
                     self._memory.note("sorting", sorter.held_bytes)
                     # No other code checks the limit before the last row is read.
                     self._memory.check()
@@ -773,7 +777,7 @@ class TableEvents(BatchReader[EventBatch]):
                     self._seen.note(rows)
                     count = len(rows.time_stamps)
                     words = np.arange(store.count, store.count + count, dtype=np.uint64)
-                    sorter.add(rows.time_stamps, [], words[:, np.newaxis])
+                    sorter.add(rows.time_stamps, [], words[:, np.newaxis], rows.rests)
                     store.add(with_places(rows))
                     self._memory.note("sorting", sorter.held_bytes + store.held_bytes)
                     # No other code checks the limit before the last row is read.

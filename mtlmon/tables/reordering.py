@@ -2,15 +2,17 @@
 
 The meaning is that of `mtlmon.text.native.LineOrder`, for rows instead of lines: a row below the
 *frontier*, the largest time-stamp so far less the time that rows wait, is refused; rows up to it
-are released in the order of their time-stamps, and those of one time-stamp in the order in which
-they came.
+are released in the order of their times, and those of one time in the order in which they came.
+
+Times can be finer than time-stamps. Then, rows of the frontier itself wait, as others of its
+time-stamp may still come that are before them.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +85,8 @@ class RowOrder:
         self._passed = 0
         # in the order of time, each and together
         self._waiting: deque[UsableRows] = deque()
+        # whether times are finer than time-stamps
+        self._is_fine = False
         # whether the last row, which may be incomplete, has come
         self._is_tail = False
 
@@ -163,8 +167,15 @@ class RowOrder:
         self._memory.note("sorting", self._count * self._seen_bytes // self._seen_rows)
         self._memory.check()
         least = int(stamps.min())
+        self._is_fine = self._is_fine or rows.rests is not None
+        if self._is_fine:
+            # all rows of a time-stamp may have to change places
+            least -= 1
         parts = []
-        if (stamps[1:] < stamps[:-1]).any():
+        is_back = stamps[1:] < stamps[:-1]
+        if rows.rests is not None:
+            is_back |= (stamps[1:] == stamps[:-1]) & (rows.rests[1:] < rows.rests[:-1])
+        if is_back.any():
             parts.append(rows)
         while self._waiting and self._waiting[-1].time_stamps[-1] > least:
             parts = parts or [rows]
@@ -186,7 +197,18 @@ class RowOrder:
             MtlmonError: columns change their types.
         """
         stamps = np.concatenate([one.time_stamps for one in parts])
-        order = np.argsort(stamps, kind="stable")
+        rests = None
+        if self._is_fine:
+            rests = np.concatenate(
+                [
+                    np.zeros_like(one.time_stamps) if one.rests is None else one.rests
+                    for one in parts
+                ]
+            )
+            order = np.lexsort((rests, stamps))
+            rests = rests[order]
+        else:
+            order = np.argsort(stamps, kind="stable")
         words = np.concatenate(
             [one.letters.words(len(one.time_stamps), self._atom_count) for one in parts]
         )
@@ -201,7 +223,8 @@ class RowOrder:
         # PERF: to take rows out of several chunks needs a tenth more time.
         (batch,) = table.combine_chunks().to_batches()
         batch = batch.take(integer_array(order))
-        rows = UsableRows(SortedBlock(batch, parts[0].block.path, 1, None), stamps.take(order))
+        block = SortedBlock(batch, parts[0].block.path, 1, None)
+        rows = UsableRows(block, stamps.take(order), rests)
         rows.letters = Letters(words.take(order, axis=0), {})
         return rows
 
@@ -226,8 +249,9 @@ class RowOrder:
         while self._waiting:
             rows = self._waiting[0]
             count = len(rows.time_stamps)
-            if frontier is not None and rows.time_stamps[-1] > frontier:
-                count = int(np.searchsorted(rows.time_stamps, frontier, "right"))
+            if frontier is not None and rows.time_stamps[-1] >= frontier:
+                side: Literal["left", "right"] = "left" if self._is_fine else "right"
+                count = int(np.searchsorted(rows.time_stamps, frontier, side))
             if self._most_rows is not None:
                 count = min(count, self._most_rows)
             if not count:

@@ -1,13 +1,13 @@
 """Sort any number of events by time in bounded memory: an external merge sort.
 
-Events of one time-stamp keep their order. See D. E. Knuth, "The Art of Computer Programming",
+Events of one time keep their order; it can be finer than their time-stamps. See D. E. Knuth, "The Art of Computer Programming",
 volume 3, section 5.4, for sorting by runs in files that are merged.
 """
 
 from __future__ import annotations
 
 from tempfile import TemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,10 @@ _LEAST_ROWS = 1 << 10
 _YIELDED_ROWS = 1 << 16
 
 Records: TypeAlias = "NDArray[np.void]"
-"""Events: time_stamp, numbers of the traces, words of the letter."""
+"""Events: time_stamp, numbers of the traces, words of the letter; and rest, once times have one."""
+
+_Key: TypeAlias = tuple[int, int]
+"""A time: the time-stamp, and what is left behind it."""
 
 
 class EventSorter:
@@ -46,8 +49,8 @@ class EventSorter:
                 ("words", np.uint64, (words,)),
             ]
         )
-        # Sorting holds the events twice, plus their order.
-        self._rows = max(_LEAST_ROWS, memory // (3 * self.type.itemsize))
+        self._memory = memory
+        self._rows = self._room
         self._waiting: list[Records] = []
         self._waiting_rows = 0
         # In memory while the events are returned.
@@ -66,6 +69,7 @@ class EventSorter:
         time_stamps: NDArray[np.int64],
         numbers: Sequence[NDArray[np.uint32] | None],
         words: NDArray[np.uint64],
+        rests: NDArray[np.int64] | None = None,
     ) -> None:
         """Take events.
 
@@ -73,16 +77,21 @@ class EventSorter:
             time_stamps: the time-stamps of the events.
             numbers: for each partition, the numbers of the events' traces, or None if they are 0.
             words: the letters of the events.
+            rests: what is left of their times behind the time-stamps; None if nothing is.
 
         Raises:
             MtlmonError: a temporary file cannot be written.
         """
+        if rests is not None and not _has_rests(self.type):
+            self._widen()
         records = np.zeros(len(time_stamps), self.type)
         records["time_stamp"] = time_stamps
         for partition, column in enumerate(numbers):
             if column is not None:
                 records["numbers"][:, partition] = column
         records["words"] = words
+        if rests is not None:
+            records["rest"] = rests
         while len(records):
             part = records[: self._rows - self._waiting_rows]
             self._waiting.append(part)
@@ -90,6 +99,22 @@ class EventSorter:
             records = records[len(part) :]
             if self._waiting_rows == self._rows:
                 self._spill()
+
+    @property
+    def _room(self) -> int:
+        """How many events memory has room for: sorting holds them twice, plus their order."""
+        return max(_LEAST_ROWS, self._memory // (3 * self.type.itemsize))
+
+    def _widen(self) -> None:
+        """From now on, events have a rest.
+
+        PERF: most times have none, and then events take less memory.
+        """
+        self.type = np.dtype([*self.type.descr, ("rest", np.int64)])
+        self._waiting = [_with_type(records, self.type) for records in self._waiting]
+        self._rows = self._room
+        if self._waiting_rows >= self._rows:
+            self._spill()
 
     @property
     def held_bytes(self) -> int:
@@ -104,7 +129,7 @@ class EventSorter:
             buffer_rows = max(_LEAST_ROWS, self._rows // (2 * len(self._runs)))
             # The buffers, and the events taken from them.
             self._merged_rows += 2 * buffer_rows * len(self._runs)
-            merged = _merged([*self._runs, _Run.of(rest)], buffer_rows)
+            merged = _merged([*self._runs, _Run.of(rest)], buffer_rows, self.type)
         else:
             merged = iter([rest])
         for records in merged:
@@ -122,9 +147,9 @@ class EventSorter:
     def _spill(self) -> None:
         """Write the events in memory to a run: to the last run, if they continue it."""
         records = self._sorted_waiting()
-        first = int(records["time_stamp"][0])
+        first = _key(records[0])
         try:
-            if not self._runs or self._runs[-1].last > first:
+            if not self._runs or self._runs[-1].last > first or self._runs[-1].type != self.type:
                 file = TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the sorter)
                 self._runs.append(_Run(file, self.type))
             self._runs[-1].append(records)
@@ -139,15 +164,16 @@ class _Run:
     """Sorted events in a file.
 
     Attributes:
-        last: the largest time-stamp.
+        type: the type of the events.
+        last: the largest time.
         buffer: the events that have been read but not taken yet.
     """
 
     def __init__(self, file: IO[bytes] | None, record_type: np.dtype[np.void]) -> None:
         self._file = file
-        self._type = record_type
+        self.type = record_type
         self._rest = 0
-        self.last = 0
+        self.last: _Key = (0, 0)
         self.buffer: Records = np.zeros(0, record_type)
 
     @classmethod
@@ -163,7 +189,7 @@ class _Run:
         while left:
             left = left[self._file.write(left) :]
         self._rest += len(records)
-        self.last = int(records["time_stamp"][-1])
+        self.last = _key(records[-1])
 
     def close(self) -> None:
         if self._file is not None:
@@ -178,54 +204,81 @@ class _Run:
         """Whether there are events after those in the buffer."""
         return self._rest > 0
 
-    def fill(self, rows: int) -> None:
-        """Read more if the buffer is empty."""
+    def fill(self, rows: int, record_type: np.dtype[np.void]) -> None:
+        """Read more if the buffer is empty; events get a type that may have a rest."""
         if len(self.buffer) or not self._rest:
             return
         assert self._file is not None
-        buffer = np.empty(min(rows, self._rest), self._type)
+        buffer = np.empty(min(rows, self._rest), self.type)
         left: Any = buffer.view(np.uint8).reshape(-1).data
         while left:
             count = self._file.readinto(left)  # type: ignore[attr-defined]
             if not count:
                 raise MtlmonError("a temporary file of sorting has lost its end")
             left = left[count:]
-        self.buffer = buffer
         self._rest -= len(buffer)
+        self.buffer = _with_type(buffer, record_type)
 
     def take(self, count: int) -> Records:
         taken, self.buffer = self.buffer[:count], self.buffer[count:]
         return taken
 
 
-def _merged(runs: list[_Run], rows: int) -> Iterator[Records]:
-    """The events of all runs in order; equal time-stamps keep the order of runs."""
+def _merged(runs: list[_Run], rows: int, record_type: np.dtype[np.void]) -> Iterator[Records]:
+    """The events of all runs in order; equal times keep the order of runs."""
     for run in runs:
         run.rewind()
     while True:
         for run in runs:
-            run.fill(rows)
+            run.fill(rows, record_type)
         runs = [run for run in runs if len(run.buffer)]
         if not runs:
             return
-        # All events before this time-stamp are in buffers.
-        ends = [int(run.buffer["time_stamp"][-1]) for run in runs if run.has_more]
+        # All events before this time are in buffers.
+        ends = [_key(run.buffer[-1]) for run in runs if run.has_more]
         bound = min(ends, default=None)
         if bound is None:
             parts = [run.take(len(run.buffer)) for run in runs]
         else:
-            parts = [
-                run.take(int(np.searchsorted(run.buffer["time_stamp"], bound))) for run in runs
-            ]
+            parts = [run.take(_place(run.buffer, bound, "left")) for run in runs]
         taken = np.concatenate(parts)
         if not len(taken):
-            # A buffer has only one time-stamp. The first run with it comes first, to its end.
+            # A buffer has only one time. The first run with it comes first, to its end.
             assert bound is not None
-            run = next(run for run in runs if run.buffer["time_stamp"][0] == bound)
-            taken = run.take(int(np.searchsorted(run.buffer["time_stamp"], bound, side="right")))
+            run = next(run for run in runs if _key(run.buffer[0]) == bound)
+            taken = run.take(_place(run.buffer, bound, "right"))
         yield _ordered(taken)
 
 
+def _has_rests(record_type: np.dtype[np.void]) -> bool:
+    return "rest" in (record_type.names or ())
+
+
+def _with_type(records: Records, record_type: np.dtype[np.void]) -> Records:
+    """Give events a rest of 0 if they have none and the type has one."""
+    if records.dtype == record_type:
+        return records
+    found = np.zeros(len(records), record_type)
+    for name in records.dtype.names or ():
+        found[name] = records[name]
+    return found
+
+
+def _key(record: np.void) -> _Key:
+    return int(record["time_stamp"]), int(record["rest"]) if _has_rests(record.dtype) else 0
+
+
+def _place(records: Records, key: _Key, side: Literal["left", "right"]) -> int:
+    """The place of a time among sorted events, before or behind those of this time."""
+    stamps = records["time_stamp"]
+    if not _has_rests(records.dtype):
+        return int(np.searchsorted(stamps, key[0], side))
+    first, last = (int(np.searchsorted(stamps, key[0], one)) for one in ("left", "right"))
+    return first + int(np.searchsorted(records["rest"][first:last], key[1], side))
+
+
 def _ordered(records: Records) -> Records:
+    if _has_rests(records.dtype):
+        return records[np.lexsort((records["rest"], records["time_stamp"]))]
     order = order_of(np.ascontiguousarray(records["time_stamp"]))
     return records if order is None else records[order]

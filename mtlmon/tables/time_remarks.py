@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtlmon.errors import TableError
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["time_remarks"]
+__all__ = ["order_remarks", "time_remarks"]
 
 
 def time_remarks(times: Times, options: OptionNames) -> Iterator[str]:
@@ -35,3 +36,28 @@ def time_remarks(times: Times, options: OptionNames) -> Iterator[str]:
             f"{rows} in an hour that occurs twice in {zone}, {second:,} in the second one by the "
             f"order of rows ({which} or second says which one it is)"
         )
+
+
+def order_remarks(
+    steps: int, first: TableError | None, times: Times, options: OptionNames
+) -> Iterator[str]:
+    """Yield a sentence if rows of one time-stamp are not in the order of their times.
+
+    Args:
+        steps: how many rows step back.
+        first: says where the first one is.
+        times: has read the times.
+        options: how messages write options.
+    """
+    if not steps or first is None:
+        return
+    rows, keep = f"{steps:,} rows step back", "keep their places"
+    if steps == 1:
+        rows, keep = "1 row steps back", "keeps its place"
+    place = f"row {first.row}" if first.line is None else f"line {first.line}"
+    mends = [options.written("sort", True), options.written("resolution", times.finer_unit)]
+    mends = [one for one in mends if one is not None]
+    advice = f": {' or '.join(mends)} puts them in order" if mends else ""
+    yield (
+        f"{rows} within a time-stamp, the first one in {first.path}, {place}, and {keep}{advice}"
+    )

@@ -57,6 +57,34 @@ def test_events_of_any_order(shape: str, memory: int, monkeypatch: pytest.Monkey
     assert (records["words"][:, 1] == 5).all()
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("memory", [1, 1 << 18, 1 << 30])
+def test_times_that_are_finer_than_time_stamps(
+    shape: str, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From some event on, times have rests; equal times keep their order."""
+    monkeypatch.setattr(sorting, "_LEAST_ROWS", 64)
+    source = random.Random(shape)
+    stamps = np.array([SHAPES[shape](source, k) for k in range(9000)], np.int64)
+    rests = np.array([source.randrange(3) for _ in stamps], np.int64)
+    with EventSorter(1, memory) as sorter:
+        place = 0
+        while place < len(stamps):
+            count = source.choice([0, 1, 100, 900])
+            part, fine = stamps[place : place + count], rests[place : place + count]
+            words = np.arange(place, place + len(part), dtype=np.uint64)[:, np.newaxis]
+            if place < 4000 or source.random() < 0.3:
+                fine[:] = 0
+                sorter.add(part, [None], words)
+            else:
+                sorter.add(part, [None], words, fine)
+            place += len(part)
+        records = np.concatenate(list(sorter.sorted()))
+    order = np.lexsort((rests, stamps))
+    assert records["time_stamp"].tolist() == stamps[order].tolist()
+    assert records["words"][:, 0].tolist() == order.tolist()
+
+
 def test_nothing_to_sort() -> None:
     with EventSorter(1) as sorter:
         assert sum(map(len, sorter.sorted())) == 0

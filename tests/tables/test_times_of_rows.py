@@ -96,3 +96,60 @@ def test_formats_that_contradict_themselves(tmp_path: Path) -> None:
         verdicts(log, time_format="%H:%M %p")
     ended = mtlmon("--time-format", "%H:%M %p", "--event", "what", "-e", "request", log.path)
     assert ended.status == 2 and "write %I" in ended.errors and "Traceback" not in ended.errors
+
+
+MILLISECONDS = [
+    ("2024-05-01T12:00:00.900Z", "response"),
+    ("2024-05-01T12:00:00.100Z", "request"),
+    ("2024-05-01T12:00:00.500Z", "other"),
+    ("2024-05-01T12:00:00.500Z", "response"),
+]
+PREVIOUS = "unit s\npolicy p: response implies PREVIOUS other"
+
+
+@pytest.mark.parametrize("options", [{"sort": True}, {"wait": "5s"}, {"wait": 0}])
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_of_a_second_are_sorted_by_their_milliseconds(
+    tmp_path: Path, format: str, options: dict[str, Any]
+) -> None:
+    """At .100, .500, .500 and .900; equal times keep their order, so one response has `other`."""
+    log = written(tmp_path, format, MILLISECONDS)
+    first = 1_714_564_800
+    expected = [f"{first}:0 true", f"{first}:1 true", f"{first}:2 true", f"{first}:3 false"]
+    assert verdicts(log, PREVIOUS, **options) == expected
+
+
+@pytest.mark.parametrize("options", [{"sort": True}, {"wait": "5s"}])
+def test_numbers_are_sorted_below_the_resolution(tmp_path: Path, options: dict[str, Any]) -> None:
+    rows = [(1900, "response"), (1100, "request"), (1500, "other"), (1500, "response")]
+    expected = ["1:0 true", "1:1 true", "1:2 true", "1:3 false"]
+    for format in FORMATS:
+        log = written(tmp_path, format, rows)
+        assert verdicts(log, PREVIOUS, time_unit="ms", **options) == expected
+    texts = [(f"{time / 1000:.12f}", what) for time, what in rows]
+    log = written(tmp_path, "csv", texts)
+    assert verdicts(log, PREVIOUS, time_unit="s", **options) == expected
+
+
+def test_a_step_back_within_a_time_stamp_is_told(tmp_path: Path) -> None:
+    """Without sorting, the rows stay as they are, which are no errors."""
+    rows = [*MILLISECONDS, ("2024-05-01T12:00:00Z", "other")]
+    log = written(tmp_path, "csv", rows)
+    ended = mtlmon("--event", "what", "--unit", "s", "-e", "response implies request", log.path)
+    assert ended.status == 1
+    assert (
+        f"2 rows step back within a time-stamp, the first one in {log.path}, line 3, and keep their "
+        "places: --sort or --resolution ms puts them in order"
+    ) in ended.errors
+    ended = mtlmon(
+        "--event", "what", "--unit", "s", "--sort", "-e", "response implies request", log.path
+    )
+    assert "step back" not in ended.errors
+    asked = ["--event", "what", "--unit", "s", "--lateness", "9", "-e", "response implies request"]
+    ended = mtlmon(*asked, log.path)
+    assert "2 rows step back within a time-stamp" in ended.errors
+    # from block to block, and by a row whose time is whole
+    parts = [written(tmp_path, "arrow", rows)]
+    check = check_tables(parts[0].path, "unit s\npolicy p: response", event="what")
+    check.to_arrow()
+    assert check.events.remarks and "2 rows step back" in check.events.remarks[0]

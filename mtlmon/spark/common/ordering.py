@@ -1,9 +1,9 @@
 """The order of the rows of a trace, which is the same for data frames, cut traces and streams.
 
 Rows are ordered by time-stamp, which is the time in whole units of the resolution, as on one
-machine, and within a time-stamp by `order_within`. If that is not given, rows from Parquet files
-are ordered by the path of the file and their position in it, and other rows by the exact time in
-its column. Streams keep the order of arrival instead.
+machine, and within a time-stamp by `order_within`. If that is not given, rows are ordered by the
+exact time in its column, and those from Parquet files then by the path of the file and their
+position in it. Streams keep the order of arrival of equal times instead.
 """
 
 from __future__ import annotations
@@ -56,10 +56,14 @@ def orders_of(df: DataFrame, order_within: OrderWithin, source: EventSource) -> 
     """
     if order_within is not None:
         return given_orders(df, order_within)
-    if places := places_in_files(df):
-        return places
+    return [*exact_times(df, source), *places_in_files(df)]
+
+
+def exact_times(df: DataFrame, source: EventSource) -> list[Column]:
+    """Return the column of times if these can be finer than time-stamps, else nothing."""
     time = source.selection.time_name
-    return [] if is_time_stamp(df.schema[time].dataType, source) else [column_named(time)]
+    scale = _scale(df.schema[time].dataType, source)
+    return [] if scale is not None and scale[1] == 1 else [column_named(time)]
 
 
 def given_orders(df: DataFrame, order_within: OrderWithin) -> list[Column]:

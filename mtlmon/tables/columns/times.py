@@ -248,6 +248,12 @@ class Times:
         return self._zone.name, self._reader.doubtful, self._reader.second_hours
 
     @property
+    def finer_unit(self) -> str:
+        """A unit of time-stamps that is finer than the present one."""
+        units = list(UNITS)
+        return units[max(0, units.index(self.known_unit or "ns") - 1)]
+
+    @property
     def are_numbers(self) -> bool:
         """Whether the times of the columns that have been read are numbers."""
         return self._is_number

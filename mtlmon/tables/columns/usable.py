@@ -55,6 +55,7 @@ class UsableRows:
         block: the block that the rows are from.
         batch: the usable rows.
         time_stamps: the time-stamps of these rows.
+        rests: what is left of their times behind the time-stamps, as in `ReadTimes`, or None.
         letters: the letters of these rows, once they have been read.
         values: the values of streams at these rows, and at the ticks before them; None if none are
             asked for.
@@ -63,10 +64,16 @@ class UsableRows:
         error: the error to raise after these rows, or None.
     """
 
-    def __init__(self, block: Block, time_stamps: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        block: Block,
+        time_stamps: NDArray[np.int64],
+        rests: NDArray[np.int64] | None = None,
+    ) -> None:
         self.block = block
         self.batch: pa.RecordBatch = block.batch
         self.time_stamps = time_stamps
+        self.rests = rests
         self.letters = Letters(None, {})
         self.values: Values | None = None
         self.tick_end = 0
@@ -101,6 +108,8 @@ class UsableRows:
         self.letters = self.letters.before(count)
         self.batch = self.batch.slice(0, count)
         self.time_stamps = self.time_stamps[:count]
+        if self.rests is not None:
+            self.rests = self.rests[:count]
         if self._places is not None:
             self._places = self._places[:count]
 
@@ -110,12 +119,14 @@ class UsableRows:
             self._places = np.arange(len(self.time_stamps))
         self.batch = self.batch.slice(count)
         self.time_stamps = self.time_stamps[count:]
+        if self.rests is not None:
+            self.rests = self.rests[count:]
         self.letters = self.letters.behind(count)
         self._places = self._places[count:]
 
     def taken(self, count: int) -> UsableRows:
         """Remove the first rows, and return them; their letters have been read."""
-        first = UsableRows(self.block, self.time_stamps)
+        first = UsableRows(self.block, self.time_stamps, self.rests)
         first.batch, first.letters, first._places = self.batch, self.letters, self._places
         first.cut(count)
         self.drop(count)
@@ -126,6 +137,8 @@ class UsableRows:
         self.letters = self.letters.of_rows(is_kept)
         self.batch = self.batch.filter(boolean_array(is_kept))
         self.time_stamps = self.time_stamps[is_kept]
+        if self.rests is not None:
+            self.rests = self.rests[is_kept]
         places = np.flatnonzero(is_kept)
         self._places = places if self._places is None else self._places[is_kept]
 
@@ -191,6 +204,8 @@ class RowCheck:
         errors: the errors of the first skipped rows.
         clock: the largest time-stamp of usable rows, or None before the first one.
         passed: time has passed up to here without rows: rows below it come too late.
+        steps_back: how many rows have the time-stamp of the row before them and an earlier time.
+        first_step_back: says where the first one is; None if there is none.
     """
 
     def __init__(
@@ -218,6 +233,10 @@ class RowCheck:
         self._found: list[TableError] = []
         self.clock: int | None = None
         self.passed = 0
+        self.steps_back = 0
+        self.first_step_back: TableError | None = None
+        # what is left of the time of the last row behind its time-stamp
+        self._rest = 0
 
     @property
     def skips(self) -> bool:
@@ -254,15 +273,17 @@ class RowCheck:
         """
         name = self._selection.time_name
         try:
-            time_stamps, faults = self._times.read(self._selection.cells(block.batch, name))
+            read = self._times.read_exactly(self._selection.cells(block.batch, name))
         except MtlmonError as error:
             raise TableError(str(error), path=block.path, column=name) from None
-        rows = UsableRows(self._with_times(block), time_stamps)
+        rows = UsableRows(self._with_times(block), read.time_stamps, read.rests)
         try:
-            self._check_cells(rows, faults)
+            self._check_cells(rows, read.faults)
             if self._is_ordered:
                 self._check_order(rows)
             self.read_letters(rows)
+            if self._is_ordered:
+                self._count_steps_back(rows)
         except (PolicyError, TableError):
             raise
         except MtlmonError as error:
@@ -368,6 +389,27 @@ class RowCheck:
             return rows.block.error(rows.place(row), message, self._selection.time_name)
 
         self._drop(rows, stamps < latest, error_at, has_advice=True)
+
+    def _count_steps_back(self, rows: UsableRows) -> None:
+        """Count the rows that step back by less than a unit of time-stamps."""
+        stamps, rests = rows.time_stamps, rows.rests
+        if not len(stamps):
+            return
+        if rests is None:
+            # PERF: as a rule, nothing is left behind time-stamps
+            is_back = self._rest > 0 and stamps[0] == self.clock
+            places = np.zeros(int(is_back), np.int64)
+            self._rest = 0
+        else:
+            before = np.concatenate([[-1 if self.clock is None else self.clock], stamps[:-1]])
+            rest_before = np.concatenate([[self._rest], rests[:-1]])
+            places = np.flatnonzero((stamps == before) & (rests < rest_before))
+            self._rest = int(rests[-1])
+        self.steps_back += len(places)
+        if len(places) and self.first_step_back is None:
+            place = rows.place(int(places[0]))
+            column = self._selection.time_name
+            self.first_step_back = rows.block.error(place, "this row steps back", column)
 
     def read_letters(self, rows: UsableRows) -> None:
         """Read the atoms, and remove rows on which a predicate has no value."""
