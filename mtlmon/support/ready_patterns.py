@@ -35,13 +35,16 @@ _SYSLOG_TIME = (
 )
 _SYSLOG_FORMAT = "iso|%b %d %H:%M:%S%.f"
 _SYSLOG_HEAD = rf"^(?:<(?P<priority>[0-9]+)>)?{_SYSLOG_TIME} (?P<host>\S+) "
-# The text between quotes; a backslash escapes.
+# The text between quotes, and a part of it without blanks; a backslash escapes.
 _QUOTED = r'(?:[^"\\]|\\.)*'
+_QUOTED_WORD = r'(?:[^\s"\\]|\\\S)+'
 
 _READY = {
     "combined": ReadyPattern(
-        r"^(?P<client>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "
-        rf'"(?:(?P<method>[A-Z]+) (?P<path>[^\s"]+)(?: (?P<protocol>[^"]*))?|{_QUOTED})" '
+        # A user is what somebody has typed in, who may have typed blanks and brackets.
+        r"^(?P<client>\S+) \S+ (?P<user>\S.*?) \[(?P<time>[^\[\]]+)\] "
+        rf'"(?:(?P<method>[A-Z]+) (?P<path>{_QUOTED_WORD})(?: (?P<protocol>{_QUOTED}))?'
+        rf'|{_QUOTED})" '
         r"(?P<status>[0-9]{3}) (?:(?P<bytes>[0-9]+)|-)"
         rf'(?: "(?P<referrer>{_QUOTED})" "(?P<agent>{_QUOTED})")?',
         "time",
@@ -51,9 +54,10 @@ _READY = {
         r"^(?P<time>[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9:]{8}) \[(?P<level>[a-z]+)\] "
         r"(?P<pid>[0-9]+)#(?P<thread>[0-9]+): (?:\*(?P<connection>[0-9]+) )?(?P<message>.*?)"
         r"(?:, client: (?P<client>[^,]+))?(?:, server: (?P<server>[^,]*))?"
-        r'(?:, request: "(?P<method>[A-Z]+) (?P<path>[^ "]*)[^"]*")?'
+        # nginx writes the quotes of a request as they are
+        r'(?:, request: "(?P<method>[A-Z]+) (?P<path>.*?)(?: HTTP/[0-9.]+)?")?'
         r'(?:, upstream: "(?P<upstream>[^"]*)")?(?:, host: "(?P<host>[^"]*)")?'
-        r'(?:, referrer: "(?P<referrer>[^"]*)")?$',
+        r'(?:, referrer: "(?P<referrer>.*?)")?$',
         "time",
         "%Y/%m/%d %H:%M:%S",
     ),

@@ -301,6 +301,58 @@ def test_access_logs_of_several_names() -> None:
         assert ended == Ended(0, "971211336:0 true\n971211337:0 true\n", "")
 
 
+QUOTED_ACCESS = """\
+192.0.2.1 - - [10/Oct/2024:13:55:37 +0200] "POST /a\\"b HTTP/1.1" 200 12 "-" "ua"
+192.0.2.1 - ann smith [10/Oct/2024:13:55:38 +0200] "POST /a HTTP/1.1" 500 12 "-" "ua"
+192.0.2.1 - a [b] "c [10/Oct/2024:13:55:39 +0200] "GET /\\"\\\\ HTTP/1.1" 404 - "-" "u\\"a"
+192.0.2.1 - "" [10/Oct/2024:13:55:40 +0200] "GET / H\\"" 404 -
+192.0.2.1 - - [10/Oct/2024:13:55:41 +0200] "x\\" GET /" 400 -
+"""
+
+
+def test_quotes_and_blanks_in_access_logs(tmp_path: Path) -> None:
+    """A request with an escaped quote had no method and no path, and a user no blank."""
+    log = tmp_path / "access.log"
+    log.write_text(QUOTED_ACCESS)
+    shown = "{user}|{method}|{path}|{protocol}|{status}"
+    text = f'unit s\natom all = status > 0\ntrigger t: all message "{shown}"'
+    check = check_tables(str(log), text, pattern="combined")
+    assert [row["message"] for row in check.to_arrow().to_pylist()] == [
+        '-|POST|/a\\"b|HTTP/1.1|200',
+        "ann smith|POST|/a|HTTP/1.1|500",
+        'a [b] "c|GET|/\\"\\\\|HTTP/1.1|404',
+        '""|GET|/|H\\"|404',
+        "-|null|null|null|400",
+    ]
+    assert check.events.unmatched == 0
+
+
+def test_quotes_in_errors_of_nginx() -> None:
+    """It writes them as they are; they end nothing where other columns follow."""
+    line = (
+        '2024/05/01 12:30:0{} [error] 1#1: x, client: 10.0.0.7, server: s, request: "GET {}", '
+        'host: "web"{}\n'
+    )
+    log = "".join(
+        line.format(second, request, more)
+        for second, (request, more) in enumerate(
+            [
+                ('/a"b HTTP/1.1', ', referrer: "http://x/"y""'),
+                ("/c d HTTP/2.0", ""),
+                ('/e"', ""),
+                ("/ HTTP/1.1", ', referrer: "-"'),
+            ]
+        )
+    )
+    found = open_tables_of(log, "nginx_error", ["path", "host", "referrer", "message"])
+    assert [row[1:] for row in found] == [
+        ('/a"b', "web", 'http://x/"y"', "x"),
+        ("/c d", "web", None, "x"),
+        ('/e"', "web", None, "x"),
+        ("/", "web", "-", "x"),
+    ]
+
+
 def open_tables_of(log: str, pattern: str, names: list[str]) -> list[tuple[object, ...]]:
     """The times of rows and some columns, as conditions and a check of types see them."""
     from tempfile import TemporaryDirectory
