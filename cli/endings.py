@@ -34,10 +34,6 @@ def note_skipped(source: Source) -> None:
     """Mention the rows that were skipped, and lines that are no rows."""
     if not isinstance(source, TextLog) and source.unmatched:
         note(f"{plural(source.unmatched, 'line')} did not match the pattern")
-    if not isinstance(source, TextLog) and source.stray_quotes:
-        cells = plural(source.stray_quotes, "cell")
-        verb = "begins" if source.stray_quotes == 1 else "begin"
-        note(f"{cells} {verb} with a quote that was read as a character")
     if source.points_left_out:
         note(f"left out {plural(source.points_left_out, 'time-point')} at which integers overflow")
     if source.skipped:
@@ -47,8 +43,6 @@ def note_skipped(source: Source) -> None:
             note(visible(remark))
         for error in source.errors[:3]:
             note(f"  {error}")
-        for remark in source.remarks:
-            note(remark)
 
 
 def note_waiting(count: int, row_name: str) -> None:

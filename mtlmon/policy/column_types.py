@@ -563,9 +563,7 @@ def compared_columns(file: PolicyFile, *roots: Expression) -> tuple[str, ...]:
         for node in postorder(root):
             operands = node.operands
             is_equality = node.operator in {ops.EQUAL, ops.NOT_EQUAL}
-            if is_equality and all(one.operator is not ops.CONSTANT for one in operands):
-                found += operands
-            elif node.operator in {ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS}:
+            if (is_equality and all(one.operator is not ops.CONSTANT for one in operands)) or node.operator in {ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS}:
                 found += operands
     for stream in file.streams.values():
         found += [key for key, _ in stream.per]

@@ -34,13 +34,13 @@ from mtlmon.tables.formats.files import (
 )
 from mtlmon.tables.formats.line_patterns import LinePattern
 from mtlmon.tables.partition_keys import PartitionKeys
+from mtlmon.tables.remarks import order_remarks, quote_remarks, time_remarks
 from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
 from mtlmon.tables.source_blocks import SourceBlocks
-from mtlmon.tables.time_remarks import order_remarks, time_remarks
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -307,11 +307,6 @@ class TableEvents(BatchReader[EventBatch]):
         return 0 if self._streams is None else self._streams.waiting_rows
 
     @property
-    def remarks(self) -> list[str]:
-        """What whoever wrote the policies may have meant differently, by the rows so far."""
-        return self.writings.remarks
-
-    @property
     def unmatched(self) -> int:
         """The number of lines that do not match the pattern, which are no rows."""
         return self._blocks.unmatched
@@ -327,13 +322,14 @@ class TableEvents(BatchReader[EventBatch]):
         return self._blocks.stray_quotes
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is to be known of how the rows' times were read, in sentences with counts."""
-        found = time_remarks(self.times, self._selection.options)
+    def remarks(self) -> list[str]:
+        """What may be meant differently, by the rows so far: sentences, with counts."""
+        found = list(time_remarks(self.times, self._selection.options))
         steps, first = self._check.steps_back, self._check.first_step_back
         if isinstance(self._order, Arrivals):
             steps, first = self._order.steps_back, self._order.first_step_back
-        return (*found, *order_remarks(steps, first, self.times, self._selection.options))
+        found += order_remarks(steps, first, self.times, self._selection.options)
+        return [*found, *quote_remarks(self.stray_quotes), *self.writings.remarks]
 
     @property
     def errors(self) -> tuple[TableError, ...]:

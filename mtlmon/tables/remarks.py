@@ -61,3 +61,10 @@ def order_remarks(
     yield (
         f"{rows} within a time-stamp, the first one in {first.path}, {place}, and {keep}{advice}"
     )
+
+
+def quote_remarks(count: int) -> Iterator[str]:
+    """Yield a sentence if some cells begin with a quote that ends no cell."""
+    if count:
+        cells = "cell begins" if count == 1 else "cells begin"
+        yield f"{count} {cells} with a quote that was read as a character"
