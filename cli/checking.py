@@ -19,7 +19,7 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import positive
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
-from mtlmon.engine.choice import engine_of
+from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 from mtlmon.errors import FormulaError, TableError
 from mtlmon.policy import check_files
 from mtlmon.policy.needs import needs_of
@@ -215,7 +215,8 @@ def explanation(
                 blocks.append(slices_block(file, analysis, policy, slices, slice_seed))
             continue
         engine = engine_of(policy.formula, mode)
-        blocks.append(describe(policy.formula, file.unit, engine))
+        time = None if has_time_bound(policy.formula, mode) else SLOW
+        blocks.append(describe(policy.formula, file.unit, engine, time))
     if analysis is not None and analysis.relations:
         lines = ["Atoms with arguments"]
         for name, relation in file.relations.items():

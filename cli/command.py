@@ -410,9 +410,10 @@ def explain(file: Formula | PolicyFile, options: Options) -> None:
 
     if isinstance(file, Formula):
         from mtlmon.analysis.describe import describe
-        from mtlmon.engine.choice import engine_of
+        from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 
-        show(f"{describe(file, options.unit, engine_of(file, options.mode))}\n")
+        time = None if has_time_bound(file, options.mode) else SLOW
+        show(f"{describe(file, options.unit, engine_of(file, options.mode), time)}\n")
         return
     from mtlmon.cli.checking import explanation
 

@@ -6,7 +6,14 @@ from mtlmon._core import Monitor
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import MonitoredText, Pump
-from mtlmon.cli.report import name_list, progress_for, report_end, summary, wants_summary
+from mtlmon.cli.report import (
+    name_list,
+    note_times,
+    progress_for,
+    report_end,
+    summary,
+    wants_summary,
+)
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import TextMonitor, policy_label
@@ -70,6 +77,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     if monitor.mode != options.mode:
         what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {monitor.mode} here")
+    note_times([(name, formula)], options)
     order = None
     if options.reorders or options.sort:
         from mtlmon.cli.late_rows import text_order

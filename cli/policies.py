@@ -19,7 +19,7 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import name_list, progress_for, wants_summary
+from mtlmon.cli.report import name_list, note_times, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.cli.table_output import table_output
@@ -303,6 +303,7 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: Option
         names = tuple(name for name, _ in unbounded if name is not None)
         what = f"the future of {name_list(names)}" if names else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
+    note_times([(policy.name, policy.formula) for policy in policies], options)
 
 
 def shown_in(

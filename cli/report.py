@@ -10,7 +10,7 @@ from mtlmon.cli.failure import note, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TextIO
 
     from mtlmon.changelog.loops import ChangelogLoop
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import Policy
+    from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
     from mtlmon.text.head import LogHead
 
@@ -38,6 +39,7 @@ __all__ = [
     "is_for_people",
     "is_terminal",
     "name_list",
+    "note_times",
     "plural",
     "policies_summary",
     "policy_name",
@@ -524,6 +526,22 @@ def absent_atoms(
     noun = "atom" if len(absent) == 1 else "atoms"
     hint = f"; did you mean {', '.join(meant)}?" if meant else ""
     return f"no event has the {noun} {name_list(absent)}{hint}"
+
+
+def note_times(policies: Sequence[tuple[str | None, Formula]], options: Options) -> None:
+    """Mention once which policies have no bound on the time that an event takes.
+
+    Mode global is chosen for what it finds, and `--explain-formula` tells of it.
+    """
+    from mtlmon.engine.choice import SLOW, has_time_bound
+
+    if options.mode == "global":
+        return
+    slow = [name for name, formula in policies if not has_time_bound(formula, options.mode)]
+    if slow:
+        names = tuple(name for name in slow if name is not None)
+        what = f"of {name_list(names)}: " if names else ""
+        note(f"{what}{SLOW}, and nothing bounds the time (see --explain-formula)")
 
 
 def name_list(names: tuple[str, ...]) -> str:

@@ -47,7 +47,10 @@ _MEANINGS: dict[Operator, str] = {
 
 
 def describe(
-    formula: Formula, unit: str | None = None, engine: tuple[str, str] | None = None
+    formula: Formula,
+    unit: str | None = None,
+    engine: tuple[str, str] | None = None,
+    time: str | None = None,
 ) -> str:
     """Return the explanation as lines of text, without a newline at the end.
 
@@ -56,6 +59,7 @@ def describe(
         unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None
             if it is not declared.
         engine: the name of the engine that runs the formula, and the reason; None leaves it out.
+        time: what to tell of the time that an event takes, if anything.
     """
     kernel = desugar(formula)
     names = [visible(atom_text(name)) for name in atoms(formula)]
@@ -68,7 +72,8 @@ def describe(
         ("State, at most (most logs need far less)", _aligned(_state_rows(kernel, unit))),
     ]
     if engine is not None:
-        sections.append(("Engine", _aligned([engine])))
+        rows = [engine] if time is None else [engine, ("time", time)]
+        sections.append(("Engine", _aligned(rows)))
     blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
     return "\n\n".join(blocks)
 

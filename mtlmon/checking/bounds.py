@@ -95,11 +95,13 @@ _ATOM_BYTES = 1
 # The bytes of each literal of an expression of a pending time-point.
 _LITERAL_BYTES = 64
 _MOST_LITERALS = 64
-# The bytes of a function of the queue network: a truth table of eight variables.
+# The least bytes of a function of the queue network, a truth table.
 _FUNCTION_BYTES = 32
 # How many functions of so many variables are not constant and monotone in each of them. Those of
-# the queue network are, or in its negation: no operator is used both as it is and negated.
+# the queue network are, or in its negation, if no operator is used both as it is and negated.
 _MONOTONE = (0, 1, 4, 18, 166, 7_579)
+# How many are not constant.
+_FUNCTIONS = (0, 2, 14, 254, 65_534)
 # What a policy takes besides: the transition table, memo tables and buffers.
 _POLICY_BYTES = 6 << 20
 # The same for a policy that remembers nothing and waits for nothing, and for each of its atoms.
@@ -459,7 +461,7 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
         else:
             waiting += items
     state = state_bound(kernel)
-    variables = network_variables(formula)
+    functions = network_variables(formula)
     pending = pending_of(formula, load)
     text = "monitor"
     if pending is None:
@@ -467,8 +469,9 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
         return Kept(text, words, None, None, _NO_RATE)
     words = _formula_words(memories, waiting, pending)
     items = memories + waiting + pending
-    of_functions = _FUNCTION_BYTES * items
-    if variables is None:
+    if functions is not None:
+        of_functions = max(_FUNCTION_BYTES, 2 ** functions[0] // 8) * items
+    else:
         literals = min(state.choices, _MOST_LITERALS)
         of_functions = _LITERAL_BYTES * literals * (memories + pending)
     per_key = (
@@ -489,10 +492,12 @@ def pending_of(formula: Formula, load: Load) -> int | None:
     """Return how many time-points of a trace are pending at once; None if nothing limits them."""
     kernel = desugar(formula)
     state = state_bound(kernel)
-    variables = network_variables(formula)
+    functions = network_variables(formula)
     entries = state.entries
-    if variables is not None:
-        entries = _MONOTONE[variables] if variables < len(_MONOTONE) else None
+    if functions is not None:
+        variables, is_monotone = functions
+        numbers = _MONOTONE if is_monotone else _FUNCTIONS
+        entries = numbers[variables] if variables < len(numbers) else None
     return _pending(kernel, state, entries, load)
 
 

@@ -2,8 +2,9 @@
 
 The queue network decides each temporal operator from the three truth values of its operands. This
 is as early as Boolean simplification unless an obligation occurs both as it is and negated: then
-its two occurrences can cancel out while it is undecided, which only expressions notice. The choice
-depends on the formula and the mode, never on events.
+its two occurrences can cancel out while it is undecided, which only expressions notice. Where
+operators wait for one another, noticing it can take any time, and only mode global does it. The
+choice depends on the formula and the mode, never on events.
 """
 
 from __future__ import annotations
@@ -21,10 +22,21 @@ if TYPE_CHECKING:
     # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
     _Row = tuple[int, int, int, int, int | None, int]
 
-__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine", "engine_of", "network_variables"]
+__all__ = [
+    "MOST_VARIABLES",
+    "SLOW",
+    "EngineChoice",
+    "choose_engine",
+    "engine_of",
+    "has_time_bound",
+    "network_variables",
+]
 
-MOST_VARIABLES = 8
+MOST_VARIABLES = 12
 """How many variable rows the network takes."""
+
+SLOW = "an event can take long, the more so the longer windows are"
+"""What to tell of formulas that have no bound on time."""
 
 # The numbers of `mtlmon.engine.compile.OPERATIONS`. That module imports the native engine, so the
 # engine could not import this one if this one imported it.
@@ -92,17 +104,7 @@ def choose_engine(
     if not is_bounded:
         return EngineChoice("expressions", "its future is unbounded")
     uses = _uses(rows, root)
-    mixed = _mixed_family(rows, uses)
-    if mixed:
-        name = None if atoms is None else _family_text(rows, mixed, atoms)
-        subject = name or "an operator that looks ahead"
-        return EngineChoice("expressions", f"{subject} is used both as it is and negated")
     count, is_nested = _variables(rows, uses)
-    operators = f"{count:,} operators that can wait"
-    if count > MOST_VARIABLES:
-        return EngineChoice(
-            "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"
-        )
     if not is_nested:
         # PERF: the obligations then occur in pending time-points only. At irregular times of one
         # event each, expressions took 57 ns an event where the network took 77 (EVENTUALLY[0,500]
@@ -110,7 +112,21 @@ def choose_engine(
         # 118 ((EVENTUALLY[0,3000] p) AND EVENTUALLY[0,1000] q). With 30 events to a time-stamp, the
         # network was faster in the second case (43 against 66), and slower in the first (20, 17).
         return EngineChoice("expressions", "none of its operators waits for another")
-    return EngineChoice("network", f"its future is bounded, and it has {operators}")
+    operators = f"{count:,} operators that can wait"
+    if count > MOST_VARIABLES:
+        return EngineChoice(
+            "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"
+        )
+    reason = f"its future is bounded, and it has {operators}"
+    mixed = _mixed_family(rows, uses)
+    if mixed:
+        name = None if atoms is None else _family_text(rows, mixed, atoms)
+        subject = name or "an operator that looks ahead"
+        reason += (
+            f"; {subject} is used both as it is and negated, so verdicts can come later than in"
+            " mode global"
+        )
+    return EngineChoice("network", reason)
 
 
 def engine_of(formula: Formula, mode: Mode) -> EngineChoice:
@@ -121,18 +137,47 @@ def engine_of(formula: Formula, mode: Mode) -> EngineChoice:
     return choose_engine(program.rows, program.root, program.is_bounded, mode, program.atoms)
 
 
-def network_variables(formula: Formula) -> int | None:
+def network_variables(formula: Formula) -> tuple[int, bool] | None:
     """Return how many variables the functions of the queue network have in mode local.
 
     Returns:
-        The number of operators that can wait; None if expressions monitor the formula.
+        The number of operators that can wait, and whether functions are monotone in each of them;
+        None if expressions monitor the formula.
     """
     from mtlmon.engine.compile import compile_formula
 
     program = compile_formula(formula)
     if choose_engine(program.rows, program.root, program.is_bounded, "local").name != "network":
         return None
-    return _variables(program.rows, _uses(program.rows, program.root))[0]
+    uses = _uses(program.rows, program.root)
+    return _variables(program.rows, uses)[0], not _mixed_family(program.rows, uses)
+
+
+def has_time_bound(formula: Formula, mode: Mode) -> bool:
+    """Whether the time that an event takes does not grow with the windows of a formula.
+
+    Expressions combine the obligations of several operators in all ways that a log brings about.
+    """
+    from mtlmon.engine.compile import compile_formula
+    from mtlmon.syntax.traversal import postorder
+
+    if mode != "global" and formula.is_bounded:
+        temporal = sum(node.interval is not None for node in postorder(formula))
+        if temporal <= MOST_VARIABLES:
+            # PERF: a run asks for each policy, and need not compile most of them once more.
+            return True
+    program = compile_formula(formula)
+    rows = program.rows
+    if choose_engine(rows, program.root, program.is_bounded, mode).name == "network":
+        return True
+    uses = _uses(rows, program.root)
+    nested = [row for row, use in zip(rows, uses, strict=True) if use and row[0] == _UNTIL]
+    # Obligations of one family whose windows are ordered come to a single one.
+    is_chain = len({(left, right) for _, left, right, *_ in nested}) <= 1 and all(
+        lower == 0 or upper is None for _, _, _, lower, upper, _ in nested
+    )
+    _, waits = _variables(rows, uses)
+    return not waits or (is_chain and not _mixed_family(rows, uses))
 
 
 def _uses(rows: Sequence[_Row], root: int) -> list[int]:

@@ -43,6 +43,9 @@ def test_the_engine_comes_last() -> None:
     assert describe(parse("p"), None, ("abacus", "it is the only one")) == (
         f"{explanation}\n\nEngine\n  abacus  it is the only one"
     )
+    assert describe(parse("p"), None, ("abacus", "it is the only one"), "it is slow") == (
+        f"{explanation}\n\nEngine\n  abacus  it is the only one\n  time    it is slow"
+    )
 
 
 @pytest.mark.parametrize(

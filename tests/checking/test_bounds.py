@@ -95,7 +95,7 @@ def test_a_rate_limits_what_waits() -> None:
 
 
 def test_functions_that_no_negation_changes_are_few() -> None:
-    """The queue network has monotone functions only; see `_MONOTONE`."""
+    """The queue network has monotone functions only, if the formula is unate; see `_MONOTONE`."""
     for variables in range(4):
         points = range(2**variables)
         above = [(low, high) for low in points for high in points if low & high == low]
@@ -104,13 +104,17 @@ def test_functions_that_no_negation_changes_are_few() -> None:
             all(table >> low & 1 <= table >> high & 1 for low, high in above) for table in tables
         )
         assert bounds_module._MONOTONE[variables] == count
+        assert bounds_module._FUNCTIONS[variables] == len(tables)
     text = "ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,60] (q AND ONCE[0,60] EVENTUALLY[0,5] r))"
     kept = monitors_kept(parse(text), Load([], "s", has_keys=False))
     assert kept.words == "61 past values, 128 obligations, 20,916 time-points that wait"
+    mixed = "ALWAYS[0,60] ((EVENTUALLY[0,60] p) EQUIV q)"
+    kept = monitors_kept(parse(mixed), Load([], "s", has_keys=False))
+    assert kept.words == "122 obligations, 1,694 time-points that wait"
 
 
 def test_many_functions_of_obligations_are_limited_by_a_rate_only() -> None:
-    formula = parse("ONCE[0,50] ((p UNTIL[0,9] q) SINCE[0,9] (NOT (p UNTIL[0,8] q)))")
+    formula = parse("ONCE[0,50] ((p UNTIL[0,9] q) SINCE[0,9] (NOT (p UNTIL[0,8] q) AND NEXT r))")
     assert monitors_kept(formula, Load([], "s", has_keys=False)).total is None
     rate = Load([Assumption("rate", 1, "s")], "s", has_keys=False)
     assert monitors_kept(formula, rate).total is not None

@@ -195,6 +195,21 @@ def test_unbounded_formulas_run_as_global() -> None:
     assert mtlmon("--mode", "global", "-e", "p UNTIL q", log="@3 p q").errors == ""
 
 
+def test_formulas_without_a_bound_on_time_are_mentioned(tmp_path: Path) -> None:
+    slow = "ALWAYS ((EVENTUALLY[0,5] p) EQUIV q)"
+    told = "an event can take long, the more so the longer windows are"
+    unbounded = "mtlmon: the formula's future is unbounded: mode local works as global here\n"
+    line = f"mtlmon: {told}, and nothing bounds the time (see --explain-formula)\n"
+    assert mtlmon("-e", slow, log="@1 p q\n").errors == unbounded + line
+    assert mtlmon("--mode", "global", "-e", slow, log="@1 p q\n").errors == ""
+    assert mtlmon("--explain-formula", "-e", slow).output.endswith(f"  time         {told}\n")
+    assert told not in mtlmon("--explain-formula", "-e", "ALWAYS[0,9] EVENTUALLY[0,5] p").output
+    policies = tmp_path / "policies.mtl"
+    policies.write_text(f"policy fine: p\npolicy slow: {slow}\n", encoding="utf-8")
+    assert f"mtlmon: of slow: {told}, and" in mtlmon(str(policies), log="@1 p q\n").errors
+    assert told in mtlmon("check-policy", str(policies)).output
+
+
 def test_progress_needs_a_terminal() -> None:
     assert mtlmon("--progress", "-e", UNTIL, log=LOG).errors == ""
 

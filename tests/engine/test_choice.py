@@ -13,14 +13,15 @@ from hypothesis import given
 
 from mtlmon import Formula, Program
 from mtlmon.engine import choice
-from mtlmon.engine.choice import MOST_VARIABLES, EngineChoice, choose_engine
+from mtlmon.engine.choice import MOST_VARIABLES, EngineChoice, choose_engine, has_time_bound
 from mtlmon.engine.compile import OPERATIONS, compile_formula
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import atom, make
 from mtlmon.syntax.interval import Interval
+from mtlmon.syntax.parser import parse
 from tests import strategies
 
-MIXED = " is used both as it is and negated"
+MIXED = " is used both as it is and negated, so verdicts can come later than in mode global"
 UNNAMED = "an operator that looks ahead"
 SOON = Interval(0, 5)
 FLAT = "none of its operators waits for another"
@@ -71,6 +72,7 @@ def test_the_network_takes(text: str, reason: str) -> None:
         "NEXT p",
         "p UNTIL[0,5] ONCE q",
         "(EVENTUALLY[0,5] p) OR (q AND EVENTUALLY[0,6] p) OR NEXT q",
+        "(EVENTUALLY[0,5] p) EQUIV NEXT q",
     ],
 )
 def test_expressions_take_what_is_not_nested(text: str) -> None:
@@ -107,11 +109,13 @@ def test_expressions_take_what_is_not_nested(text: str) -> None:
         (f"(NEXT {'p' * 50}{'q' * 50}) EQUIV q", f"NEXT {'p' * 33} ... {'q' * 37}"),
     ],
 )
-def test_both_polarities_are_for_expressions(text: str, name: str) -> None:
-    assert choice_of(text) == ("expressions", name + MIXED)
-    program = compile_formula(text)
+def test_both_polarities_are_named(text: str, name: str) -> None:
+    """One operator waits for another, so that they do not go to expressions anyway."""
+    program = compile_formula(f"({text}) AND NEXT NEXT w")
+    assert choice_for(program).name == "network"
+    assert choice_for(program).reason.partition("; ")[2] == name + MIXED
     unnamed = choose_engine(program.rows, program.root, True, "naive")
-    assert unnamed == ("expressions", UNNAMED + MIXED)
+    assert unnamed.reason.partition("; ")[2] == UNNAMED + MIXED
 
 
 @pytest.mark.parametrize(
@@ -131,23 +135,28 @@ def test_both_polarities_are_for_expressions(text: str, name: str) -> None:
     ],
 )
 def test_one_polarity_is_for_the_network(text: str) -> None:
-    assert choice_of(f"({text}) AND NEXT NEXT r").name == "network"
+    chosen = choice_of(f"({text}) AND NEXT NEXT r")
+    assert chosen.name == "network"
+    assert MIXED not in chosen.reason
 
 
 def test_past_operators_are_no_obligations() -> None:
     """An obligation below a past operator of both polarities has both, and is the one named."""
-    assert choice_of("(ONCE EVENTUALLY[0,5] p) EQUIV q").reason == f"EVENTUALLY[0,5] p{MIXED}"
+    reason = choice_of("(ONCE EVENTUALLY[0,5] p) EQUIV q").reason
+    assert reason.endswith(f"; EVENTUALLY[0,5] p{MIXED}")
 
 
 def test_the_rules_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "MOST_VARIABLES", 6)
-    many = conjunction([f"EVENTUALLY[0,5] p{i}" for i in range(9)])
-    mixed = f"({many}) AND ((NEXT q) EQUIV p)"
+    flat = conjunction([f"EVENTUALLY[0,5] p{i}" for i in range(9)])
+    many = f"({flat}) AND NEXT NEXT p"
+    mixed = "(NEXT NEXT p) AND ((NEXT q) EQUIV p)"
+    assert choice_of(flat).reason == FLAT
     unbounded = f"({mixed}) AND EVENTUALLY p"
-    assert choice_of(many).reason == "it has 9 operators that can wait, and the network takes 6"
-    assert choice_of(mixed).reason == "NEXT q" + MIXED
+    assert choice_of(many).reason == "it has 11 operators that can wait, and the network takes 6"
+    assert choice_of(mixed).reason.endswith("; NEXT q" + MIXED)
     assert choice_of(unbounded) == ("expressions", "its future is unbounded")
-    for text in ("p", many, mixed, unbounded):
+    for text in ("p", flat, many, mixed, unbounded):
         assert choice_of(text, "global") == (
             "expressions",
             "mode global compares time-points of different time-stamps",
@@ -165,13 +174,12 @@ def test_unbounded_is_what_the_program_says() -> None:
 )
 def test_the_limit(operator: str) -> None:
     texts = [operator.format(i, i) for i in range(MOST_VARIABLES + 1)]
-    assert choice_of(conjunction(texts[1:])).reason == FLAT
-    assert choice_of(conjunction(texts)).reason.endswith(f"the network takes {MOST_VARIABLES}")
+    assert choice_of(conjunction(texts)).reason == FLAT
     # past operators over the future count, those over the past do not
     first, second, _, *others = texts
     fitting = f"({conjunction(others)}) AND (ONCE[0,5] ({first}))"
     assert choice_of(f"{fitting} AND ONCE[0,5] r").name == "network"
-    assert choice_of(f"{fitting} AND ({second})").name == "expressions"
+    assert choice_of(f"{fitting} AND ({second})").reason.endswith(f"takes {MOST_VARIABLES}")
     assert choice_of(f"ONCE[0,5] ({conjunction(texts[2:])})").name == "network"
     assert choice_of(f"ONCE[0,5] ({conjunction(texts)})").name == "expressions"
 
@@ -186,6 +194,28 @@ def test_rows_that_the_root_does_not_use_do_not_count() -> None:
 def test_operations_are_numbered_as_in_programs() -> None:
     numbers = {name: getattr(choice, f"_{name}") for name in OPERATIONS}
     assert list(numbers.values()) == list(range(len(OPERATIONS)))
+
+
+@pytest.mark.parametrize(
+    ("text", "local", "global_"),
+    [
+        ("p", True, True),
+        ("(EVENTUALLY[0,5] p) EQUIV EVENTUALLY[2,6] p", True, True),
+        ("ALWAYS[0,9] ((EVENTUALLY[0,5] p) EQUIV q)", True, False),
+        ("ALWAYS[0,9] (p IMPLIES EVENTUALLY[3,5] q)", True, False),
+        # obligations of one family with ordered windows come to one
+        ("ALWAYS (p IMPLIES EVENTUALLY[0,5] q)", True, True),
+        ("ALWAYS[5,9] EVENTUALLY[10,*) p", True, True),
+        ("ALWAYS (p IMPLIES EVENTUALLY[3,5] q)", False, False),
+        ("ALWAYS ((EVENTUALLY[0,5] p) EQUIV q)", False, False),
+        ("ALWAYS ((EVENTUALLY[0,5] p) OR EVENTUALLY[0,5] q)", False, False),
+        (f"NEXT ({conjunction([f'EVENTUALLY[0,5] p{i}' for i in range(12)])})", False, False),
+    ],
+)
+def test_time_that_nothing_bounds(text: str, local: bool, global_: bool) -> None:
+    formula = parse(text)
+    assert has_time_bound(formula, "local") is has_time_bound(formula, "naive") is local
+    assert has_time_bound(formula, "global") is global_
 
 
 def test_choices_are_pairs() -> None:
@@ -254,19 +284,22 @@ def agrees_with_paths(formula: Formula) -> EngineChoice:
         assert chosen.reason == "its future is unbounded"
         return chosen
     mixed, variables = mixed_by_paths(program), variables_by_paths(program)
-    fits = nests_by_paths(program) and len(variables) <= choice.MOST_VARIABLES
-    assert (chosen.name == "network") is (not mixed and fits)
+    if not nests_by_paths(program):
+        assert chosen == ("expressions", FLAT)
+        return chosen
+    assert f"{len(variables)} operators that" in chosen.reason
+    assert (chosen.name == "network") is (len(variables) <= choice.MOST_VARIABLES)
+    if chosen.name == "expressions":
+        return chosen
     assert chosen.reason.endswith(MIXED) is bool(mixed)
-    if not mixed:
-        is_counted = nests_by_paths(program) or len(variables) > choice.MOST_VARIABLES
-        assert (f"{len(variables)} operators that" if is_counted else FLAT) in chosen.reason
-    elif is_named(chosen) and " ... " not in chosen.reason:
-        names_one_of(program, mixed, chosen.reason.removesuffix(MIXED))
+    name = chosen.reason.partition("; ")[2].removesuffix(MIXED)
+    if is_named(chosen) and " ... " not in name:
+        names_one_of(program, mixed, name)
     return chosen
 
 
 def is_named(chosen: EngineChoice) -> bool:
-    return chosen.reason.endswith(MIXED) and not chosen.reason.startswith(UNNAMED)
+    return chosen.reason.endswith(MIXED) and not chosen.reason.endswith(UNNAMED + MIXED)
 
 
 def names_one_of(program: Program, families: list[tuple[object, ...]], text: str) -> None:
@@ -348,12 +381,12 @@ def wide(size: int) -> Formula:
 def test_deep_and_wide_formulas() -> None:
     assert choice_of(deep(ops.PREVIOUS, 10_000)).reason == FLAT
     assert "10,000 operators" in choice_of(deep(ops.NEXT, 10_000)).reason
-    assert "50,000 operators" in choice_of(wide(50_000)).reason
-    mixed = make(ops.IFF, deep(ops.EVENTUALLY, 10_000), atom("q"))
-    assert choice_of(mixed).reason == "ALWAYS[0,5] p" + MIXED
+    assert choice_of(wide(50_000)).reason == FLAT
+    assert "50,001 operators" in choice_of(make(ops.NEXT, wide(50_000), interval=SOON)).reason
     # the one mixed operator is the outermost
-    mixed = make(ops.IFF, make(ops.NEXT, deep(ops.PREVIOUS, 10_000)), atom("q"))
-    assert choice_of(mixed).reason == UNNAMED + MIXED
+    mixed = make(ops.IFF, make(ops.NEXT, deep(ops.PREVIOUS, 10_000), interval=SOON), atom("q"))
+    nested = make(ops.NEXT, mixed, interval=SOON)
+    assert choice_of(nested).reason.endswith(UNNAMED + MIXED)
 
 
 @pytest.mark.parametrize("levels", [10, 200])
@@ -361,8 +394,8 @@ def test_shared_subformulas_are_not_written_out(levels: int) -> None:
     formula = atom("p")
     for number in range(levels):
         formula = make(ops.SINCE, formula, make(ops.AND, formula, atom(f"a{number}")))
-    formula = make(ops.IFF, make(ops.NEXT, formula), atom("q"))
-    assert choice_of(formula).reason == UNNAMED + MIXED
+    formula = make(ops.NEXT, make(ops.IFF, make(ops.NEXT, formula), atom("q")))
+    assert choice_of(formula).reason.endswith(UNNAMED + MIXED)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from mtlmon.analysis.desugar import desugar
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula, make
 from mtlmon.syntax.operators import Operator
+from tests.formulas import is_bounded
 
 
 def folded(formula: Formula) -> Formula:
@@ -125,18 +126,26 @@ def is_unate(formula: Formula) -> bool:
     return not mixed_families(folded(formula))
 
 
-def is_mixed_on_top(formula: Formula) -> bool:
-    """Whether the families used in both polarities are flat, and below no temporal operator.
+def is_flat(formula: Formula) -> bool:
+    """Whether no operator waits for another: what looks ahead is below no temporal operator.
 
-    Flat means that their operands look at nothing to come. Then an obligation is decided by a
-    single event, and truth tables over these obligations and their order are exact.
+    Then an obligation is decided by a single event, and truth tables over the obligations and their
+    order are exact, whatever the polarities.
     """
-    whole = folded(formula)
-    mixed = mixed_families(whole)
-    below = {f for g in subformulas(whole) if g.interval is not None for f in _below(g)}
-    nested = {(f.operator, f.operands) for f in below if f.operator.is_future}
-    flat = all(not looks_ahead(operand) for _, operands in mixed for operand in operands)
-    return bool(mixed) and flat and not mixed & nested
+    return not any(
+        looks_ahead(operand)
+        for f in subformulas(folded(formula))
+        if f.interval is not None
+        for operand in f.operands
+    )
+
+
+def modes_are_alike(formula: Formula) -> bool:
+    """Whether Boolean simplification knows no value earlier than `naive` and `local` mode do.
+
+    In mode global, it may know the values of other formulas earlier.
+    """
+    return not is_bounded(formula) or is_unate(formula) or is_flat(formula)
 
 
 def subformulas(formula: Formula) -> list[Formula]:
@@ -155,7 +164,3 @@ def subformulas(formula: Formula) -> list[Formula]:
 
 def looks_ahead(formula: Formula) -> bool:
     return any(f.operator.is_future for f in subformulas(formula))
-
-
-def _below(formula: Formula) -> list[Formula]:
-    return [f for operand in formula.operands for f in subformulas(operand)]

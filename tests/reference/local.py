@@ -3,25 +3,28 @@
 Written for obviousness, not for speed. At every moment (an event has been read, time has passed, or
 the log has ended) everything that is not yet decided is computed again:
 
-1. Kleene's three values of each subformula at each time-point, by the definition of its operator.
-   `naive` mode answers the time-points at which the formula itself has a value.
-2. For each time-stamp, what lies outside it. A SINCE or PREVIOUS depends on what lies before the
-   time-stamp through a single value, and an UNTIL or NEXT on what lies after it: the value that it
-   would have just outside, with distances counted from this time-stamp. Kleene's value of that is
-   true, false or unknown, so each temporal subformula has at most one unknown for a time-stamp.
-3. Within the time-stamp, the value of each subformula at each time-point as a Boolean function of
-   these unknowns: a truth table. All distances within a time-stamp are 0, so no window matters.
-4. `local` mode answers a time-point with a Boolean if its function is constant. Otherwise, if an
-   earlier time-point of the same time-stamp without a verdict has the same function, it answers
-   with an equivalence to the earliest of these.
+1. The time-points of one time-stamp are a *block*. Within it, the value of each subformula at each
+   time-point is a Boolean function, a truth table, of at most one unknown for each temporal
+   subformula: its *head*, the value before the block (SINCE, PREVIOUS), or its *tail*, the value
+   behind it (UNTIL, NEXT). All distances within a block are 0, so no window matters.
+2. To other blocks, the operands of SINCE and UNTIL matter by two functions: whether the left one
+   holds throughout the block, and whether the block has a witness, to which the left one leads.
+   Those of PREVIOUS and NEXT matter by the function at one time-point. These functions are true,
+   false, or not known; from that, heads and tails are decided by the definition of their operator
+   over blocks, with three values. What is decided is put into the functions, until nothing more
+   follows.
+3. A time-point has its value when its function is constant. `local` mode answers one whose function
+   is not constant with an equivalence to the earliest time-point of its time-stamp without a
+   verdict that has the same function, if there is one.
 
 The equivalences are those that `local` mode must find. It may find more: those that follow from
 relations between unknowns, or from what the unknowns themselves depend on.
 
-The Boolean values are those that every engine gives, at the same moments, if the formula is unate
-(`folding.is_unate`). This also holds in `local` mode if the formula is mixed on top only
-(`folding.is_mixed_on_top`), thanks to a relation between unknowns that counts for Boolean verdicts:
-of two open windows of one family, the one that ends first implies the other.
+The Boolean values are those of every engine, at the same moments, if the formula is unate
+(`folding.is_unate`) or *flat*: no operator that looks ahead is below another temporal one. In a
+flat formula a relation between unknowns counts: of two open windows of one family, the one that
+ends first implies the other. Other formulas are for the queue network, which knows as much as this
+definition. Boolean simplification, as in `global` mode, may know more of them.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from typing import NamedTuple
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.interval import Interval
-from tests.reference.evaluator import Truth, every, negation, some
-from tests.reference.folding import folded, looks_ahead, subformulas
+from tests.reference.evaluator import Truth, every, some
+from tests.reference.folding import folded, is_flat, subformulas
 from tests.traces import MAXIMUM_TIME_STAMP, Mode, Prefix, TimePoint, time_points
 from tests.verdicts import Verdict
 
@@ -56,6 +59,19 @@ class Block(NamedTuple):
     last: int
 
 
+class Told(NamedTuple):
+    """What a block tells others of the operands of one operator: true, false or not known.
+
+    Attributes:
+        left: whether the left one holds throughout; of PREVIOUS and NEXT, its value at the
+            time-point next to the other block.
+        right: whether there is a witness.
+    """
+
+    left: Truth
+    right: Truth
+
+
 class LocalEvaluator:
     """One run: the prefixes of a stream in, verdicts out.
 
@@ -70,11 +86,15 @@ class LocalEvaluator:
         self.formula = folded(formula)
         self.subformulas = subformulas(self.formula)
         self.temporal = [f for f in self.subformulas if f.interval is not None]
-        self.flat = {f for f in self.temporal if not any(map(looks_ahead, f.operands))}
-        self.values: dict[Formula, list[Truth]] = {f: [] for f in self.subformulas}
+        self.is_flat = is_flat(self.formula)
         self.answered: set[int] = set()
         self.prefix = Prefix((), 0)
-        self.times: list[int] = []
+        self.blocks: list[Block] = []
+        self.outside: dict[tuple[Formula, int], bool] = {}
+        """The heads and tails that are decided, by the time-stamp of their block."""
+        self.columns: dict[int, dict[Formula, list[Table]]] = {}
+        """The functions of each block, by its time-stamp."""
+        self.known_columns: dict[tuple[object, ...], dict[Formula, list[Table]]] = {}
 
     def verdicts(self, prefix: Prefix) -> list[Verdict]:
         """The verdicts that become due when the stream is known up to here.
@@ -83,172 +103,50 @@ class LocalEvaluator:
             prefix: what is known now; it extends what was known before.
         """
         self.prefix = prefix
-        self.times = [event.time_stamp for event in prefix.events]
-        for formula in self.subformulas:
-            self.update(formula)
+        self.blocks = self.blocks_of([event.time_stamp for event in prefix.events])
+        for block in self.blocks:
+            self.columns[block.time_stamp] = self.functions(block)
+        while self.decide():
+            pass
         points = time_points(prefix.events)
         found: dict[int, Verdict] = {}
-        if self.mode == "naive":
-            for i, value in enumerate(self.values[self.formula]):
-                if i not in self.answered and value is not None:
-                    found[i] = Verdict(points[i], value, None)
-        else:
-            for block in self.open_blocks():
-                found |= self.verdicts_within(block, points)
+        for block in self.blocks:
+            found |= self.verdicts_within(block, points)
         self.answered |= set(found)
         return [found[i] for i in sorted(found)]
 
-    # 1. Kleene's values at time-points.
-
-    def update(self, formula: Formula) -> None:
-        """Compute the values that are not decided yet; what is decided stays."""
-        values = self.values[formula]
-        values += [None] * (len(self.times) - len(values))
-        for i, value in enumerate(values):
-            if value is None:
-                values[i] = self.value(formula, i)
-
-    def value(self, formula: Formula, i: int) -> Truth:
-        operands = [self.values[operand] for operand in formula.operands]
-        match formula.operator.name, operands:
-            case "TRUE", []:
-                return True
-            case "FALSE", []:
-                return False
-            case "ATOM", []:
-                return formula.name in self.prefix.events[i].atoms
-            case "NOT", [f]:
-                return negation(f[i])
-            case "AND", [f, g]:
-                return every([f[i], g[i]])
-            case _:
-                return self.temporal_value(formula, i, self.times[i])
-
-    def temporal_value(self, formula: Formula, start: int, time: int) -> Truth:
-        """The value at a time-point `start`, but with distances counted from `time`."""
-        operands = [self.values[operand] for operand in formula.operands]
-        interval = formula.interval
-        assert interval is not None
-        match formula.operator.name, operands:
-            case "PREVIOUS", [f]:
-                return self.previous(f, interval, start)
-            case "NEXT", [f]:
-                return self.next(f, interval, start)
-            case "SINCE", [f, g]:
-                return self.since(f, g, interval, start, time)
-            case "UNTIL", [f, g]:
-                return self.until(f, g, interval, start, time)
-        raise AssertionError(f"{formula} is not folded")
-
-    def previous(self, f: list[Truth], interval: Interval, i: int) -> Truth:
-        if i == 0:
-            return False
-        return every([self.times[i] - self.times[i - 1] in interval, f[i - 1]])
-
-    def next(self, f: list[Truth], interval: Interval, i: int) -> Truth:
-        if i + 1 == len(self.times):
-            return self.unread(interval, self.times[i])
-        return every([self.times[i + 1] - self.times[i] in interval, f[i + 1]])
-
-    def since(
-        self, f: list[Truth], g: list[Truth], interval: Interval, start: int, time: int
-    ) -> Truth:
-        """Whether some j <= start is a witness: g at j, f at every k with j < k <= start."""
-        result: Truth = False
-        f_so_far: Truth = True
-        for j in range(start, -1, -1):
-            distance = time - self.times[j]
-            if distance in interval:
-                result = some([result, every([f_so_far, g[j]])])
-            f_so_far = every([f_so_far, f[j]])
-            if result is True or f_so_far is False or _is_beyond(distance, interval):
-                break
-        return result
-
-    def until(
-        self, f: list[Truth], g: list[Truth], interval: Interval, start: int, time: int
-    ) -> Truth:
-        """Whether some j >= start is a witness: g at j, f at every k with start <= k < j.
-
-        No witness comes if the window would begin beyond the largest time-stamp.
-        """
-        result: Truth = False
-        f_so_far: Truth = True
-        for j in range(start, len(self.times)):
-            distance = self.times[j] - time
-            if distance in interval:
-                result = some([result, every([f_so_far, g[j]])])
-            f_so_far = every([f_so_far, f[j]])
-            if result is True or f_so_far is False or _is_beyond(distance, interval):
-                return result
-        begins = time + interval.lower <= MAXIMUM_TIME_STAMP
-        return some([result, every([f_so_far, begins, self.unread(interval, time)])])
-
-    def unread(self, interval: Interval, time: int) -> Truth:
-        """Whether a time-point still to come is at a distance in the interval: unknown or False."""
-        if self.prefix.closed or _is_beyond(self.prefix.clock - time, interval):
-            return False
-        return None
-
-    # 2. What lies outside a time-stamp.
-
-    def open_blocks(self) -> list[Block]:
-        """The time-stamps that have time-points without a verdict."""
+    def blocks_of(self, times: list[int]) -> list[Block]:
         blocks: dict[int, Block] = {}
-        for i, time in enumerate(self.times):
+        for i, time in enumerate(times):
             blocks[time] = Block(time, blocks[time].first if time in blocks else i, i)
-        return [
-            block
-            for block in blocks.values()
-            if not self.answered.issuperset(range(block.first, block.last + 1))
-        ]
+        return list(blocks.values())
 
-    def outside(self, formula: Formula, block: Block) -> Truth:
-        """The value before the block (SINCE, PREVIOUS) or after it (UNTIL, NEXT).
+    # 1. Functions within a time-stamp.
 
-        PREVIOUS and NEXT have it at the block's first and last time-point, because they skip the
-        present one themselves.
-        """
-        starts = {
-            ops.PREVIOUS: block.first,
-            ops.NEXT: block.last,
-            ops.SINCE: block.first - 1,
-            ops.UNTIL: block.last + 1,
-        }
-        return self.temporal_value(formula, starts[formula.operator], block.time_stamp)
+    def functions(self, block: Block) -> dict[Formula, list[Table]]:
+        """The function of each subformula at each time-point of the block."""
+        known = {f: self.outside.get((f, block.time_stamp)) for f in self.temporal}
+        key = (block, *known.values())
+        if key not in self.known_columns:
+            self.known_columns[key] = self.columns_of(block, known)
+        return self.known_columns[key]
 
-    def is_implied(self, f: Formula, g: Formula, block: Block) -> bool:
-        """Whether f's unknown implies g's: both windows are open, and f's does not end later."""
-        if f.operator is not ops.UNTIL or f.operands != g.operands or not {f, g} <= self.flat:
-            return False
-        assert f.interval is not None
-        assert g.interval is not None
-        passed = self.prefix.clock - block.time_stamp
-        if passed < max(f.interval.lower, g.interval.lower):
-            return False
-        return not _is_beyond(upper_bound(f.interval), g.interval)
-
-    # 3. Boolean functions within a time-stamp.
-
-    def functions(self, block: Block) -> tuple[list[Table], Table]:
-        """The formula's function at each time-point of the block, and the permitted assignments."""
-        known = {f: self.outside(f, block) for f in self.temporal}
-        unknowns = [f for f, value in known.items() if value is None]
-        if len(unknowns) > UNKNOWN_LIMIT:
-            raise TooManyUnknownsError(f"{len(unknowns)} unknowns: {self.formula}")
-        true = (1 << (1 << len(unknowns))) - 1
-        outside = {f: true if value else 0 for f, value in known.items()}
-        outside |= {f: variable(k, len(unknowns)) for k, f in enumerate(unknowns)}
+    def columns_of(self, block: Block, known: dict[Formula, Truth]) -> dict[Formula, list[Table]]:
+        true, unknowns = self.unknowns(block)
+        outside = {f: unknowns.get(f, true if value else 0) for f, value in known.items()}
         columns: dict[Formula, list[Table]] = {}
         for f in self.subformulas:
             operands = [columns[operand] for operand in f.operands]
             columns[f] = self.column(f, operands, block, true, outside.get(f, 0))
-        permitted = true
-        for f in unknowns:
-            for g in unknowns:
-                if f is not g and self.is_implied(f, g, block):
-                    permitted &= (true ^ outside[f]) | outside[g]
-        return columns[self.formula], permitted
+        return columns
+
+    def unknowns(self, block: Block) -> tuple[Table, dict[Formula, Table]]:
+        """The table of what is always true, and those of the heads and tails not yet decided."""
+        names = [f for f in self.temporal if (f, block.time_stamp) not in self.outside]
+        if len(names) > UNKNOWN_LIMIT:
+            raise TooManyUnknownsError(f"{len(names)} unknowns: {self.formula}")
+        tables = {f: variable(k, len(names)) for k, f in enumerate(names)}
+        return (1 << (1 << len(names))) - 1, tables
 
     def column(
         self,
@@ -282,22 +180,136 @@ class LocalEvaluator:
                 return _unfolded(f[::-1], g[::-1], here, beside)[::-1]
         raise AssertionError(f"{formula} is not folded")
 
-    # 4. Verdicts.
+    # 2. What lies outside a time-stamp.
+
+    def decide(self) -> bool:
+        """Decide the heads and tails that follow from functions; whether there were any."""
+        found = {
+            (f, block.time_stamp): value
+            for f in self.temporal
+            for number, block in enumerate(self.blocks)
+            if (f, block.time_stamp) not in self.outside
+            and (value := self.value_outside(f, number)) is not None
+        }
+        self.outside |= found
+        for block in self.blocks:
+            self.columns[block.time_stamp] = self.functions(block)
+        return bool(found)
+
+    def value_outside(self, formula: Formula, number: int) -> Truth:
+        """The head (SINCE, PREVIOUS) or tail (UNTIL, NEXT) of the block with this number."""
+        match formula.operator:
+            case ops.PREVIOUS | ops.SINCE:
+                return self.witness(formula, number, self.blocks[:number][::-1], False)
+            case _:
+                time = self.blocks[number].time_stamp
+                behind = self.blocks[number + 1 :]
+                return self.witness(formula, number, behind, self.unread(formula, time))
+
+    def witness(self, formula: Formula, number: int, others: list[Block], unread: Truth) -> Truth:
+        """Whether one of the other blocks, the nearest first, has a witness; `unread`: those still
+        to come may have one."""
+        time = self.blocks[number].time_stamp
+        interval = formula.interval
+        assert interval is not None
+        is_step = formula.operator in (ops.PREVIOUS, ops.NEXT)
+        if is_step:
+            if not others:
+                return unread
+            told = self.told(formula, others[0])
+            return every([abs(others[0].time_stamp - time) in interval, told.left])
+        result: Truth = False
+        leads: Truth = True
+        for other in others:
+            distance = abs(other.time_stamp - time)
+            if result is True or leads is False or _is_beyond(distance, interval):
+                return result
+            told = self.told(formula, other)
+            if distance in interval:
+                result = some([result, every([leads, told.right])])
+            leads = every([leads, told.left])
+        return some([result, every([leads, unread])])
+
+    def told(self, formula: Formula, block: Block) -> Told:
+        """What a block tells of an operator's operands."""
+        true, _ = self.unknowns(block)
+        operands = [self.columns[block.time_stamp][operand] for operand in formula.operands]
+
+        def known(table: Table) -> Truth:
+            return None if table not in (0, true) else table == true
+
+        match formula.operator, operands:
+            case ops.PREVIOUS, [f]:
+                return Told(known(f[-1]), None)
+            case ops.NEXT, [f]:
+                return Told(known(f[0]), None)
+            case ops.SINCE, [f, g]:
+                return Told(known(_throughout(f, true)), known(_unfolded(f, g, True, 0)[-1]))
+            case ops.UNTIL, [f, g]:
+                witness = _unfolded(f[::-1], g[::-1], True, 0)[-1]
+                return Told(known(_throughout(f, true)), known(witness))
+        raise AssertionError(f"{formula} is not folded")
+
+    def unread(self, formula: Formula, time: int) -> Truth:
+        """Whether a time-point still to come is at a distance in the interval: unknown or False.
+
+        None is if the interval would begin beyond the largest time-stamp, but for NEXT.
+        """
+        interval = formula.interval
+        assert interval is not None
+        if self.prefix.closed or _is_beyond(self.prefix.clock - time, interval):
+            return False
+        if formula.operator is ops.UNTIL and time + interval.lower > MAXIMUM_TIME_STAMP:
+            return False
+        return None
+
+    def is_implied(self, f: Formula, g: Formula, block: Block) -> bool:
+        """Whether f's unknown implies g's: both windows are open, and f's does not end later."""
+        if f.operator is not ops.UNTIL or f.operands != g.operands:
+            return False
+        assert f.interval is not None
+        assert g.interval is not None
+        passed = self.prefix.clock - block.time_stamp
+        if passed < max(f.interval.lower, g.interval.lower):
+            return False
+        return not _is_beyond(upper_bound(f.interval), g.interval)
+
+    # 3. Verdicts.
+
+    def permitted(self, block: Block) -> Table:
+        """The assignments of the unknowns that are not ruled out, in a flat formula."""
+        true, unknowns = self.unknowns(block)
+        permitted = true
+        for f, x in unknowns.items():
+            for g, y in unknowns.items():
+                if self.is_flat and f is not g and self.is_implied(f, g, block):
+                    permitted &= (true ^ x) | y
+        return permitted
 
     def verdicts_within(self, block: Block, points: list[TimePoint]) -> dict[int, Verdict]:
         found: dict[int, Verdict] = {}
+        if self.answered.issuperset(range(block.first, block.last + 1)):
+            return found
         earliest: dict[Table, int] = {}
-        functions, permitted = self.functions(block)
-        for i, function in enumerate(functions, block.first):
+        permitted = self.permitted(block)
+        for i, function in enumerate(self.columns[block.time_stamp][self.formula], block.first):
             if i in self.answered:
                 continue
             if function & permitted in (0, permitted):
                 found[i] = Verdict(points[i], function & permitted != 0, None)
-            elif function in earliest:
+            elif function in earliest and self.mode == "local":
                 found[i] = Verdict(points[i], None, points[earliest[function]])
             else:
-                earliest[function] = i
+                earliest.setdefault(function, i)
         return found
+
+
+def _throughout(f: list[Table], true: Table) -> Table:
+    """The function of "it holds at all time-points"."""
+    table = true
+    for x in f:
+        table &= x
+    return table
 
 
 def _unfolded(f: list[Table], g: list[Table], here: bool, beside: Table) -> list[Table]:

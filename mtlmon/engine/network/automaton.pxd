@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Declarations for the automaton of an open block."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
@@ -20,15 +20,15 @@ cdef struct BlockState:
     uint32_t start          # of its functions: the present ones of operators, then those of classes
     uint32_t class_count
     bint is_empty           # no time-point has come yet
-    uint8_t unknown         # the variables that classes depend on
+    uint16_t unknown        # the variables that classes depend on
     # operators with a variable whose operand has a known value in the block
-    uint8_t left_true, left_false, right_true, right_false
-    # What earlier blocks are told at once, a byte for each kind of news: the operand of a NEXT is
+    uint16_t left_true, left_false, right_true, right_false
+    # What earlier blocks are told at once, 16 bits for each kind of news: the operand of a NEXT is
     # known, there is a witness, the left operand is violated, and that without a witness.
-    uint32_t news
+    uint64_t news
     # UNTIL: what they are told when the block is closed
-    uint8_t ends_left_true, ends_right_false
-    uint8_t supports[2 * MOST_VARIABLES]    # by slot: the variables that its function depends on
+    uint16_t ends_left_true, ends_right_false
+    uint16_t supports[2 * MOST_VARIABLES]   # by slot: the variables that its function depends on
 
 
 cdef struct BlockStep:
@@ -44,6 +44,7 @@ cdef class BlockAutomaton:
     # The states that blocks have had, and what events made of them.
     cdef size_t present_words
     cdef uint32_t words             # of a function
+    cdef size_t most_function_words  # of all states
     cdef BlockState *states
     cdef uint32_t state_count, state_capacity
     cdef uint64_t *functions

@@ -33,7 +33,7 @@ cdef extern from *:
         MOST_STEPS
 
 cdef enum:
-    MOST_STATE_WORDS = 1 << 15      # of the functions of all states
+    MOST_STATE_WORDS = 1 << 15      # of the functions of all states, for functions of one word
 
 
 @final
@@ -42,6 +42,7 @@ cdef class BlockAutomaton:
 
     def __cinit__(self, NetworkPlan plan not None):
         self.words = plan.words
+        self.most_function_words = <size_t> MOST_STATE_WORDS * (1 + plan.words // 8)
         self.present_words = 3 * <size_t> plan.operator_count * plan.words
 
     def __dealloc__(self):
@@ -144,7 +145,7 @@ cdef class BlockAutomaton:
             position = (position + 1) & (self.state_table_size - 1)
         number[0] = NO_STATE
         if (
-            self.state_count == MOST_STATES or self.function_count + size > MOST_STATE_WORDS
+            self.state_count == MOST_STATES or self.function_count + size > self.most_function_words
         ):
             self.is_full = True
             return 0

@@ -25,14 +25,30 @@ cdef inline uint64_t *present_function(
 
 cdef int put_function(Words *words, const uint64_t *function, uint32_t size) except -1 nogil:
     """Write a function; constants take one word."""
+    return put_table(words, function, size, size)
+
+
+cdef int put_table(
+    Words *words, const uint64_t *function, uint32_t kept, uint32_t size
+) except -1 nogil:
+    """Write a function of which only so many words are kept, as the others repeat them."""
     cdef uint32_t w
     if size > 1:
-        if is_false(function, size) or is_true(function, size):
+        if is_false(function, kept) or is_true(function, kept):
             return put_word(words, function[0])
         put_word(words, SEVERAL_WORDS)
     for w in range(size):
-        put_word(words, function[w])
+        put_word(words, function[w & (kept - 1)])
     return 0
+
+
+cdef inline int put_slot(
+    QueueNetwork engine, const Network *network, int64_t position, uint32_t slot, Words *words
+) except -1 nogil:
+    return put_table(
+        words, engine._function(engine.words, network, position, slot),
+        engine._slot_words(engine.words, slot), engine.words
+    )
 
 
 # ---- from state to words -----------------------------------------------------------------------
@@ -50,11 +66,13 @@ cdef bint says_nothing(
     for k in range(engine.operator_count):
         temporal = &engine.operators[k]
         if temporal.right_slot != NO_FUNCTION and not is_false(
-            engine._function(engine.words, network, position, temporal.right_slot), engine.words
+            engine._function(engine.words, network, position, temporal.right_slot),
+            engine._slot_words(engine.words, temporal.right_slot)
         ):
             return False
         if has_sets(temporal) and temporal.left_slot != NO_FUNCTION and not is_true(
-            engine._function(engine.words, network, position, temporal.left_slot), engine.words
+            engine._function(engine.words, network, position, temporal.left_slot),
+            engine._slot_words(engine.words, temporal.left_slot)
         ):
             return False
     return True
@@ -102,19 +120,17 @@ cdef int write_slots(
         temporal = &engine.operators[k]
         if temporal.left_slot != NO_FUNCTION:
             function = engine._function(engine.words, network, position, temporal.left_slot)
-            if is_true(function, engine.words) and not has_sets(temporal) and (
+            if is_true(
+                function, engine._slot_words(engine.words, temporal.left_slot)
+            ) and not has_sets(temporal) and (
                 position != network.count - 1 or temporal.operation == OP_NEXT
             ):
                 # The block beside it knows that already.
                 put_word(words, 0)
             else:
-                put_function(words, function, engine.words)
+                put_slot(engine, network, position, temporal.left_slot, words)
         if temporal.right_slot != NO_FUNCTION:
-            put_function(
-                words, engine._function(
-                    engine.words, network, position, temporal.right_slot
-                ), engine.words
-            )
+            put_slot(engine, network, position, temporal.right_slot, words)
     return 0
 
 
@@ -222,6 +238,13 @@ cdef bint take_function(
     QueueNetwork engine, WordReader *reader, uint64_t *function
 ) noexcept nogil:
     """Read a function; False if it depends on variables that do not exist."""
+    return take_table(engine, reader, function, engine.words)
+
+
+cdef bint take_table(
+    QueueNetwork engine, WordReader *reader, uint64_t *function, uint32_t kept
+) noexcept nogil:
+    """Read a function of which only so many words are kept; False if it has others."""
     cdef uint32_t w, variable
     cdef uint64_t word = take_word(reader)
     if engine.words == 1:
@@ -229,14 +252,18 @@ cdef bint take_function(
     elif word != SEVERAL_WORDS:
         if word and ~word:
             reader.is_damaged = True
-        set_function(function, word, engine.words)
+        set_function(function, word, kept)
     else:
         for w in range(engine.words):
-            function[w] = take_word(reader)
-    if is_false(function, engine.words) or is_true(function, engine.words):
+            word = take_word(reader)
+            if w < kept:
+                function[w] = word
+            elif word != function[w & (kept - 1)]:
+                reader.is_damaged = True
+    if is_false(function, kept) or is_true(function, kept):
         return not reader.is_damaged
     for variable in range(engine.plan.variable_count, WORD_VARIABLES):
-        if depends_on(function, variable, engine.words):
+        if depends_on(function, variable, kept):
             reader.is_damaged = True
     return not reader.is_damaged
 
@@ -296,9 +323,10 @@ cdef bint read_network(
                     set_bit(&network.queues[k].sets[NOT_TRUE], position)
         network.is_open = is_open and number == blocks - 1
         if not network.is_open:
-            for k in range(engine.slots):
-                if not take_function(
-                    engine, &reader, engine._function(engine.words, network, position, k)
+            for k in range(engine.plan.slots):
+                if not take_table(
+                    engine, &reader, engine._function(engine.words, network, position, k),
+                    engine._slot_words(engine.words, k)
                 ):
                     return False
         if not read_classes(engine, state, &reader, registers, register_count, &taken):
@@ -474,9 +502,10 @@ cdef void find_unknown(QueueNetwork engine, Network *network, int64_t position) 
             network.class_functions + <size_t> number * engine.words, candidates, engine.words
         )
         number = network.classes[number].following
-    for k in range(engine.slots):
+    for k in range(engine.plan.slots):
         block.unknown |= support(
-            engine._function(engine.words, network, position, k), candidates, engine.words
+            engine._function(engine.words, network, position, k),
+            candidates & engine.plan.slot_variables[k], engine._slot_words(engine.words, k)
         )
     wait_for(engine, network, position)
 
@@ -498,31 +527,33 @@ cdef void mark_known(QueueNetwork engine, Network *network, int64_t position) no
     cdef const uint64_t *left
     cdef const uint64_t *right
     cdef bint is_present = network.is_open and position == network.count - 1
-    cdef uint32_t k
+    cdef uint32_t k, size
     for k in range(engine.operator_count):
         temporal = &engine.operators[k]
         if not has_sets(temporal) or (is_present and temporal.operation == OP_SINCE):
             continue
         queue = &network.queues[k]
         left = NULL
+        size = engine.words
         if is_present:
             left = present_function(engine, network, k, LEFT)
             right = present_function(engine, network, k, RIGHT)
         else:
             right = engine._function(engine.words, network, position, temporal.right_slot)
+            size = engine._slot_words(engine.words, temporal.right_slot)
             if temporal.left_slot != NO_FUNCTION:
                 left = engine._function(engine.words, network, position, temporal.left_slot)
-        if is_true(right, engine.words):
+        if is_true(right, size):
             set_bit(&queue.sets[KNOWN_TRUE], position)
-        elif is_false(right, engine.words) and (
-            not is_present or is_false(left, engine.words)
+        elif is_false(right, size) and (
+            not is_present or is_false(left, size)
         ):
             clear_bit(&queue.sets[NOT_FALSE], position)
         if temporal.left_is_true:
             continue
-        if is_false(left, engine.words):
+        if is_false(left, size):
             set_bit(&queue.sets[KNOWN_FALSE], position)
-        elif not is_present and is_true(left, engine.words):
+        elif not is_present and is_true(left, size):
             clear_bit(&queue.sets[NOT_TRUE], position)
 
 

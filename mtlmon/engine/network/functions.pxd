@@ -11,7 +11,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 cdef enum:
     WORD_VARIABLES = 6
-    MOST_VARIABLES = 8
+    MOST_VARIABLES = 12
     MOST_FUNCTION_WORDS = 1 << (MOST_VARIABLES - WORD_VARIABLES)
 
 cdef extern from *:
@@ -105,6 +105,11 @@ cdef inline bint depends_on(
         if not i & step:
             difference |= function[i] ^ function[i | step]
     return difference != 0
+
+
+cdef inline uint32_t words_of(uint32_t variables) noexcept nogil:
+    """The words of a table of so many variables."""
+    return 1 if variables <= WORD_VARIABLES else 1 << (variables - WORD_VARIABLES)
 
 
 cdef inline void set_variable(

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Declarations for processing one event in a queue network."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 
 cdef class QueueNetwork:
@@ -15,7 +15,7 @@ cdef class QueueNetwork:
     cdef uint64_t last_regular
     # sets of variables: those of NEXT, of UNTIL, of UNTIL with two operands; and of operators whose
     # operands can be undecided
-    cdef uint8_t nexts, untils, binary_untils, users
+    cdef uint16_t nexts, untils, binary_untils, users
     cdef uint32_t words
     cdef uint32_t slots
     cdef uint64_t *values           # of rows at the present time-point
@@ -42,7 +42,7 @@ cdef class QueueNetwork:
     cdef const BlockStep *_new_step(
         self, uint32_t words, uint32_t source, uint64_t letter
     ) except? NULL nogil
-    cdef void _note_news(self, uint32_t words, Network *network, uint32_t news) noexcept nogil
+    cdef void _note_news(self, uint32_t words, Network *network, uint64_t news) noexcept nogil
     cdef int _set_outcomes(
         self, uint32_t words, Network *network, History *history, const uint32_t *outcomes
     ) except -1 nogil
@@ -69,6 +69,7 @@ cdef class QueueNetwork:
     cdef uint64_t *_function(
         self, uint32_t words, const Network *network, int64_t position, uint32_t slot
     ) noexcept nogil
+    cdef uint32_t _slot_words(self, uint32_t words, uint32_t slot) noexcept nogil
     cdef uint64_t *_present(
         self, uint32_t words, const uint64_t *present, uint32_t temporal, uint32_t which
     ) noexcept nogil

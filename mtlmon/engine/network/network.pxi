@@ -10,7 +10,7 @@ ever replaced by constants. `queues` decides them.
 """
 
 from cython cimport final
-from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -28,7 +28,7 @@ cdef class QueueNetwork:
 
     def __cinit__(self, Program program not None):
         cdef uint32_t variable
-        cdef uint8_t bit
+        cdef uint16_t bit
         self.program = program
         self.plan = program.plan
         self.operators = self.plan.operators
@@ -78,7 +78,8 @@ cdef class QueueNetwork:
         cdef History *history = &state.history
         cdef bint is_new = not network.is_open or time_stamp != state.time_stamp
         cdef const BlockStep *step
-        cdef uint32_t news, outcome, number
+        cdef uint64_t news
+        cdef uint32_t outcome, number
         history.verdict_count = 0
         state.stamp += 1
         if is_new:
@@ -255,10 +256,10 @@ cdef class QueueNetwork:
         self.automaton.add_step(&step, outcomes)
         return self.automaton.find_step(source, letter)
 
-    cdef void _note_news(self, uint32_t words, Network *network, uint32_t news) noexcept nogil:
+    cdef void _note_news(self, uint32_t words, Network *network, uint64_t news) noexcept nogil:
         """Decide what follows from what has become known of the last block."""
-        news |= news >> 16
-        news = (news | news >> 8) & 0xFF
+        news |= news >> 32
+        news = (news | news >> 16) & 0xFFFF
         while news:
             self._note(
                 words, network, lowest_bit(news), &self.automaton.states[network.state]
@@ -378,7 +379,7 @@ cdef class QueueNetwork:
         cdef const uint64_t *right
         cdef uint64_t variables = (<uint64_t> 1 << self.plan.variable_count) - 1
         cdef uint32_t variable, i
-        cdef uint8_t bit, nexts
+        cdef uint16_t bit, nexts
         memset(state, 0, sizeof(BlockState))
         state.class_count = class_count
         for i in range(class_count):
@@ -400,10 +401,10 @@ cdef class QueueNetwork:
                 state.supports[temporal.right_slot] = support(right, variables, words)
         nexts = state.left_true | state.left_false
         state.news = (
-            <uint32_t> (nexts & self.nexts)
-            | <uint32_t> (state.right_true & self.untils) << 8
-            | <uint32_t> (state.left_false & self.untils) << 16
-            | <uint32_t> (state.left_false & state.right_false & self.untils) << 24
+            <uint64_t> (nexts & self.nexts)
+            | <uint64_t> (state.right_true & self.untils) << 16
+            | <uint64_t> (state.left_false & self.untils) << 32
+            | <uint64_t> (state.left_false & state.right_false & self.untils) << 48
         )
         state.ends_left_true = state.left_true & self.binary_untils
         state.ends_right_false = state.right_false & ~state.left_false & self.untils
@@ -455,7 +456,15 @@ cdef class QueueNetwork:
         self, uint32_t words, const Network *network, int64_t position, uint32_t slot
     ) noexcept nogil:
         """A function of a closed block."""
-        return network.functions + (<size_t> position * self.slots + slot) * words
+        if words == 1:
+            return network.functions + (<size_t> position * self.slots + slot)
+        return network.functions + (
+            <size_t> position * self.plan.block_words + self.plan.slot_starts[slot]
+        )
+
+    cdef uint32_t _slot_words(self, uint32_t words, uint32_t slot) noexcept nogil:
+        """The words of a function of a closed block: operands depend on variables below theirs."""
+        return 1 if words == 1 else self.plan.slot_words[slot]
 
     cdef uint64_t *_present(
         self, uint32_t words, const uint64_t *present, uint32_t temporal, uint32_t which
@@ -541,13 +550,15 @@ cdef class QueueNetwork:
                 unknown |= state.supports[temporal.left_slot]
                 copy_function(
                     self._function(words, network, position, temporal.left_slot),
-                    self._present(words, functions, k, LEFT), words
+                    self._present(words, functions, k, LEFT),
+                    self._slot_words(words, temporal.left_slot)
                 )
             if temporal.right_slot != NO_FUNCTION:
                 unknown |= state.supports[temporal.right_slot]
                 copy_function(
                     self._function(words, network, position, temporal.right_slot),
-                    self._present(words, functions, k, RIGHT), words
+                    self._present(words, functions, k, RIGHT),
+                    self._slot_words(words, temporal.right_slot)
                 )
         unknown &= candidates
         missing = block.unknown & ~unknown
@@ -600,7 +611,7 @@ cdef class QueueNetwork:
         cdef uint64_t distance
         cdef uint64_t heads = 0
         cdef uint64_t users
-        cdef uint32_t i, k, w
+        cdef uint32_t i, k, w, size
         cdef int value
         memset(block, 0, sizeof(TimeBlock))
         block.time_stamp = time_stamp
@@ -628,14 +639,16 @@ cdef class QueueNetwork:
                     distance = time_stamp - network.blocks[position - 1].time_stamp
                     if temporal.lower <= distance <= temporal.upper:
                         function = self._present(words, present, k, LEFT)
+                        size = words
                         if temporal.left_slot != NO_FUNCTION:
                             function = self._function(
                                 words, network, position - 1, temporal.left_slot
                             )
+                            size = self._slot_words(words, temporal.left_slot)
                         value = -1
-                        if is_true(function, words):
+                        if is_true(function, size):
                             value = WORTH_TRUE
-                        elif is_false(function, words):
+                        elif is_false(function, size):
                             value = WORTH_FALSE
                     if value >= 0 and temporal.left_slot != NO_FUNCTION:
                         self._drop(words, network, position - 1, k)
@@ -845,7 +858,7 @@ cdef class QueueNetwork:
         cdef const Operator *temporal
         cdef int64_t position = network.count - 1
         cdef uint64_t distance
-        cdef uint8_t nexts = self.nexts
+        cdef uint16_t nexts = self.nexts
         if position < network.first:
             return 0
         distance = time_stamp - network.blocks[position].time_stamp
@@ -987,11 +1000,12 @@ cdef class QueueNetwork:
     ) noexcept nogil:
         """Replace a variable in a function of a closed block."""
         cdef uint64_t *function = self._function(words, network, position, slot)
-        if depends_on(function, variable, words):
-            set_variable(function, function, variable, worth, words)
-            if is_true(function, words):
+        cdef uint32_t size = self._slot_words(words, slot)
+        if depends_on(function, variable, size):
+            set_variable(function, function, variable, worth, size)
+            if is_true(function, size):
                 self._tell(words, network, position, number, side, True)
-            elif is_false(function, words):
+            elif is_false(function, size):
                 self._tell(words, network, position, number, side, False)
 
     cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil:
@@ -1010,7 +1024,9 @@ cdef class QueueNetwork:
             number = network.classes[number].following
         for slot in range(self.slots):
             needed |= support(
-                self._function(words, network, position, slot), block.unknown & ~needed, words
+                self._function(words, network, position, slot),
+                block.unknown & ~needed & self.plan.slot_variables[slot],
+                self._slot_words(words, slot)
             )
         missing = block.unknown & ~needed
         block.unknown = needed
@@ -1095,15 +1111,18 @@ cdef class QueueNetwork:
         Returns whether the block may have waited for variables because of them.
         """
         cdef uint64_t *function
+        cdef uint32_t size
         cdef bint is_changed = False
         if temporal.left_slot != NO_FUNCTION:
             function = self._function(words, network, position, temporal.left_slot)
-            is_changed = not is_false(function, words) and not is_true(function, words)
-            set_function(function, -<uint64_t> has_sets(temporal), words)
+            size = self._slot_words(words, temporal.left_slot)
+            is_changed = not is_false(function, size) and not is_true(function, size)
+            set_function(function, -<uint64_t> has_sets(temporal), size)
         if temporal.right_slot != NO_FUNCTION:
             function = self._function(words, network, position, temporal.right_slot)
-            is_changed |= not is_false(function, words) and not is_true(function, words)
-            set_function(function, 0, words)
+            size = self._slot_words(words, temporal.right_slot)
+            is_changed |= not is_false(function, size) and not is_true(function, size)
+            set_function(function, 0, size)
         return is_changed
 
     # ---- classes ---------------------------------------------------------------------------
@@ -1329,14 +1348,16 @@ cdef class QueueNetwork:
         cdef Queue *queue = &network.queues[number]
         cdef const uint64_t *left
         cdef const uint64_t *right
+        cdef uint32_t size
         cdef int64_t anchor
         while queue.settled < closed:
             right = self._function(words, network, queue.settled, temporal.right_slot)
-            if not is_true(right, words) and not is_false(right, words):
+            size = self._slot_words(words, temporal.right_slot)
+            if not is_true(right, size) and not is_false(right, size):
                 break
             if not temporal.left_is_true:
                 left = self._function(words, network, queue.settled, temporal.left_slot)
-                if not is_true(left, words) and not is_false(left, words):
+                if not is_true(left, size) and not is_false(left, size):
                     break
                 if left[0] == 0:
                     queue.span_count = queue.span_first = 0

@@ -123,6 +123,13 @@ cdef class NetworkPlan:
     cdef bint has_deep_next         # whether a NEXT has an operand that can be undecided
     cdef uint32_t words             # of a function
     cdef uint32_t slots             # functions of a block
+    # of each of these: where it begins, its words, and the variables that it can depend on
+    cdef uint32_t slot_starts[2 * MOST_VARIABLES]
+    cdef uint32_t slot_words[2 * MOST_VARIABLES]
+    cdef uint64_t slot_variables[2 * MOST_VARIABLES]
+    cdef size_t block_words         # of all functions of a block
+
+    cdef uint32_t _new_slot(self, uint32_t variable) noexcept
 
 
 cdef Network *new_network(NetworkPlan plan) except NULL

@@ -61,11 +61,9 @@ cdef class NetworkPlan:
             self.has_deep_next |= temporal.operation == OP_NEXT and not left_is_known
             if not (left_is_known and right_is_known):
                 if not temporal.left_is_true:
-                    temporal.left_slot = self.slots
-                    self.slots += 1
+                    temporal.left_slot = self._new_slot(temporal.variable)
                 if temporal.operation in (OP_SINCE, OP_UNTIL):
-                    temporal.right_slot = self.slots
-                    self.slots += 1
+                    temporal.right_slot = self._new_slot(temporal.variable)
             if temporal.variable != NO_VARIABLE:
                 self.of_variable[temporal.variable] = temporal[0]
             if temporal.operation == OP_UNTIL:
@@ -80,11 +78,20 @@ cdef class NetworkPlan:
                 ):
                     self.past[self.past_count] = number
                     self.past_count += 1
-        self.words = 1
-        while self.variable_count > WORD_VARIABLES and (
-            self.words < 1 << (self.variable_count - WORD_VARIABLES)
-        ):
-            self.words *= 2
+        self.words = words_of(self.variable_count)
+
+    cdef uint32_t _new_slot(self, uint32_t variable) noexcept:
+        """Place a function of a block, an operand of the operator with this variable.
+
+        Operands come before operators, so it depends on variables below this one.
+        """
+        cdef uint32_t slot = self.slots
+        self.slot_starts[slot] = <uint32_t> self.block_words
+        self.slot_words[slot] = words_of(variable)
+        self.slot_variables[slot] = (<uint64_t> 1 << variable) - 1
+        self.block_words += self.slot_words[slot]
+        self.slots += 1
+        return slot
 
     def __dealloc__(self):
         free(self.operators)
@@ -106,7 +113,7 @@ cdef Network *new_network(NetworkPlan plan) except NULL:
         network.state = NO_STATE
         network.queues = <Queue *> zeros(plan.operator_count, sizeof(Queue))
         network.queue_count = plan.operator_count
-        network.block_words = <size_t> plan.slots * plan.words
+        network.block_words = plan.block_words
         network.present_words = 3 * <size_t> plan.operator_count * plan.words
         network.present = <uint64_t *> zeros(network.present_words, sizeof(uint64_t))
         is_done = True

@@ -45,7 +45,7 @@ cdef int move_blocks(
     NetworkPlan plan, Network *network, int64_t capacity, int64_t shift
 ) except -1 nogil:
     """Change the capacity, and drop the first `shift` blocks, a multiple of 64."""
-    cdef size_t row = <size_t> plan.slots * plan.words
+    cdef size_t row = plan.block_words
     cdef size_t kept = <size_t> (network.count - shift)
     cdef size_t set_words = <size_t> words_of_set(capacity)
     cdef size_t set_count = <size_t> plan.operator_count * QUEUE_SETS
