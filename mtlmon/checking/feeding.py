@@ -101,11 +101,16 @@ class Feeder:
         changes = set(np.flatnonzero(np.diff(periods, prepend=before)).tolist())
         starts = sorted({0, *changes})
         for start, end in zip(starts, [*starts[1:], len(periods)], strict=True):
-            if start in changes:
-                # Ticks that come with this row are below it.
-                bound = self.clock if self._has_ticks else int(time_stamps[start])
-                self._native.advance(max(bound or 0, self.passed))
             row = first + start
+            if start in changes:
+                bound: int | None = int(time_stamps[start])
+                if self._repeats_ticks:
+                    # first the ticks that come with this row, as if they had come before it
+                    none = range(row, row)
+                    yield from self._rows(events, numbers, none, points, batch, bound)
+                elif self._has_ticks:
+                    bound = self.clock
+                self._native.advance(max(bound or 0, self.passed))
             rows = range(row, row + end - start)
             yield from self._rows(events, numbers, rows, points, batch)
             self.clock = int(time_stamps[end - 1])
@@ -118,8 +123,13 @@ class Feeder:
         rows: range,
         points: BatchPoints,
         batch: EventBatch,
+        tick_end: int | None = None,
     ) -> Generator[None, None, None]:
-        """Process rows, and the ticks before them in turns; yield between two turns."""
+        """Process rows, and the ticks before them in turns; yield between two turns.
+
+        The ticks below `tick_end` are processed; by default those before the last row, or all of
+        the batch if there are no rows.
+        """
         if not self._repeats_ticks:
             self._process(events, numbers, rows.start, len(rows), points, batch)
             return
@@ -130,18 +140,20 @@ class Feeder:
         if batch.has_all_ticks:
             self._native.give_all_ticks()
         time_stamps = np.asarray(batch.time_stamps)
-        end = int(time_stamps[rows[-1]]) if rows else batch.tick_end
-        turns = tick_turns(self._native, points.tick_times, time_stamps, rows, end, self.ticks_done)
+        if tick_end is None:
+            tick_end = int(time_stamps[rows[-1]]) if rows else batch.tick_end
+        done = self.ticks_done
+        turns = tick_turns(self._native, points.tick_times, time_stamps, rows, tick_end, done)
         is_first = True
-        for first, count, tick_end in turns:
+        for first, count, end in turns:
             if not is_first:
                 # There is no snapshot between these ticks.
                 was_within_row, self.is_within_row = self.is_within_row, True
                 yield
                 self.is_within_row = was_within_row
             is_first = False
-            self._process(events, numbers, first, count, points, batch, tick_end)
-            self.ticks_done = tick_end
+            self._process(events, numbers, first, count, points, batch, end)
+            self.ticks_done = end
 
     def _process(
         self,

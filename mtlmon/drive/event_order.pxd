@@ -36,11 +36,13 @@ cdef struct Cursor:
     const uint32_t *ticks           # of each verdict
     const uint32_t *streams
     bint is_ticking
+    bint is_tick
     uint32_t tick_count, verdict_count, failed_number
 
 
 cdef class EventOrder:
     cdef list monitors              # the KeyedMonitors, by policy
+    cdef list on_ticks              # whether the events of each policy are ticks
     cdef Source *sources
     cdef uint32_t policy_count
     # If events have places: for each position of the turn, its time-stamp, and how many rows of the

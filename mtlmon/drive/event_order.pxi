@@ -4,6 +4,8 @@
 By default, each row is an event of every policy. If events have places, the events of a turn come
 into one order, that of their places and at one place that of their time-stamps: each has a position
 in this order, and the k-th events of several policies at one place and time-stamp have the same.
+Ticks come before all else at their place: the row there moves the log's clock beyond them before it
+lets rows go that have waited for it, whether or not the ticks were computed beforehand.
 """
 
 from cython cimport final
@@ -22,10 +24,12 @@ cdef class EventOrder:
 
     Args:
         monitors: the KeyedMonitors, by policy.
+        on_ticks: likewise, whether the events are ticks.
     """
 
-    def __cinit__(self, list monitors not None):
+    def __cinit__(self, list monitors not None, list on_ticks not None):
         self.monitors = monitors
+        self.on_ticks = on_ticks
         self.policy_count = <uint32_t> len(monitors)
         self.sources = <Source *> calloc(self.policy_count, sizeof(Source))
         if self.sources == NULL:
@@ -126,6 +130,7 @@ cdef class EventOrder:
                 cursors[policy].time_stamps = columns.time_stamps
                 cursors[policy].stride = columns.time_stride
                 cursors[policy].count = source.count
+                cursors[policy].is_tick = self.on_ticks[policy]
                 one = self.monitors[policy]
                 if one.ticking is not None:
                     cursors[policy].tick_times = one.ticking.tick_times
@@ -282,6 +287,8 @@ cdef size_t end_event(const Source *source, size_t row, size_t row_count) noexce
 cdef inline bint is_cursor_before(const Cursor *one, const Cursor *other) noexcept nogil:
     if one.place != other.place:
         return one.place < other.place
+    if one.is_tick != other.is_tick:
+        return one.is_tick
     if one.time_stamp != other.time_stamp:
         return one.time_stamp < other.time_stamp
     return one.number < other.number

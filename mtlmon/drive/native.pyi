@@ -265,6 +265,7 @@ class PolicyMonitors:
         executor: Executor | None = None,
         memory: MemoryLimit | None = None,
         shown: int | None = None,
+        on_ticks: list[bool] | None = None,
     ) -> None: ...
     def run_ticks(
         self,

@@ -57,6 +57,7 @@ cdef class PolicyMonitors(MemoryHolder):
             only the calling thread.
         memory: the limit for everything together, which is checked every few thousand events.
         shown: how many policies have verdicts; those behind them are only counted. None means all.
+        on_ticks: for each policy, whether its events are ticks; None if none are.
 
     Attributes:
         executor: as given; can be set between two calls.
@@ -72,7 +73,7 @@ cdef class PolicyMonitors(MemoryHolder):
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
         bint collect=False, bint find_first=False, list delays=None, list partitions=None,
-        executor=None, MemoryLimit memory=None, shown=None
+        executor=None, MemoryLimit memory=None, shown=None, list on_ticks=None
     ):
         cdef KeyedMonitors one
         cdef uint32_t policy
@@ -85,7 +86,11 @@ cdef class PolicyMonitors(MemoryHolder):
         self.monitors = list(monitors)
         self.policy_count = <uint32_t> len(monitors)
         self.parts = <Part *> calloc(self.policy_count, sizeof(Part))
-        self.order = EventOrder(self.monitors)
+        if on_ticks is None:
+            on_ticks = [False] * len(monitors)
+        elif len(on_ticks) != len(monitors):
+            raise ValueError("expected for each policy whether it is on ticks")
+        self.order = EventOrder(self.monitors, on_ticks)
         self.partition_of = <uint32_t *> calloc(self.policy_count, sizeof(uint32_t))
         if self.parts == NULL or self.partition_of == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -111,6 +116,8 @@ cdef class PolicyMonitors(MemoryHolder):
             self.shown_count = shown
         if find_first:
             self.first = FirstViolation(self.policy_count)
+            if any(on_ticks):
+                self.first.with_ticks(on_ticks)
         self.delivery = Delivery(
             self.verdicts, filter, resolve, self.policy_count,
             self.violations if collect else None, self.first,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlmon.relational.output.native import answer_arrays
 from mtlmon.relational.running import HOLDS
-from mtlmon.tables.verdicts import key_texts
+from mtlmon.tables.columns.keys import key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -33,7 +33,7 @@ from mtlmon.tables.formats.files import (
     TableObject,
 )
 from mtlmon.tables.formats.line_patterns import LinePattern
-from mtlmon.tables.partition_keys import PartitionKeys
+from mtlmon.tables.partition_keys import OrderedNumbers, PartitionKeys
 from mtlmon.tables.remarks import order_remarks, quote_remarks, time_remarks
 from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.row_origins import RowOrigins
@@ -738,6 +738,8 @@ class TableEvents(BatchReader[EventBatch]):
         # Where rows come from goes along as two more words.
         place_words = 0 if self._origins is None else 2
         partitions = len(self.partitions)
+        # the numbers of keys are in the order of time only once rows are
+        tables = self._keys.new_tables()
         with EventSorter(letter_words + place_words, memory, partitions) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
@@ -745,15 +747,22 @@ class TableEvents(BatchReader[EventBatch]):
                     self._seen.note(rows)
                     if self._origins is not None:
                         words = np.column_stack([words, self._origins.words(rows)])
-                    sorter.add(rows.time_stamps, self._keys.numbers(rows), words, rows.rests)
+                    sorter.add(
+                        rows.time_stamps, self._keys.numbers(rows, tables), words, rows.rests
+                    )
                     self._memory.note("sorting", sorter.held_bytes)
                     # No other code checks the limit before the last row is read.
                     self._memory.check()
+            ordered = [
+                None if table is None or keys is None else OrderedNumbers(table, keys)
+                for table, keys in zip(tables, self.key_tables, strict=True)
+            ]
             for records in sorter.sorted():
                 numbers = [
-                    None if table is None else np.ascontiguousarray(records["numbers"][:, place])
-                    for place, table in enumerate(self.key_tables)
+                    None if keys is None else keys.of(records["numbers"][:, place])
+                    for place, keys in enumerate(ordered)
                 ]
+                self._keys.note_memory([*tables, *self.key_tables])
                 time_stamps = np.ascontiguousarray(records["time_stamp"])
                 words = records["words"]
                 self._memory.note("sorting", sorter.held_bytes)

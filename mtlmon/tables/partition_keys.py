@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
@@ -11,12 +12,11 @@ from mtlmon.errors import TableError
 from mtlmon.support.atom_names import listed
 from mtlmon.syntax.report import visible
 from mtlmon.tables.columns.arrow_text import text_array
-from mtlmon.tables.columns.keys import find_rows, number_rows
+from mtlmon.tables.columns.keys import NO_NUMBER, find_rows, key_texts, number_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from mtlmon.engine.native import MemoryLimit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.columns.wanted import Selection
 
-__all__ = ["PartitionKeys"]
+__all__ = ["OrderedNumbers", "PartitionKeys"]
 
 
 class PartitionKeys:
@@ -83,9 +83,12 @@ class PartitionKeys:
                     "text first",
                     path=rows.block.path,
                 ) from None
-        held = sum(keys.held_bytes for keys in tables if keys is not None)
-        self._memory.note("keys", held)
+        self.note_memory(tables)
         return numbers
+
+    def note_memory(self, tables: Sequence[KeyTable | None]) -> None:
+        """Count what the keys of some tables hold."""
+        self._memory.note("keys", sum(keys.held_bytes for keys in tables if keys is not None))
 
     def traces_of(self, partition: int, keys: Sequence[pa.Array]) -> NDArray[np.uint32]:
         """Return the numbers of the traces with some keys; `NO_NUMBER` if there are none."""
@@ -101,3 +104,32 @@ class PartitionKeys:
         columns = self._partitions[refused.partition]
         cells = zip(columns, keys.key(refused.number), strict=True)
         return visible(", ".join(f"{name} {cell}" for name, cell in cells))
+
+
+class OrderedNumbers:
+    """Gives the keys of rows that are sorted by time the numbers that sorted rows would have.
+
+    Numbers show in the order of verdicts that the end of the log brings.
+
+    Args:
+        keys: the keys, with their numbers in the order of the rows as they came.
+        ordered: gets the keys in the order of time.
+    """
+
+    def __init__(self, keys: KeyTable, ordered: KeyTable) -> None:
+        self._keys = keys
+        self._ordered = ordered
+        # by the number of a key, that in the order of time
+        self._found = np.full(len(keys), NO_NUMBER, np.uint32)
+
+    def of(self, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the numbers of the keys of the next rows in the order of time."""
+        found = self._found[numbers]
+        unknown = numbers[found == NO_NUMBER]
+        if not len(unknown):
+            return found
+        _, firsts = np.unique(unknown, return_index=True)
+        new = np.ascontiguousarray(unknown[np.sort(firsts)])
+        columns = [key_texts(self._keys, new, place) for place in range(self._keys.columns)]
+        self._found[new] = number_rows(self._ordered, columns)
+        return self._found[numbers]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from mtlmon.checking.outputs import unique_columns
-from mtlmon.tables.verdicts import key_texts
+from mtlmon.tables.columns.keys import key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_key_columns
 from mtlmon.checking.partitions import TraceKeys
+from mtlmon.tables.columns.keys import key_texts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows, RowTracker
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["ROW_FIELDS", "VerdictTable", "key_texts"]
+__all__ = ["ROW_FIELDS", "VerdictTable"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
@@ -189,14 +189,6 @@ class VerdictTable:
                 table = self._tables[partition]
                 parts.append(key_texts(table, numbers[rows], places.index(place)))
         return pa.concat_arrays(parts).take(pa.array(indices))
-
-
-def key_texts(keys: KeyTable | None, numbers: NDArray[np.uint32], column: int) -> pa.Array:
-    """Return the texts of keys in one column."""
-    assert keys is not None
-    offsets, texts = keys.column(np.ascontiguousarray(numbers), column)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
-    return pa.Array.from_buffers(pa.large_string(), len(numbers), buffers).cast(pa.string())
 
 
 def _references(records: NDArray[np.void], is_equivalent: NDArray[np.bool_]) -> pa.Array:

@@ -69,6 +69,14 @@ def find_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint32]
     return numbers
 
 
+def key_texts(keys: KeyTable | None, numbers: NDArray[np.uint32], column: int) -> pa.Array:
+    """Return the texts of keys in one column."""
+    assert keys is not None
+    offsets, texts = keys.column(np.ascontiguousarray(numbers), column)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.large_string(), len(numbers), buffers).cast(pa.string())
+
+
 def _are_few(column: pa.Array) -> bool:
     """Whether integers seem to have fewer different values than there are rows by far."""
     sampled = np.asarray(column)[:: max(1, len(column) // _SAMPLED_ROWS)]
