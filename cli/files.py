@@ -98,11 +98,14 @@ def text_of(content: bytes, path: str) -> str:
     Raises:
         Failure: it is no text.
     """
+    from mtlmon.errors import MtlmonError
+    from mtlmon.support.encodings import decoded
+
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
+        return decoded(content)
+    except MtlmonError as error:
         name = "standard input" if path == STANDARD_STREAM else path
-        raise Failure(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
+        raise Failure(f"cannot read {name}: {error}") from None
 
 
 def texts_of(paths: Sequence[str]) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.option_names import COMMAND
+from mtlmon.text.head import LogHead
 from mtlmon.text.native import MAX_LABEL_BYTES
 
 TYPE_CHECKING = False
@@ -105,6 +106,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         order.memory = text_monitor.memory
     signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
+    work.head = LogHead(log.name, monitor.atoms)
 
     def report(_status: int, _seconds: float) -> None:
         if order is not None:

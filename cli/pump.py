@@ -122,7 +122,7 @@ class TextWork:
         self.is_complete = False
         self.bytes_read = 0
         # for messages about atoms that never occur
-        self.head = LogHead()
+        self.head = LogHead(log.name)
 
     @property
     def writer(self) -> Writer:
@@ -158,8 +158,7 @@ class TextWork:
 
     def load(self, block: memoryview) -> None:
         """Pass a block to the loop."""
-        if not self.head.is_full:
-            self.head.add(block)
+        self.head.add(block)
         self.loop.load(block)
 
     def run(self) -> Iterator[None]:
@@ -269,8 +268,7 @@ class MonitoredText(TextWork):
 
     def load_ahead(self, block: memoryview) -> None:
         """Pass a block to the scanner; the scanner's thread calls this."""
-        if not self.head.is_full:
-            self.head.add(block)
+        self.head.add(block)
         self.monitor.load_ahead(block)
 
     def take(self, batch: ScannedBatch) -> None:

@@ -269,7 +269,7 @@ class TextLog(BatchReader[TextBatch]):
         self._unordered: memoryview | None = None
         self._clock: int | None = None
         self.passed = 0
-        self._head = LogHead()
+        self._head = LogHead(self.name, self._atoms)
         status = os.fstat(self.descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size: int | None = None
@@ -364,8 +364,7 @@ class TextLog(BatchReader[TextBatch]):
     def _batches_of(self, block: memoryview) -> Iterator[TextBatch | None]:
         """Yield the batches of a block of the log."""
         self.bytes_read += len(block)
-        if not self._head.is_full:
-            self._head.add(block)
+        self._head.add(block)
         if self.note_block is not None:
             self.note_block(block)
         self._events.load(block)
@@ -406,8 +405,7 @@ class TextLog(BatchReader[TextBatch]):
             if not size:
                 return
             self.bytes_read += size
-            if not self._head.is_full:
-                self._head.add(block[:size])
+            self._head.add(block[:size])
             if self.note_block is not None:
                 self.note_block(block[:size])
             if events is not None:

@@ -9,6 +9,7 @@ from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.declarations import CONST, EVENT, PATTERN, TIME, UNIT
 from mtlmon.policy.declared_text import DeclaredText
 from mtlmon.policy.reading import check_policies, parse_policies
+from mtlmon.support.encodings import decoded
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 from mtlmon.syntax.report import formula_error
@@ -96,9 +97,9 @@ def load_policies(
         with open(name, "rb") as file:
             content = file.read()
         try:
-            texts.append((content.decode("utf-8-sig"), name))
-        except UnicodeDecodeError as error:
-            raise MtlmonError(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
+            texts.append((decoded(content), name))
+        except MtlmonError as error:
+            raise MtlmonError(f"cannot read {name}: {error}") from None
     found, errors = check_files(
         texts,
         unit=unit,

@@ -1,4 +1,4 @@
-"""The first part of a text log, for messages about names that did not occur.
+"""The first part of a text log, for messages about names that did not occur, and its encoding.
 
 The scanner skips names that the formula does not have, at the speed of the disk. The names in a log
 matter only at its end, if some atom never occurred; they are then read from the first blocks.
@@ -6,9 +6,12 @@ matter only at its end, if some atom never occurred; they are then read from the
 
 from __future__ import annotations
 
+from mtlmon.errors import LogError
+from mtlmon.support.encodings import LOOKED_AT, NOT_UTF_8, Utf8Check, other_encoding
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["HEAD_BYTES", "LogHead"]
 
@@ -19,21 +22,47 @@ _MOST_NAMES = 1000
 class LogHead:
     """The beginning of a log, as bytes.
 
+    Args:
+        path: the name of the log in messages.
+        atoms: the atoms of the policies. If there are other letters than those of ASCII in them,
+            names in another encoding than UTF-8 would not be found.
+
     Attributes:
-        is_full: whether nothing more will be added.
+        is_full: whether nothing more is kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: str = "<log>", atoms: Sequence[str] = ()) -> None:
         self._parts: list[bytes] = []
         self._size = 0
+        self._path = path
+        self._utf_8 = None if all(map(str.isascii, atoms)) else Utf8Check()
+        self._lines = 0
         self.is_full = False
 
     def add(self, block: bytes | memoryview) -> None:
-        """Add the next block of the log, up to the size limit of the head."""
+        """Take the next block of the log; keep it up to the size limit of the head.
+
+        Raises:
+            LogError: the log is not in UTF-8, but in an encoding that cannot be read.
+        """
+        if not self._size and (reason := other_encoding(bytes(block[:LOOKED_AT]))):
+            raise LogError(f"the log is {reason}", path=self._path, line=1, column=1)
+        if self._utf_8 is not None:
+            self._check(bytes(block))
+        if self.is_full:
+            return
         part = bytes(block[: HEAD_BYTES - self._size])
         self._parts.append(part)
         self._size += len(part)
         self.is_full = self._size >= HEAD_BYTES
+
+    def _check(self, block: bytes) -> None:
+        assert self._utf_8 is not None
+        place = self._utf_8.fault_in(block)
+        if place is not None:
+            line = self._lines + block.count(b"\n", 0, place) + 1
+            raise LogError(f"the line is {NOT_UTF_8}", path=self._path, line=line, column=1)
+        self._lines += block.count(b"\n")
 
     def names(self) -> list[str]:
         """The names of atoms in complete lines, in order of first occurrence."""

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
+from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
 from mtlmon.tables.formats.rows import text_blocks
@@ -117,12 +118,8 @@ class DelimitedReader:
         self.stray_quotes += block.stray_quotes
         try:
             text = block.readable.to_pybytes().decode()
-        except UnicodeDecodeError as error:
-            raise TableError(
-                f"the header is not UTF-8, in which tables must be: {error}",
-                path=file.name,
-                line=1,
-            ) from None
+        except UnicodeDecodeError:
+            raise TableError(f"the header is {NOT_UTF_8}", path=file.name, line=1) from None
         quote = block.syntax.quote
         rows = csv_of_python.reader(
             [text],
@@ -312,6 +309,8 @@ class DelimitedReader:
             column = names[int(value[1])].partition("\0")[0]
             text = value[3]
             if not text:
+                if value[4] and "UTF8" in value[4]:
+                    return f"the text is {NOT_UTF_8}", column
                 return value[4] or f"not of type {value[2]}", column
             reason = f"{text[:_SHOWN]!r} is not of type {value[2]}"
             options = self._selection.options

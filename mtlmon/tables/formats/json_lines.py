@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
 from mtlmon.errors import TableError
+from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
@@ -490,6 +491,10 @@ _IN_ROW = re.compile(r"(?:JSON parse error: )?(.*?)\.?(?: in row \d+)?$")
 def _bad_row(error: BaseException, file: TableFile, row: int, line: int, text: bytes) -> BadRow:
     """Create the error of one row, from the reader's message and the text of the row."""
     reason, column = _reason(error)
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return BadRow(TableError(f"the line is {NOT_UTF_8}", path=file.name, row=row, line=line))
     is_first = row == 1 and column is None
     if is_first:
         # Most probably, the whole file has another format.

@@ -8,6 +8,7 @@ types are found as in CSV, and errors of rows have one form.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ _SHOWN = 80
 _NAMED = re.compile(r"(?<!\\)((?:\\\\)*)\(\?P<(\w+)>")
 # A column that is never empty, so that no row is an empty line.
 _MARK = "\0row"
+_REPLACED = "\ufffd".encode()
 # how Arrow writes CSV
 _MATCHED = Dialect().syntax_of("csv")
 
@@ -168,7 +170,7 @@ class LineReader:
         self, text: TextBlock, regex: str | None, names: list[str], file: TableFile
     ) -> TextBlock | None:
         """The groups of the lines that match, as rows of CSV; None if there are none."""
-        lines = _lines(text)
+        lines, broken = _lines(text)
         if regex is None:
             columns = {name: pair_values(lines, name) for name in names}
             times = [columns[name].is_valid() for name in self._selection.time_columns]
@@ -195,6 +197,7 @@ class LineReader:
             if name in self._absent and cell.null_count < len(cell):
                 self._absent.discard(name)
             cells.append(pc.if_else(pc.equal(cell, empty), nulls, cell))
+        is_broken = [place in broken for place in places.tolist()] if broken else []
         mark = pa.repeat(pa.scalar(1), len(places))
         table = pa.Table.from_arrays([mark, *cells], names=[_MARK, *names])
         sink = pa.BufferOutputStream()
@@ -202,7 +205,8 @@ class LineReader:
         ends = np.flatnonzero(text.text == ord("\n"))
         starts = np.array(text.starts)[places]
         numbers = text.first_line + np.searchsorted(ends, starts)
-        return _MatchedRows(sink.getvalue(), numbers, text.is_tail, text, places)
+        rows = _MatchedRows(sink.getvalue(), numbers, text.is_tail, text, places)
+        return rows.with_broken(is_broken) if any(is_broken) else rows
 
 
 class _MatchedRows(TextBlock):
@@ -230,12 +234,26 @@ class _MatchedRows(TextBlock):
         places = self._places[first:last]
         return _MatchedRows(buffer, self._numbers[first:last], self.is_tail, self._lines, places)
 
+    def with_broken(self, is_broken: list[bool]) -> _MatchedRows:
+        """These rows, of which some are not UTF-8 where their lines are not."""
+        texts = [self.text[a:b].tobytes() for a, b in pairwise(self.starts)]
+        written = b"".join(
+            text.replace(_REPLACED, b"\xff") if broken else text
+            for text, broken in zip(texts, is_broken, strict=True)
+        )
+        buffer = pa.allocate_buffer(len(written))
+        np.frombuffer(buffer, np.uint8)[:] = np.frombuffer(written, np.uint8)
+        return _MatchedRows(buffer, self._numbers, self.is_tail, self._lines, self._places)
+
     def text_of(self, row: int) -> bytes:
         return self._lines.text_of(int(self._places[row]))
 
 
-def _lines(text: TextBlock) -> pa.Array:
-    """The lines of a block, without their ends; bytes that are not UTF-8 become U+FFFD."""
+def _lines(text: TextBlock) -> tuple[pa.Array, set[int]]:
+    """The lines of a block, without their ends, and the places of those that are not UTF-8.
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
     starts = np.array(text.starts, np.int64)
     offsets = pa.py_buffer(starts)
     buffers = [None, offsets, text.buffer]
@@ -243,10 +261,16 @@ def _lines(text: TextBlock) -> pa.Array:
     # The starts of rows are behind empty lines, so a line may begin with line feeds.
     lines = pc.replace_substring_regex(whole, r"^[\r\n]+|[\r\n]+$", "")
     try:
-        return lines.cast(pa.large_string())
+        return lines.cast(pa.large_string()), set()
     except pa.ArrowInvalid:
-        texts = [line.decode(errors="replace") for line in lines.to_pylist()]
-        return pa.array(texts, pa.large_string())
+        written = lines.to_pylist()
+        texts = [line.decode(errors="replace") for line in written]
+        broken = {
+            place
+            for place, (line, one) in enumerate(zip(written, texts, strict=True))
+            if "\ufffd" in one and one.encode() != line
+        }
+        return pa.array(texts, pa.large_string()), broken
 
 
 def _with_groups(pattern: str, names: list[str]) -> str:

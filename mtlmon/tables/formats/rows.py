@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import TableError
+from mtlmon.support.encodings import LOOKED_AT, other_encoding
 from mtlmon.tables.formats.dialect import LONGEST_ROW
 from mtlmon.tables.native import RowSyntax, count_line_feeds
 
@@ -193,6 +194,8 @@ def text_blocks(stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT) -> Iterat
             if room[:3].tobytes() == b"\xef\xbb\xbf" and filled >= 3:
                 filled -= 3
                 room[:filled] = room[3 : filled + 3]
+            if reason := other_encoding(room[:filled].tobytes()[:LOOKED_AT]):
+                raise TableError(f"the file is {reason}", path=stream.name)
         begin = 0
         end, irregular = syntax.complete_rows(room, filled, not count)
         if end and has_header:

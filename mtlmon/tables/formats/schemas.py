@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.expression import TypedColumn, typed_columns
 from mtlmon.policy.renaming import expressions_of
+from mtlmon.support.encodings import other_encoding
 from mtlmon.support.table_formats import FORMATS, LINES, table_format
 from mtlmon.support.time_columns import time_columns
 from mtlmon.tables.formats.dialect import Dialect
@@ -88,6 +89,8 @@ def read_line_schema(path: str, pattern: str, dialect: Dialect | None = None) ->
     room = np.empty(_BLOCK_BYTES, np.uint8)
     with ByteStream(TableFile(path, path, LINES)) as stream:
         text = room[: stream.read_into(room)].tobytes()
+    if reason := other_encoding(text):
+        raise MtlmonError(f"{path}: the file is {reason}")
     lines = text.decode(errors="replace").splitlines()
     if len(text) == _BLOCK_BYTES:
         # the last line may be incomplete
@@ -243,6 +246,8 @@ def _first_block(stream: pa.NativeFile) -> bytes:
     import pyarrow as pa
 
     found = bytes(stream.read(_BLOCK_BYTES)).removeprefix(b"\xef\xbb\xbf")
+    if reason := other_encoding(found):
+        raise pa.ArrowInvalid(f"the file is {reason}")
     if not found:
         raise pa.ArrowInvalid("it is empty, so its columns are not known")
     return found

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import TableError
+from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.formats.rows import LINES_OF_TEXT, TextBlock
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ class XesRows:
             self._parser.Parse(part, is_last)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
+            place = self._parser.ErrorByteIndex - self._given
+            if part[place : place + 1] >= b"\x80":
+                # Expat reads other encodings if the first line of the file names them.
+                reason = f"{reason}: this text is {NOT_UTF_8}"
             raise TableError(
                 f"not XML, or not complete: {reason} at column {error.offset + 1}",
                 path=self._name,
