@@ -127,15 +127,14 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
     """
     import pyarrow as pa
 
-    times = time_columns(file.environment.time or "")
+    # times and atoms have types of their own
+    known = {*time_columns(file.environment.time or ""), *file.log_atoms}
     fields = [
-        one if one.name in times else pa.field(one.name, pa.string(), one.nullable)
+        one if one.name in known else pa.field(one.name, pa.string(), one.nullable)
         for one in schema
     ]
     typed = dict.fromkeys(
-        one.read_as
-        for one in typed_columns(*expressions_of(file))
-        if isinstance(one, TypedColumn)
+        one.read_as for one in typed_columns(*expressions_of(file)) if isinstance(one, TypedColumn)
     )
     for read in typed:
         name, _, data_type = read.partition("\0")
@@ -147,9 +146,14 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
 
 
 def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
-    """The type of values that a column is read as, by the type that its cells have."""
+    """The type of values that a column is read as, by the type that its cells have.
+
+    Texts stay texts, so that it is an error to use them as values of another type.
+    """
     import pyarrow as pa
 
+    if pa.types.is_string(found):
+        return found
     fixed = None if wanted == "number" else fixed_type(wanted)
     if fixed is not None:
         return fixed
