@@ -343,11 +343,14 @@ class _Finder:
                 operand = node.operands[aggregate.aggregate.formula]
                 groups = aggregate.aggregate.by or ()
                 own = {
-                    name: scope[name] if name in groups else self.slots.new()
+                    name: scope[name] if name in groups and name in scope else self.slots.new()
                     for name in free_variables(operand)[id(operand)]
                 }
                 here |= {
-                    name: own[name] for one in aggregate.operands for name in variables_of(one)
+                    name: own[name]
+                    for one in aggregate.operands
+                    for name in variables_of(one)
+                    if name in own
                 }
                 stack.append((operand, own))
             found = [self.expression(term, here) for term in terms_of(node)]
