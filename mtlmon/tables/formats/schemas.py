@@ -133,9 +133,7 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
         for one in schema
     ]
     typed = dict.fromkeys(
-        one.read_as
-        for one in typed_columns(*expressions_of(file))
-        if isinstance(one, TypedColumn)
+        one.read_as for one in typed_columns(*expressions_of(file)) if isinstance(one, TypedColumn)
     )
     for read in typed:
         name, _, data_type = read.partition("\0")
