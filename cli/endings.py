@@ -8,6 +8,7 @@ from mtlmon.checking import TextLog
 from mtlmon.cli.failure import note
 from mtlmon.cli.late_rows import note_refused
 from mtlmon.cli.report import absent_atoms, plural, policy_name
+from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     from mtlmon.checking import LogCheck
@@ -38,6 +39,8 @@ def note_skipped(source: Source) -> None:
     if source.skipped:
         note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
     if not isinstance(source, TextLog):
+        for remark in source.remarks:
+            note(visible(remark))
         for error in source.errors[:3]:
             note(f"  {error}")
 

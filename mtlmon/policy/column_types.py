@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.validity.declared import DeclaredRelation
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["DECLARED", "set_column_types", "typed_predicate"]
+__all__ = ["DECLARED", "compared_columns", "set_column_types", "typed_predicate"]
 
 DECLARED = ("text", "int", "float", "decimal", "bool", "time")
 
@@ -549,6 +549,38 @@ def _family_of(value: object) -> list[str]:
     if isinstance(value, bool):
         return [_BOOLEAN]
     return [_TEXT if isinstance(value, str) else _NUMBER]
+
+
+def compared_columns(file: PolicyFile, *roots: Expression) -> tuple[str, ...]:
+    """Return the columns of which values are compared with each other, read as they are.
+
+    Args:
+        file: the policy file.
+        roots: expressions of the file.
+    """
+    found: list[Expression] = []
+    for root in roots:
+        for node in postorder(root):
+            operands = node.operands
+            is_equality = node.operator in {ops.EQUAL, ops.NOT_EQUAL}
+            if is_equality and all(one.operator is not ops.CONSTANT for one in operands):
+                found += operands
+            elif node.operator in {ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS}:
+                found += operands
+    for stream in file.streams.values():
+        found += [key for key, _ in stream.per]
+    for relation in file.relations.values():
+        found += [one.expression for one in relation.arguments if one.expression is not None]
+    seen: set[str] = set()
+    names: dict[str, None] = {}
+    while found:
+        for node in postorder(found.pop()):
+            if node.operator is ops.STREAM and node.name in file.streams and node.name not in seen:
+                seen.add(node.name)
+                found.append(file.streams[node.name].expression)
+            elif node.operator in ops.COLUMNS and not isinstance(node.name, TypedColumn):
+                names[node.name] = None
+    return tuple(names)
 
 
 def typed_predicate(predicate: Predicate) -> Predicate:

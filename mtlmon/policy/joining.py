@@ -98,8 +98,24 @@ class _Joiner:
 
             self.file.environment, errors = with_streams(self.file, self.file.environment)
             self.errors += errors
+        self.join_column_types()
         self.wait()
         return self.file
+
+    def join_column_types(self) -> None:
+        """Join the types of columns; a key has one for all files that have it."""
+        of_keys: dict[str, tuple[str | None, PolicyFile]] = {}
+        for file in self.files:
+            keys = [*(file.key or ()), *(one for each in file.policies for one in each.key or ())]
+            for name in keys:
+                found = file.column_types.get(name)
+                known, other = of_keys.setdefault(name, (found, file))
+                if known != found:
+                    what = found or "without a type"
+                    message = f"the key {name} is {what} in {file.source}, but not in {other.source}"
+                    self.report(0, message, f"declare it in both: column {name}: TYPE")
+            for name, data_type in file.column_types.items():
+                self.file.column_types.setdefault(name, data_type)
 
     def name_conditions(self, number: int, file: PolicyFile) -> None:
         """Name the conditions in formulas, which are called as they are written.

@@ -100,6 +100,15 @@ class TableCheck:
         return dict(zip(names, self.log_check.counts, strict=True))
 
     @property
+    def remarks(self) -> list[str]:
+        """What may be meant differently, by the rows so far: one sentence for each.
+
+        Keys and other values that are compared as texts, but look like the same number, are told
+        with the declaration that makes them equal.
+        """
+        return list(self.events.remarks)
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the batches, once all rows have been read."""
         return self._verdicts.schema

@@ -25,6 +25,7 @@ from mtlmon.tables.columns.letters import LetterReader, Letters
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck, SortedBlock, UsableRows, with_places
 from mtlmon.tables.columns.wanted import Selection
+from mtlmon.tables.columns.writings import Writings
 from mtlmon.tables.event_batch import EventBatch
 from mtlmon.tables.formats.blocks import BadRow, Block
 from mtlmon.tables.formats.files import (
@@ -89,6 +90,7 @@ class TableEvents(BatchReader[EventBatch]):
         row_name: the word for a row in messages.
         size: the size of all files in bytes, or None if some source is not a regular file.
         schema: the columns of the first rows, or None before these.
+        writings: notices texts that are compared and look like one value.
     """
 
     row_name = "row"
@@ -118,6 +120,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.digest: EventDigest | None = None
         self.digests_shown = False
         self.values_of_rows: StreamAtoms | None = None
+        self.writings = Writings(())
         batches = self._ordered()
         if sort_memory is not None:
             batches = self._sorted(sort_memory)
@@ -303,6 +306,11 @@ class TableEvents(BatchReader[EventBatch]):
         return 0 if self._streams is None else self._streams.waiting_rows
 
     @property
+    def remarks(self) -> list[str]:
+        """What whoever wrote the policies may have meant differently, by the rows so far."""
+        return self.writings.remarks
+
+    @property
     def unmatched(self) -> int:
         """The number of lines that do not match the pattern, which are no rows."""
         return self._blocks.unmatched
@@ -373,6 +381,7 @@ class TableEvents(BatchReader[EventBatch]):
                 for block in item.parts(most):
                     self.rows += block.batch.num_rows
                     rows = self._check.usable(block)
+                    self.writings.note(rows.batch)
                     if self.schema is None:
                         self.schema = rows.block.batch.schema
                     if len(rows.time_stamps):

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.column_types import compared_columns
 from mtlmon.policy.needs import meant_equivalences, needs_of
 from mtlmon.policy.predicates.expression import typed_columns
 from mtlmon.policy.predicates.time_points import Changes
+from mtlmon.policy.renaming import expressions_of
 from mtlmon.policy.types import with_times
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
@@ -20,6 +22,7 @@ from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.letters import environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.wanted import Selection
+from mtlmon.tables.columns.writings import Writings
 from mtlmon.tables.corrections import CorrectionColumns
 from mtlmon.tables.events import TableEvents
 from mtlmon.tables.formats.dialect import Dialect
@@ -331,6 +334,16 @@ def open_tables(
         _holding(relations, stream_atoms),
     )
     events.values_of_rows = values_of_rows
+    compared = list(keys)
+    if policies is not None:
+        compared += compared_columns(policies, *expressions_of(policies))
+    events.writings = Writings(
+        [
+            name
+            for name in dict.fromkeys(compared)
+            if name not in selection.time_columns and name not in selection.declared
+        ]
+    )
     return events
 
 

@@ -16,6 +16,7 @@ from mtlmon.drive.native import KeyedMonitors
 from mtlmon.errors import PolicyError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.definitions import Assumption
+from mtlmon.policy.predicates.expression import read_as
 from mtlmon.streams.bounds import Load
 from mtlmon.syntax.formula import Formula
 from tests.strategies import formulas
@@ -161,16 +162,18 @@ def test_every_stream_and_policy_has_what_it_keeps() -> None:
 def test_types_are_guessed_without_a_table() -> None:
     file = parse_policies(FILE)
     guessed = guessed_schema(file)
+    # each use of a column reads it as what it needs
     assert {field.name: str(field.type) for field in guessed} == {
         "path": "string",
-        "latency": "double",
+        read_as("latency", "number"): "double",
+        read_as("status", "number"): "double",
         "status": "double",
     }
     assert [bound.name for bound in bounds_of(file, guessed).bounds] == [
         bound.name for bound in bounds_of(file, SCHEMA).bounds
     ]
     with pytest.raises(PolicyError):
-        guessed_schema(parse_policies("policy p: x > 1 AND lower(x) = y AND y"))
+        guessed_schema(parse_policies("stream s = x\npolicy p: s > 1 AND lower(s) = y"))
 
 
 def test_a_missing_column_is_an_error() -> None:

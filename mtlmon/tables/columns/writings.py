@@ -1,0 +1,101 @@
+"""Notices texts that are different but look like one value: `7` and `007`, `1` and `1.0`, `TRUE`.
+
+Cells of text are compared as they are written. Whoever means numbers is told how to say so.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from mtlmon.arrays.canonical import canonical_number
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.tables.columns.arrow_text import is_text, text_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+__all__ = ["Writings"]
+
+# So many rows are looked at, and so many different texts of a column are kept. Of further texts,
+# only those count that are not written in the usual way.
+_MOST_ROWS = 1 << 19
+_MOST_TEXTS = 10_000
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
+# what is not in the usual form: blanks outside, zeros or a sign before a number, zeros behind it
+_UNUSUAL = (
+    r"^\s|\s$|^[-+]?0[0-9]|^\+[0-9.]|^-0|^-?[0-9]*[.][0-9]*0?$|[0-9][eE]|^(?i:true|false)$"
+)
+# an integer of more digits than a float keeps
+_MOST_DIGITS = 15
+
+
+class Writings:
+    """The texts of columns that expressions or keys compare.
+
+    Args:
+        columns: the columns.
+
+    Attributes:
+        remarks: what has been noticed so far, one sentence for a column.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        # for each column what was seen first of each value, as long as nothing was noticed
+        self._seen: dict[str, dict[str, str]] = {name: {} for name in columns}
+        self._rows = 0
+        self.remarks: list[str] = []
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Look at the next rows."""
+        rows = min(batch.num_rows, _MOST_ROWS - self._rows)
+        if not self._seen or rows <= 0:
+            return
+        self._rows += rows
+        for name in list(self._seen):
+            place = batch.schema.get_field_index(name)
+            if place < 0 or not is_text(batch.schema.field(place).type):
+                continue
+            texts = text_array(batch.column(place).slice(0, rows)).unique().drop_null()
+            known = self._seen[name]
+            room = max(0, _MOST_TEXTS - len(known))
+            unusual = texts.slice(room)
+            unusual = unusual.filter(pc.match_substring_regex(unusual, _UNUSUAL))
+            for text in [*texts.slice(0, room).to_pylist(), *unusual.slice(0, room + 1).to_pylist()]:
+                other = known.setdefault(_value(text), text)
+                if other != text:
+                    self.remarks.append(_remark(name, other, text))
+                    del self._seen[name]
+                    break
+
+
+def _value(text: str) -> str:
+    """A text that is the same for texts of the same value."""
+    stripped = text.strip()
+    if stripped.lower() in {"true", "false"}:
+        return stripped.lower()
+    if _NUMBER.fullmatch(stripped):
+        return canonical_number(Decimal(stripped))
+    return stripped
+
+
+def _remark(column: str, one: str, other: str) -> str:
+    """Say that two texts are different, and what makes them equal."""
+    found = f"column {column}: {one!r} and {other!r} are different values, as cells are texts"
+    stripped = one.strip()
+    if stripped.lower() in {"true", "false"}:
+        data_type = "bool"
+    elif _NUMBER.fullmatch(stripped) is None:
+        return f"{found}, blanks included"
+    elif all(_INTEGER.fullmatch(text) and len(text.strip()) < 19 for text in (one, other)):
+        data_type = "int"
+    else:
+        is_long = max(len(one), len(other)) > _MOST_DIGITS
+        data_type = "decimal" if is_long else "float"
+    return f"{found}; if they are equal, write in the policy file: column {column_text(column)}: {data_type}"
