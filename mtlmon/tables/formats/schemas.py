@@ -119,7 +119,7 @@ def fixed_type(wanted: str) -> pa.DataType | None:
 
 
 def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of text as the expressions of a file read them.
+    """Return the columns of text, JSON or XES as the expressions of a file read them.
 
     Args:
         file: the policy file.
@@ -129,7 +129,9 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
 
     times = time_columns(file.environment.time or "")
     fields = [
-        one if one.name in times else pa.field(one.name, pa.string(), one.nullable)
+        one
+        if one.name in times or pa.types.is_nested(one.type)
+        else pa.field(one.name, pa.string(), one.nullable)
         for one in schema
     ]
     typed = dict.fromkeys(
