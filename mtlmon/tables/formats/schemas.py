@@ -127,16 +127,18 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
     """
     import pyarrow as pa
 
+    read_columns = typed_columns(*expressions_of(file))
     times = time_columns(file.environment.time or "")
     fields = [
         one
-        if one.name in times or pa.types.is_nested(one.type)
+        if one.name in times
+        or pa.types.is_nested(one.type)
+        # it may be an atom
+        or (pa.types.is_boolean(one.type) and one.name not in read_columns)
         else pa.field(one.name, pa.string(), one.nullable)
         for one in schema
     ]
-    typed = dict.fromkeys(
-        one.read_as for one in typed_columns(*expressions_of(file)) if isinstance(one, TypedColumn)
-    )
+    typed = dict.fromkeys(one.read_as for one in read_columns if isinstance(one, TypedColumn))
     for read in typed:
         name, _, data_type = read.partition("\0")
         places = schema.get_all_field_indices(name)
