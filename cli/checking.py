@@ -140,7 +140,7 @@ def log_schema(
     null_values: Sequence[str] = ("",),
     delimiter: str = ",",
 ) -> pa.Schema:
-    """Return the columns of the log and their types; of text, as a file reads them.
+    """Return the columns of the log and their types; of text and JSON, as a file reads them.
 
     Args:
         file: the policy file.
@@ -159,7 +159,7 @@ def log_schema(
         if pattern is None:
             schema = read_schema(path, dialect)
             found = table_format(path)
-            if found is None or found[0] not in {"csv", "tsv"}:
+            if found is None or found[0] not in {"csv", "tsv", "jsonl", "xes"}:
                 return schema
         else:
             schema = read_line_schema(path, pattern, dialect)

@@ -69,8 +69,9 @@ def test_errors() -> None:
     table = pa.table({"start": [0], "end": [5], "k": [3]})
     with pytest.raises(MtlmonError, match="there is no column 'm'"):
         LookUp(table, ["m"])
-    with pytest.raises(MtlmonError, match="a key is a text, and the column of the relation an int"):
-        LookUp(table, ["k"]).find(np.array([1]), [pa.array(["3"])])
+    message = "a key is true or false, and the column of the relation an integer"
+    with pytest.raises(MtlmonError, match=message):
+        LookUp(table, ["k"]).find(np.array([1]), [pa.array([True])])
 
 
 def test_nan_is_equal_to_nothing() -> None:

@@ -290,8 +290,8 @@ def test_several_records_of_rows(folder: Path) -> None:
     ("body", "message"),
     [
         ("policy p: limits[road].min = 1", "relation limits has no column min"),
-        ("policy p: limits[speed].max = 1", "column road of limits is a text, not column speed"),
-        ('policy p: limits[road].max = "a"', "'=' compares limits"),
+        ("policy p: limits[9].max = 1", "column 'road': '.*' is not of type int64"),
+        ('policy p: limits[road].max > 5 and limits[road].max = "a"', "'=' compares limits"),
         (
             'relation lost = table "lost.csv" valid [a, b)\npolicy p: exists lost',
             "cannot read .*lost.csv: No such file",
@@ -311,7 +311,7 @@ def test_several_records_of_rows(folder: Path) -> None:
         ),
         (
             "relation r = rows valid 5 group road select max(road + 1) as s\npolicy p: exists r",
-            "takes numbers, not column road",
+            "column 'road': 'a1' is not of type int64",
         ),
         ("policy p: NOT exists limits[road.next()]", "is a later value, but the record is one now"),
     ],
@@ -404,8 +404,7 @@ def test_types_that_are_known_late(folder: Path) -> None:
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     assert verdicts(policy_file(folder, body), tables) == [False, True]
     reals = pa.table({"ts": [4], "road": ["a"], "speed": [1.5]})
-    with pytest.raises(MtlmonError, match="of type double, but of type int64 before"):
-        verdicts(policy_file(folder, body), [*tables, reals])
+    assert verdicts(policy_file(folder, body), [*tables, reals]) == [False, True, True]
 
 
 def test_policies_with_variables(folder: Path) -> None:

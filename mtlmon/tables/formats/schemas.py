@@ -119,7 +119,7 @@ def fixed_type(wanted: str) -> pa.DataType | None:
 
 
 def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of text as the expressions of a file read them.
+    """Return the columns of text, JSON or XES as the expressions of a file read them.
 
     Args:
         file: the policy file.
@@ -127,15 +127,18 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
     """
     import pyarrow as pa
 
-    # times and atoms have types of their own
-    known = {*time_columns(file.environment.time or ""), *file.log_atoms}
+    read_columns = typed_columns(*expressions_of(file))
+    times = time_columns(file.environment.time or "")
     fields = [
-        one if one.name in known else pa.field(one.name, pa.string(), one.nullable)
+        one
+        if one.name in times
+        or pa.types.is_nested(one.type)
+        # it may be an atom
+        or (pa.types.is_boolean(one.type) and one.name not in read_columns)
+        else pa.field(one.name, pa.string(), one.nullable)
         for one in schema
     ]
-    typed = dict.fromkeys(
-        one.read_as for one in typed_columns(*expressions_of(file)) if isinstance(one, TypedColumn)
-    )
+    typed = dict.fromkeys(one.read_as for one in read_columns if isinstance(one, TypedColumn))
     for read in typed:
         name, _, data_type = read.partition("\0")
         places = schema.get_all_field_indices(name)
