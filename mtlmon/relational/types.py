@@ -58,6 +58,8 @@ class Types:
         # Union-find over slots; the kind of a class, and the place that says so.
         self._parents: list[_Slot] = []
         self._kinds: dict[_Slot, tuple[Kind, int]] = {}
+        # The classes whose kinds are those of columns, and not declared or asked for.
+        self._of_columns: set[_Slot] = set()
         self._arguments: dict[str, list[_Slot]] = {}
         self._free: dict[int, _Scope] = {}
         # Predicates and comparisons with what the variables in them are.
@@ -82,12 +84,16 @@ class Types:
         found = self._kinds.get(self.root(slot))
         return kinds.TEXT if found is None else found[0]
 
-    def set(self, slot: _Slot, kind: Kind, place: int, what: str) -> None:
+    def set(
+        self, slot: _Slot, kind: Kind, place: int, what: str, *, is_of_column: bool = False
+    ) -> None:
         """Say what kind a slot has; report a clash with what is known."""
         root = self.root(slot)
         known = self._kinds.get(root)
         if known is None or known[0].name == "unknown":
             self._kinds[root] = (kind, place)
+            if is_of_column:
+                self._of_columns.add(root)
         elif kind.name not in {known[0].name, "unknown"}:
             self._clash(what, kind, place, *known)
 
@@ -98,13 +104,20 @@ class Types:
             return
         known, other_known = self._kinds.get(left), self._kinds.get(right)
         names = {one[0].name for one in (known, other_known) if one} - {"unknown"}
+        are_columns = {left, right} <= self._of_columns
         if known and other_known and len(names) == 2:
-            self._clash(what, other_known[0], place, *known)
-            return
+            if not (are_columns and _have_texts(known[0], other_known[0])):
+                self._clash(what, other_known[0], place, *known)
+                return
+            # 7, 7.0 and "7" are equal: their values are compared by their canonical texts
+            known = (kinds.TEXT, known[1])
         self._parents[right] = left
         best = known if known and known[0].name != "unknown" else other_known or known
         if best is not None:
             self._kinds[left] = best
+        if not are_columns and (known is None or other_known is None):
+            are_columns = bool({left, right} & self._of_columns)
+        (self._of_columns.add if are_columns else self._of_columns.discard)(left)
 
     def _clash(self, what: str, kind: Kind, place: int, known: Kind, known_place: int) -> None:
         where = line_text(self.file.text, known_place)
@@ -145,7 +158,11 @@ class _Finder(Types):
             if found.name == "null":
                 # a column without any value says nothing: the first rows of a pipe may have none
                 continue
-            self.set(slot, found._replace(unit=0), argument.place, what)
+            if found.name == "decimal" and argument.kind is None:
+                # its values are compared by their canonical texts
+                found = kinds.TEXT
+            kind = found._replace(unit=0)
+            self.set(slot, kind, argument.place, what, is_of_column=argument.kind is None)
         if relation.condition is not None:
             predicate = self.file.predicate(relation.condition, relation.name)
             self.errors += check(predicate, schema, environment).errors
@@ -304,6 +321,11 @@ class _Finder(Types):
             for name, slots in self._arguments.items()
             if name in self.file.relations
         }
+
+
+def _have_texts(one: Kind, other: Kind) -> bool:
+    """Whether values of two kinds are equal where their canonical texts are."""
+    return kinds.equal_as_texts(one, other) or {one.name, other.name} <= kinds.NUMBERS
 
 
 def _is_mixed(equality: Expression, found: Mapping[int, Kind]) -> bool:

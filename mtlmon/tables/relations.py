@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, OPEN, kind_of
+from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, NUMBERS, OPEN, kind_of
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -294,7 +294,9 @@ class RelationRows:
             columns = [column.filter(pa.array(has_values)) for column in columns]
         for column, (name, kind) in zip(columns, atom.arguments, strict=True):
             if len(rows):
-                self._require_same_type(atom.name, name, column.type)
+                if kind not in {"text", "float"}:
+                    # those are made of values of several types
+                    self._require_same_type(atom.name, name, column.type)
                 _require_kind(atom.name, kind, column.type)
         return (rows.astype(np.uint32), columns), left_out
 
@@ -322,6 +324,9 @@ def _require_kind(atom: str, kind: str, data_type: pa.DataType) -> None:
     """
     found = kind_of(data_type)
     if found.name == kind or kind in OPEN:
+        return
+    # texts are canonical texts of any values
+    if (kind == "text" and found.name != "other") or (kind == "float" and found.name in NUMBERS):
         return
     words = next(one.words for one in (*DECLARED.values(), DECIMAL) if one.name == kind)
     declared = next((name for name, one in DECLARED.items() if one.name == found.name), "int")

@@ -273,6 +273,23 @@ def test_columns_with_types_in_look_ups_and_conditions(
     assert found == [is_same] * 3
 
 
+@pytest.mark.parametrize(("left", "right"), [*product(COLUMNS, repeat=2)])
+def test_variables_of_columns_with_types(left: str, right: str) -> None:
+    """A variable is an argument of two atoms, whose columns have different types."""
+    first = pa.array([0, 0])
+    columns = {"u": COLUMNS[left].take(first), "w": COLUMNS[right].take(first)}
+    log = pa.table({"ts": [1, 2], "event": ["a", "b"], **columns})
+    policies = """
+        atom left(u) = event = "a"
+        atom right(w) = event = "b"
+        policy x: right(p) IMPLIES ONCE left(p)
+    """
+    with check_tables(log, policies) as check:
+        found = check.to_arrow().column("p").to_pylist()
+    is_same = left == right or "other text" not in (left, right)
+    assert found == ([] if is_same else ["007" if right == "other text" else "7"])
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [("int64", "text"), ("float", "text"), ("decimal", "int64"), ("int64", "float"),

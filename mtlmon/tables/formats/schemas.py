@@ -122,7 +122,7 @@ def fixed_type(wanted: str) -> pa.DataType | None:
 
 
 def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of text as the expressions of a file read them.
+    """Return the columns of text, JSON or XES as the expressions of a file read them.
 
     Args:
         file: the policy file.
@@ -130,16 +130,18 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
     """
     import pyarrow as pa
 
+    read_columns = typed_columns(*expressions_of(file))
     times = time_columns(file.environment.time or "")
     fields = [
-        one if one.name in times else pa.field(one.name, pa.string(), one.nullable)
+        one
+        if one.name in times
+        or pa.types.is_nested(one.type)
+        # it may be an atom
+        or (pa.types.is_boolean(one.type) and one.name not in read_columns)
+        else pa.field(one.name, pa.string(), one.nullable)
         for one in schema
     ]
-    typed = dict.fromkeys(
-        one.read_as
-        for one in typed_columns(*expressions_of(file))
-        if isinstance(one, TypedColumn)
-    )
+    typed = dict.fromkeys(one.read_as for one in read_columns if isinstance(one, TypedColumn))
     for read in typed:
         name, _, data_type = read.partition("\0")
         places = schema.get_all_field_indices(name)
@@ -150,9 +152,14 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
 
 
 def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
-    """The type of values that a column is read as, by the type that its cells have."""
+    """The type of values that a column is read as, by the type that its cells have.
+
+    Texts stay texts, so that it is an error to use them as values of another type.
+    """
     import pyarrow as pa
 
+    if pa.types.is_string(found):
+        return found
     fixed = None if wanted == "number" else fixed_type(wanted)
     if fixed is not None:
         return fixed

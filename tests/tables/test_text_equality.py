@@ -1,0 +1,360 @@
+"""Which cells of text are equal, in all formats and mechanisms that compare, and as what uses read.
+
+The expected values follow from the contract alone: cells are equal if they are the same characters,
+unless the file declares a type, which makes those equal that are the same value of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from mtlmon import MtlmonError, TableError  # noqa: E402
+from mtlmon.policy import parse_policies  # noqa: E402
+from mtlmon.syntax.traversal import postorder  # noqa: E402
+from mtlmon.tables import check_tables  # noqa: E402
+from tests.cli.process import mtlmon  # noqa: E402
+from tests.tables.test_equality import POLICIES, options_of  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAIRS = [
+    ("7", "7"),
+    ("7", "8"),
+    ("7", "007"),
+    ("1.0", "1"),
+    ("1", "1.00"),
+    ("7", " 7"),
+    ("7 ", "7"),
+    ("ann", "ann "),
+    ("TRUE", "true"),
+    ("t", "true"),
+    ("0", "-0"),
+    ("+5", "5"),
+    ("1e3", "1000"),
+    ("A1", "a1"),
+    ("é", "e\u0301"),
+    ("0x10", "16"),
+    ("12345678901", "12345678902"),
+    ("9007199254740993", "9007199254740992"),
+    ("12345678901234567890", "12345678901234567891"),
+    ("99999999999999999999", "99999999999999999999"),
+    ("2024-05-01", "2024-05-01T00:00:00"),
+    ("nan", "NaN"),
+]
+UNEQUAL = [number for number, (left, right) in enumerate(PAIRS) if left != right]
+# how many rows come before the pairs, so that they are not in the first block
+_MANY = 40_000
+_COLUMNS = ("ts", "pair", "event", "id", "more")
+_PATTERN = r"^(?P<ts>\d+);(?P<pair>\d+);(?P<event>\w+);(?P<id>[^;]*);"
+
+
+def written(format: str, rows: list[tuple[str, ...]]) -> str:
+    """Rows in a format."""
+    if format == "pattern":
+        return "".join(";".join(row) + "\n" for row in rows)
+    if format == "logfmt":
+        return "".join(
+            " ".join(f'{name}="{cell}"' for name, cell in zip(_COLUMNS, row, strict=True)) + "\n"
+            for row in rows
+        )
+    sink = io.StringIO()
+    writer = csv.writer(sink, delimiter="\t" if format == "tsv" else ",", lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows(rows)
+    return sink.getvalue()
+
+
+def rows_of(pairs: list[tuple[str, str]]) -> list[tuple[str, ...]]:
+    return [
+        (str(2 * k + place), str(k), "ab"[place], pair[place], "x" * 30)
+        for k, pair in enumerate(pairs)
+        for place in (0, 1)
+    ]
+
+
+def logs_of(format: str, position: str) -> list[str]:
+    """The files of a log in which the pairs are at some place."""
+    rows = rows_of(PAIRS)
+    before = [("0", "99", "c", str(k % 1000), "x" * 30) for k in range(_MANY)]
+    logs = {
+        "first": [rows],
+        "later": [[*before, *rows]],
+        "next file": [rows[:3], rows[3:]],
+        "other order": [rows[:-21], rows[-21:]],
+    }[position]
+    return [written(format, one) for one in logs]
+
+
+def known_table(folder: Path) -> Path:
+    """A table with the left values of all pairs."""
+    path = folder / "known.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("from", "to", "pair", "id"))
+        writer.writerows((0, "", k, left) for k, (left, _) in enumerate(PAIRS))
+    return path
+
+
+@pytest.mark.parametrize("position", ["first", "later", "next file", "other order"])
+@pytest.mark.parametrize("format", ["csv", "tsv", "logfmt", "pattern"])
+@pytest.mark.parametrize("mechanism", POLICIES)
+def test_cells(mechanism: str, format: str, position: str, tmp_path: Path) -> None:
+    if position == "later" and format in {"tsv", "logfmt"}:
+        pytest.skip("their rows become rows of CSV")
+    paths = []
+    for number, text in enumerate(logs_of(format, position)):
+        paths.append(tmp_path / f"{number}.{format}")
+        paths[-1].write_text(text, encoding="utf-8")
+    options = options_of(mechanism)
+    if format in {"logfmt", "pattern"}:
+        options["pattern"] = "logfmt" if format == "logfmt" else _PATTERN
+    policies = POLICIES[mechanism].replace("TABLE", str(known_table(tmp_path)))
+    with check_tables(paths, policies, **options) as check:
+        found = check.to_arrow().filter(pa.compute.field("verdict") == False)  # noqa: E712
+    assert sorted(time // 2 for time in found.column("time").to_pylist()) == UNEQUAL
+
+
+@pytest.mark.parametrize("mechanism", ["key", "variable", "last"])
+def test_cells_of_a_pipe_and_of_a_log_that_grows(mechanism: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.mtl").write_text(POLICIES[mechanism])
+    options = options_of(mechanism)
+    arguments = ["--no-summary", "--verdicts", "false", str(tmp_path / "rules.mtl")]
+    for name in ("key", "event"):
+        value = options.get(name)
+        if value:
+            arguments += [f"--{name}", value if isinstance(value, str) else ",".join(value)]
+    rows = rows_of(PAIRS)
+    lines = mtlmon(*arguments, "--format", "csv", "-", log=written("csv", rows)).output.splitlines()
+    assert len(lines) == len(UNEQUAL)
+    log, output = tmp_path / "log.csv", tmp_path / "verdicts"
+    resumed = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume", str(log)]
+    for count in (1, 4, 9, 30, len(rows)):
+        log.write_text(written("csv", rows[:count]), encoding="utf-8")
+        ended = mtlmon(*arguments, *resumed)
+        assert ended.status in {0, 1}, ended.errors
+    assert output.read_text().splitlines() == lines
+
+
+# For each declared type, cells and whether they are equal; None where a cell is not of the type.
+DECLARED = {
+    "int": [("7", "007", True), ("7", " 7", True), ("7", "8", False), ("7", "A7", None)],
+    "float": [("1.0", "1", True), ("1.5", "1.50", True), ("7", "007", True), ("7", "x", None)],
+    "decimal": [
+        ("1.0", "1", True),
+        ("12345678901234567890", "12345678901234567891", False),
+        ("12345678901234567890", "12345678901234567890.0", True),
+    ],
+    "bool": [("TRUE", "true", True), ("t", "1", True), ("true", "F", False), ("true", "no", None)],
+    "text": [("7", "007", False), ("7", "7", True)],
+}
+
+
+@pytest.mark.parametrize(
+    ("data_type", "left", "right", "is_same"),
+    [(name, *one) for name, some in DECLARED.items() for one in some],
+)
+@pytest.mark.parametrize("is_later", [False, True])
+def test_declared_types(
+    data_type: str, left: str, right: str, is_same: bool | None, is_later: bool, tmp_path: Path
+) -> None:
+    """A declaration holds for keys and for all conditions."""
+    path = tmp_path / "log.csv"
+    before = f"0,c,{left},{'x' * 40}\n" * (_MANY if is_later else 0)
+    path.write_text(f"ts,event,id,more\n{before}1,a,{left},\n2,b,{right},\n")
+    rules = f"column id: {data_type}\npolicy x: "
+    policies = [("b IMPLIES ONCE a", {"key": "id"}), ("b IMPLIES id = id.last()", {})]
+    if data_type == "decimal":
+        # streams have floats
+        policies.pop()
+    for formula, options in policies:
+        check = check_tables(path, rules + formula, event="event", on_error="skip", **options)
+        with check:
+            found = check.to_arrow().column("verdict").to_pylist()
+        assert found[-1:] == ([True] if is_same is None else [is_same])
+        assert check.events.skipped == (is_same is None)
+
+
+@pytest.mark.parametrize("data_type", ["int", "text"])
+def test_declared_arguments(data_type: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,what,id\n1,approve,7\n2,pay,007\n3,pay,7\n")
+    check = check_tables(
+        path,
+        f'atom approve(id: {data_type}) = what = "approve"\n'
+        f'atom pay(id: {data_type}) = what = "pay"\n'
+        "policy p: pay(x) IMPLIES ONCE approve(x)",
+    )
+    found = check.to_arrow().select(["time", "x"]).to_pylist()
+    assert found == ([] if data_type == "int" else [{"time": 2, "x": "007"}])
+
+
+CELLS = ["7", "007", " 8", "8 ", "7.5", "1e1", "", "9007199254740993"]
+
+
+@pytest.mark.parametrize("position", [0, 3, len(CELLS)])
+def test_a_use_as_a_number_changes_no_other_use(position: int, tmp_path: Path) -> None:
+    """One policy reads numbers, another one texts: neither depends on the other, or on blocks."""
+    path = tmp_path / "log.csv"
+    before = [f"{k},5," + "x" * 40 for k in range(_MANY if position else 0)]
+    rows = [f"{_MANY + k},{cell}," for k, cell in enumerate(CELLS)]
+    rows = rows[position:] + rows[:position] if position < len(CELLS) else rows
+    rows = [f"{_MANY + k},{row.split(',', 1)[1]}" for k, row in enumerate(rows)]
+    path.write_text("ts,id,more\n" + "\n".join([*before, *rows]) + "\n")
+    number, text = "policy n: id < 8", 'policy t: id = "007"'
+    expected = {
+        "n": [bool(cell.strip()) and Decimal(cell) < 8 for cell in (r.split(",")[1] for r in rows)],
+        "t": [row.split(",")[1] == "007" for row in rows],
+    }
+    for rules in (number, text, f"{number}\n{text}", f"{text}\n{number}"):
+        with check_tables(path, rules) as check:
+            table = check.to_arrow()
+        for name, wanted in expected.items():
+            own = table.filter(pa.compute.field("policy") == name).column("verdict").to_pylist()
+            if name in rules:
+                assert own[-len(wanted) :] == wanted
+
+
+def test_types_do_not_depend_on_the_order_of_files(tmp_path: Path) -> None:
+    """Integers in one file, numbers with a point in another one, texts in the third."""
+    cells = {"m1": ["1", "2"], "m2": ["1.5", "2"], "m3": ["A12", "", "7"]}
+    paths = {name: tmp_path / f"{name}.csv" for name in cells}
+    for name, values in cells.items():
+        paths[name].write_text("ts,id\n" + "".join(f"1,{value}\n" for value in values))
+    for order in (["m1", "m2"], ["m2", "m1"]):
+        with check_tables([paths[one] for one in order], "policy x: id > 1") as check:
+            found = check.to_arrow().column("verdict").to_pylist()
+        assert found == [float(cell) > 1 for one in order for cell in cells[one]]
+    for order in (["m1", "m3"], ["m3", "m1"]):
+        with check_tables([paths[one] for one in order], 'policy x: id = "7"') as check:
+            found = check.to_arrow().column("verdict").to_pylist()
+        assert found == [cell == "7" for one in order for cell in cells[one]]
+
+
+def test_an_argument_that_is_empty_at_first(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    empty = "".join(f"{k},pay,{'x' * 40},\n" for k in range(_MANY))
+    path.write_text(f"ts,what,more,id\n{empty}{_MANY},approve,,7\n{_MANY},pay,,A7\n")
+    check = check_tables(
+        path,
+        'atom approve(id) = what = "approve"\natom pay(id) = what = "pay"\n'
+        "policy p: pay(x) IMPLIES ONCE approve(x)",
+    )
+    assert check.to_arrow().column("x").to_pylist() == ["A7"]
+
+
+@pytest.mark.parametrize("cell", ["x", "7a", "1,5", "true", "0x"])
+def test_what_is_no_number_is_an_error_of_its_row(cell: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = ["1,5", f'2,"{cell}"', "3,7.5"]
+    path.write_text("ts,id\n" + "\n".join(rows) + "\n")
+    with pytest.raises(TableError, match=r"log.csv:3: column 'id': .* is not of type"):
+        check_tables(path, "policy x: id > 1").to_arrow()
+    check = check_tables(path, "policy x: id > 1", on_error="skip")
+    assert check.to_arrow().column("verdict").to_pylist() == [True, True]
+    assert check.events.skipped == 1
+
+
+# Expressions, and as what they read their columns.
+USES = [
+    ("x > 1", "x:number"),
+    ("x = 1", "x:number"),
+    ('x = "1"', "x:"),
+    ("x = y", "x: y:"),
+    ("x = y + 1", "x:number y:number"),
+    ("x < y", "x:number y:number"),
+    ("x = x.last()", "x: x:"),
+    ("x > x.last()", "x:number x:number"),
+    ("x.last(or: 0) = y", "x:number y:number"),
+    ("sum[0,5](x) > 1", "x:number"),
+    ("max[0,5](x) = y", "x:number y:number"),
+    ("distinct[0,5](x) > 1", "x:"),
+    ("first[0,5](x) = y", "x: y:"),
+    ("x", "x:bool"),
+    ("x = true", "x:bool"),
+    ("x and not y", "x:bool y:bool"),
+    ("x in (1, 2)", "x:number"),
+    ('x in ("1", "2")', "x:"),
+    ("hour(x) = 1", "x:time"),
+    ('x < "2024-05-01T12:00:00"', "x:time"),
+    ('x < "m"', "x:"),
+    ("lower(x) = y", "x: y:"),
+    ("coalesce(x, y) > 1", "x:number y:number"),
+    ("if x then y = 1 else z is null", "x:bool y:number z:"),
+    ("x > ts", "x:clock ts:"),
+    ("ts - x > 5", "ts: x:clock"),
+    ("y - x > 5", "y:number x:number"),
+    ('x > 1 or x = "a"', "x:number x:"),
+]
+
+
+@pytest.mark.parametrize(("condition", "expected"), USES)
+def test_what_uses_ask_for(condition: str, expected: str) -> None:
+    """The type is that of the expression, whatever the cells."""
+    file = parse_policies(f"atom a = {condition}\npolicy p: a")
+    found = [
+        f"{node.name}:{getattr(node.name, 'type', '')}"
+        for node in postorder(file.atoms["a"].expression)
+        if node.operator.name == "COLUMN"
+    ]
+    assert " ".join(found) == expected
+
+
+def test_a_stream_has_one_type() -> None:
+    text = 'stream s = x\npolicy p: s > 1\npolicy q: x = "a"'
+    file = parse_policies(text)
+    assert getattr(file.streams["s"].expression.name, "type", "") == "number"
+    assert type(file.atoms['x = "a"'].expression.operands[0].name) is str
+
+
+@pytest.mark.parametrize(
+    ("cells", "remark"),
+    [
+        ("7 8 007", "column id: '7' and '007' are different values.*: column id: int"),
+        ("1.0 2 1", "column id: '1.0' and '1' are different values.*: column id: float"),
+        ("007 8 7", "column id: int"),
+        ("TRUE true", "column id: bool"),
+        ("7 8 9 0", ""),
+        ("A7 A07", ""),
+    ],
+)
+@pytest.mark.parametrize("by", ["key", "variable", "stream"])
+def test_remark(cells: str, remark: str, by: str, tmp_path: Path) -> None:
+    import re
+
+    path = tmp_path / "log.csv"
+    path.write_text("ts,id\n" + "".join(f"{k},{cell}\n" for k, cell in enumerate(cells.split())))
+    rules = {
+        "key": "policy p: ts > 0",
+        "variable": "atom a(id) = ts > 0\npolicy p: a(x) IMPLIES ONCE a(x)",
+        "stream": "policy p: id = id.last()",
+    }[by]
+    with check_tables(path, rules, key="id" if by == "key" else ()) as check:
+        list(check)
+        found = check.remarks
+    assert len(found) == bool(remark)
+    assert re.search(remark, " ".join(found))
+    (tmp_path / "rules.mtl").write_text(rules)
+    options = ["--key", "id"] if by == "key" else []
+    ended = mtlmon(*options, str(tmp_path / "rules.mtl"), str(path))
+    assert bool(remark) == ("different values" in ended.errors)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("column id: number", "there is no type number"),
+        ("column id:", "expected a type"),
+        ("column id: int\ncolumn id: text", "has a type already"),
+    ],
+)
+def test_declarations_that_are_wrong(text: str, message: str) -> None:
+    with pytest.raises(MtlmonError, match=message):
+        parse_policies(f"{text}\npolicy p: id = 1")
