@@ -23,6 +23,7 @@ from mtlmon.engine.choice import engine_of
 from mtlmon.errors import FormulaError, TableError
 from mtlmon.policy import check_files
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.expression import column_in, typed_columns
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.engine.choice import Mode
-    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy import Policy, PolicyFile, Predicate
     from mtlmon.policy.definitions import Relation
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational import Analysis
@@ -231,13 +232,13 @@ def explanation(
                 continue
             unused = "" if name in used else "  (in no policy)"
             lines.append(f"  {visible(atom_text(name))} = {predicate}{unused}")
-            lines.append(f"    {columns_line(predicate.columns, schema)}")
+            lines.append(f"    {columns_line(predicate, schema)}")
         blocks.append("\n".join(lines))
     if conditions:
         lines = ["Conditions in formulas"]
         for name in conditions:
             predicate = file.atoms[name]
-            lines += [f"  {predicate}", f"    {columns_line(predicate.columns, schema)}"]
+            lines += [f"  {predicate}", f"    {columns_line(predicate, schema)}"]
         blocks.append("\n".join(lines))
     if file.streams:
         environment = file.environment
@@ -346,14 +347,18 @@ def type_words(kind: Kind) -> str:
     return "its type depends on the columns" if kind.name in OPEN else kind.words
 
 
-def columns_line(columns: tuple[str, ...], schema: pa.Schema | None) -> str:
-    """List the columns of a predicate, with their types if these are known."""
-    if not columns:
+def columns_line(predicate: Predicate, schema: pa.Schema | None) -> str:
+    """List the columns of a predicate, with the types that it reads if these are known."""
+    if not predicate.columns:
         return "no columns"
     if schema is None:
-        return f"columns: {', '.join(map(column_text, columns))}"
-    typed = (f"{column_text(name)} ({schema.field(name).type})" for name in columns)
-    return f"columns: {', '.join(typed)}"
+        return f"columns: {', '.join(map(column_text, predicate.columns))}"
+    read = [
+        (name, schema.field(column_in(schema.names, name)).type)
+        for name in typed_columns(predicate.expression)
+    ]
+    shown = dict.fromkeys(f"{column_text(name)} ({data_type})" for name, data_type in read)
+    return f"columns: {', '.join(shown)}"
 
 
 def remark(file: PolicyFile, schema: pa.Schema) -> None:

@@ -577,7 +577,7 @@ def guessed_schema(file: PolicyFile) -> pa.Schema:
         return errors_with_columns(file, environment._replace(streams={}, is_open=True), schema)
 
     found = errors()
-    for name in types:
+    for name in list(types):
         for guess in (pa.string(), pa.bool_(), pa.int64(), pa.timestamp("us")):
             if not found:
                 break

@@ -54,6 +54,8 @@ _OF_SIGNATURE = {
     **dict.fromkeys(("number", "integer", "float"), _NUMBER),
     **{"time": _TIME, "boolean": _BOOLEAN, "text": _TEXT},
 }
+# what compares values, beside = and !=
+_COMPARING = frozenset({ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS})
 _OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "integral"})
 
 _Slot = int
@@ -341,11 +343,14 @@ class _Finder:
                 operand = node.operands[aggregate.aggregate.formula]
                 groups = aggregate.aggregate.by or ()
                 own = {
-                    name: scope[name] if name in groups else self.slots.new()
+                    name: scope[name] if name in groups and name in scope else self.slots.new()
                     for name in free_variables(operand)[id(operand)]
                 }
                 here |= {
-                    name: own[name] for one in aggregate.operands for name in variables_of(one)
+                    name: own[name]
+                    for one in aggregate.operands
+                    for name in variables_of(one)
+                    if name in own
                 }
                 stack.append((operand, own))
             found = [self.expression(term, here) for term in terms_of(node)]
@@ -563,10 +568,11 @@ def compared_columns(file: PolicyFile, *roots: Expression) -> tuple[str, ...]:
         for node in postorder(root):
             operands = node.operands
             is_equality = node.operator in {ops.EQUAL, ops.NOT_EQUAL}
-            if is_equality and all(one.operator is not ops.CONSTANT for one in operands):
-                found += operands
-            elif node.operator in {ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS}:
-                found += operands
+            if is_equality:
+                is_compared = all(one.operator is not ops.CONSTANT for one in operands)
+            else:
+                is_compared = node.operator in _COMPARING
+            found += operands if is_compared else ()
     for stream in file.streams.values():
         found += [key for key, _ in stream.per]
     for relation in file.relations.values():

@@ -112,7 +112,9 @@ class _Joiner:
                 known, other = of_keys.setdefault(name, (found, file))
                 if known != found:
                     what = found or "without a type"
-                    message = f"the key {name} is {what} in {file.source}, but not in {other.source}"
+                    message = (
+                        f"the key {name} is {what} in {file.source}, but not in {other.source}"
+                    )
                     self.report(0, message, f"declare it in both: column {name}: TYPE")
             for name, data_type in file.column_types.items():
                 self.file.column_types.setdefault(name, data_type)

@@ -250,8 +250,8 @@ def test_arguments_have_the_types_of_columns_and_windows(command: Command, tmp_p
     done = command(rules, log)
     assert done.errors == ""
     assert done.output.splitlines() == [
-        "seen\t1:0 match (u=ann, a=3.0, h=1.5, t=2026-01-31T12:30:00Z, o=true)",
-        "seen\t8:0 match (u=ann, a=7.25, h=3.625, t=2026-02-01T00:00:00Z, o=false)",
+        "seen\t1:0 match (u=ann, a=3, h=1.5, t=2026-01-31T12:30:00, o=true)",
+        "seen\t8:0 match (u=ann, a=7.25, h=3.625, t=2026-02-01T00:00:00, o=false)",
         "many\t8:0 match (u=ann, n=3)",
     ]
 

@@ -9,6 +9,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number
@@ -17,8 +18,6 @@ from mtlmon.tables.columns.arrow_text import is_text, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
 __all__ = ["Writings"]
 
@@ -29,9 +28,7 @@ _MOST_TEXTS = 10_000
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
 # what is not in the usual form: blanks outside, zeros or a sign before a number, zeros behind it
-_UNUSUAL = (
-    r"^\s|\s$|^[-+]?0[0-9]|^\+[0-9.]|^-0|^-?[0-9]*[.][0-9]*0?$|[0-9][eE]|^(?i:true|false)$"
-)
+_UNUSUAL = r"^\s|\s$|^[-+]?0[0-9]|^\+[0-9.]|^-0|^-?[0-9]*[.][0-9]*0?$|[0-9][eE]|^(?i:true|false)$"
 # an integer of more digits than a float keeps
 _MOST_DIGITS = 15
 
@@ -65,9 +62,11 @@ class Writings:
             texts = text_array(batch.column(place).slice(0, rows)).unique().drop_null()
             known = self._seen[name]
             room = max(0, _MOST_TEXTS - len(known))
-            unusual = texts.slice(room)
-            unusual = unusual.filter(pc.match_substring_regex(unusual, _UNUSUAL))
-            for text in [*texts.slice(0, room).to_pylist(), *unusual.slice(0, room + 1).to_pylist()]:
+            first, others = texts.slice(0, room), texts.slice(room)
+            unusual = others.filter(pc.match_substring_regex(others, _UNUSUAL))
+            if len(known) < 2 * _MOST_TEXTS:
+                first = pa.concat_arrays([first, unusual.slice(0, _MOST_TEXTS)])
+            for text in first.to_pylist():
                 other = known.setdefault(_value(text), text)
                 if other != text:
                     self.remarks.append(_remark(name, other, text))
@@ -98,4 +97,5 @@ def _remark(column: str, one: str, other: str) -> str:
     else:
         is_long = max(len(one), len(other)) > _MOST_DIGITS
         data_type = "decimal" if is_long else "float"
-    return f"{found}; if they are equal, write in the policy file: column {column_text(column)}: {data_type}"
+    declaration = f"column {column_text(column)}: {data_type}"
+    return f"{found}; if they are equal, write in the policy file: {declaration}"

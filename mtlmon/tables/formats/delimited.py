@@ -312,13 +312,11 @@ class DelimitedReader:
         """
         found: dict[str, pa.ChunkedArray] = {}
         # a column that is wanted as values of several types is read several times
-        passes = [(one, ()) for one in self._passes]
-        if wrong:
-            passes = [
-                ({name: out for name, out in one.items() if out not in wrong}, ())
-                for one in self._passes
-            ]
-            passes += [({self._columns[out].name: out}, texts) for out, texts in wrong.items()]
+        passes: list[tuple[Mapping[str, str], Collection[str]]] = [
+            ({name: out for name, out in one.items() if out not in wrong}, ())
+            for one in self._passes
+        ]
+        passes += [({self._columns[out].name: out}, texts) for out, texts in wrong.items()]
         for number, (outs, nulls) in enumerate(passes):
             self._reading = outs
             types = {name: self._types[out] for name, out in outs.items()}

@@ -149,9 +149,14 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
 
 
 def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
-    """The type of values that a column is read as, by the type that its cells have."""
+    """The type of values that a column is read as, by the type that its cells have.
+
+    Texts stay texts, so that it is an error to use them as values of another type.
+    """
     import pyarrow as pa
 
+    if pa.types.is_string(found):
+        return found
     fixed = None if wanted == "number" else fixed_type(wanted)
     if fixed is not None:
         return fixed
