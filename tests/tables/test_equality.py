@@ -204,6 +204,34 @@ def test_what_is_no_number(value: str, tmp_path: Path) -> None:
             check_tables(path, "policy x: id < 8").to_arrow()
 
 
+DECLARED = [
+    ("int", ["7", '"007"', "7.0", '" 7"', "7.5", '"x"'], ["7"] * 4),
+    ("float", ["7", '"007"', "7.5", '"7.50"', "true"], ["7", "7", "7.5", "7.5"]),
+    ("decimal", ["1.10", '"1.1"', "1.1e0", '"z"', "[1]"], ["1.1"] * 3),
+    ("text", ["7", '"007"', "7.0", "true", '{"a": 1}'], ["7", "007", "7", "true"]),
+    ("bool", ["true", '"TRUE"', "1", '"f"', '"no"'], ["true", "true", "true", "false"]),
+    (
+        "time",
+        ['"2024-05-01T10:00:00"', '"2024-05-01 10:00:00.000"', "5", '"x"'],
+        ["2024-05-01 10:00:00"] * 2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "keys"), DECLARED)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_declared_types_of_json(
+    kind: str, values: list[str], keys: list[str], is_reversed: bool, tmp_path: Path
+) -> None:
+    """What is not of the declared type is an error of its row, and others are equal by value."""
+    order = -1 if is_reversed else 1
+    lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values[::order])]
+    path = write(tmp_path / "log.jsonl", lines)
+    rules = f"column id: {kind}\npolicy x: ts >= 0"
+    with check_tables(path, rules, key="id", on_error="skip") as check:
+        assert check.to_arrow().column("id").to_pylist() == keys[::order]
+
+
 # Columns of types, with the value 7, or 7 and another one.
 COLUMNS = {
     "int64": pa.array([7, 8]),
