@@ -217,9 +217,15 @@ class HistoryCheck:
         return [] if self.streams is None else sorted(self.streams.names)
 
     def _atoms_of(self, number: int) -> list[str]:
-        """The atoms of a session, and the one that chooses its time-points."""
+        """The atoms of a session, and the one that chooses its time-points.
+
+        Those on which no verdict depends, as in `p OR true`, are among them: rows wait for what
+        their policy reads.
+        """
         chosen_by = self._chosen_by[number]
-        return [*self._sessions[number].atoms, *([] if chosen_by is None else [chosen_by])]
+        written = [name for one in self.policies[number : number + 1] for name in one.formula.atoms]
+        names = dict.fromkeys([*self._sessions[number].atoms, *written])
+        return [*names, *([] if chosen_by is None else [chosen_by])]
 
     @property
     def modes(self) -> list[Literal["local", "global", "naive"]]:
