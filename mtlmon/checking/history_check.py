@@ -217,9 +217,15 @@ class HistoryCheck:
         return [] if self.streams is None else sorted(self.streams.names)
 
     def _atoms_of(self, number: int) -> list[str]:
-        """The atoms of a session, and the one that chooses its time-points."""
+        """The atoms of a session, and the one that chooses its time-points.
+
+        Those on which no verdict depends, as in `p OR true`, are among them: rows wait for what
+        their policy reads.
+        """
         chosen_by = self._chosen_by[number]
-        return [*self._sessions[number].atoms, *([] if chosen_by is None else [chosen_by])]
+        written = [name for one in self.policies[number : number + 1] for name in one.formula.atoms]
+        names = dict.fromkeys([*self._sessions[number].atoms, *written])
+        return [*names, *([] if chosen_by is None else [chosen_by])]
 
     @property
     def modes(self) -> list[Literal["local", "global", "naive"]]:
@@ -469,33 +475,28 @@ class HistoryCheck:
             source: the log.
             end_time: what is known about the time after the log, for all keys. If nothing is known,
                 all keys advance to the largest time-stamp of the log, as they share the same time;
-                a row that was taken back has no time.
+                a row that was taken back has none, but for ticks, which it has shown to be over.
         """
         if source.clock is None or not self._histories:
             return
         self.revision += 1
-        clock = source.clock if end_time is not None else self._last_time(source.clock)
-        end = end_time_of_all(clock, end_time)
+        last = max(one.last_time() for one in self._admitting)
+        end = end_time_of_all(last, source.clock if end_time == "last" else end_time)
+        end_of_ticks = end_time_of_all(source.clock, end_time)
         for late in self._late_partitions.values():
             late.finish(end)
         self._compute(is_end=True)
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
+            own = end if self._periods[number] is None else end_of_ticks
             # where rows wait, time decides nothing
-            has_ended = self._waits[number] is None or end == "inf"
-            self._take(number, history.finish(end if has_ended else None))
+            has_ended = self._waits[number] is None or own == "inf"
+            self._take(number, history.finish(own if has_ended else None))
             yield
         self._tell_bounds(None)
         yield
         self._require_matched()
-
-    def _last_time(self, clock: int) -> int:
-        """The largest time-stamp of the log, whose rows have come up to `clock`."""
-        if not self.retracted:
-            return clock
-        leaders = (late.leader for late in self._late_partitions.values())
-        return max(one.last_time() for one in [*self._histories, *leaders])
 
     def _measure(self) -> None:
         """Note how much memory is held, if that may have changed much, and check the limit."""

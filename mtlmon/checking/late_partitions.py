@@ -225,10 +225,10 @@ class LatePartition:
         # no tick follows the last time-stamp if the log ends for good; if nothing is known of the
         # time after the log, more may happen at the last one
         last = end_time if isinstance(end_time, int) else now
-        self._end = now if end_time is None else min(LATEST, last + 1)
+        self._end = now if end_time is None else max(now, min(LATEST, last + 1))
         self._lets_go = end_time == "inf"
         self.leader.finish(end_time)
-        self._arrange([(self.leader.placements(), None)], is_end=True)
+        self._arrange(self.leader.placements_at_end(), is_end=True)
 
     def _rows_of(
         self,

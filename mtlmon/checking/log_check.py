@@ -334,16 +334,22 @@ class LogCheck:
 
     @property
     def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
-        """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
+        """For each partition, the atoms of its policies: at rows under 0, at ticks by period.
+
+        Those on which no verdict depends, as in `p OR true`, are among them: rows wait for what
+        their policy reads, and explanations show it.
+        """
         atoms: list[dict[When, dict[str, None]]] = [{} for _ in self.partitions.columns]
         every = zip(self._partition_of, self._monitors, self._clocks, strict=True)
-        for partition, one, clock in every:
+        for number, (partition, one, clock) in enumerate(every):
             when: When = _ROWS
             if clock is not None and clock.period is not None:
                 assert not isinstance(clock.period, Duration)
                 when = clock.period
             needed = atoms[partition].setdefault(when, {})
             needed.update(dict.fromkeys(one.atoms))
+            for policy in self.policies[number : number + 1]:
+                needed.update(dict.fromkeys(policy.formula.atoms))
             if clock is not None and clock.atom is not None:
                 needed[clock.atom] = None
         return [{period: list(some) for period, some in one.items()} for one in atoms]

@@ -28,6 +28,7 @@ cdef class Admission(Replayer):
     cdef Handle *handles
     cdef uint32_t handle_room, handle_count
     cdef Words free_handles
+    cdef bint takes_ids             # whether any row has had an id
     cdef Name *retracted            # events of chunks that this batch retracts
     cdef uint32_t retracted_room, retracted_in_batch
     cdef Name *withdrawn            # of histories that do not judge: what was retracted, to be told

@@ -71,10 +71,7 @@ cdef class Admission(Replayer):
         cdef uint64_t now = self.now_of(trace)
         cdef bint waits_for_all = (
             self.has_lateness and 0 < self.wait == self.lateness
-            and (
-                self.takes_equal or self.has_retractable
-                or self.handle_count > self.free_handles.count
-            )
+            and (self.takes_equal or self.takes_ids)
         )
         return time_stamp < self.closed_below or (
             now >= time_stamp and now - time_stamp >= self.wait + waits_for_all
@@ -155,6 +152,7 @@ cdef class Admission(Replayer):
             return 0
         if name is not None:
             flags = HAS_ID
+            self.takes_ids = True
             known = self.known(name)
         if known != NO_HANDLE:
             if self.is_closed(self.handles[known].trace, self.handles[known].time_stamp):

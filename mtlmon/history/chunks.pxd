@@ -92,6 +92,8 @@ cdef struct Trace:
     uint64_t moved_at       # the moves of the journal when points of this trace moved last
     bint has_retractable    # whether there have been rows that can be retracted
     uint64_t advanced       # how far time has passed without an event, 0 if it has not
+    uint64_t passed         # the same, whatever the wait is
+    uint64_t forgotten      # the last event that is forgotten, 0 if there is none
     uint64_t settled        # everything below was found to be final
 
 

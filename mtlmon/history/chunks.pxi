@@ -532,6 +532,17 @@ cdef size_t count_between(const Trace *trace, uint64_t start, uint64_t end) noex
     return count
 
 
+cdef inline void note_forgotten(Trace *trace, const Chunk *chunk) noexcept nogil:
+    """Note the time of the last event of a chunk that was not retracted."""
+    cdef uint32_t i = chunk.count
+    while i:
+        i -= 1
+        # PERF: time-points are not near time-stamps, and have nothing to tell in most chunks
+        if not chunk.has_passed or not chunk.points[i].flags & IS_PASSED:
+            trace.forgotten = chunk.time_stamps[i]
+            return
+
+
 cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexcept nogil:
     """Forget the chunks that end below a time-stamp.
 
@@ -541,6 +552,7 @@ cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexce
     while trace.first < trace.count and end_of(trace.chunks[trace.first]) < bound:
         chunk = trace.chunks[trace.first]
         trace.first += 1
+        note_forgotten(trace, chunk)
         if (
             spare.count < MOST_SPARE and chunk.capacity == LEAST_SPACING
             and chunk.saved.words.capacity <= MOST_SPARE_WORDS

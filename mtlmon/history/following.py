@@ -65,10 +65,7 @@ class NumberedHistory(History):
         return numbers
 
     def last_time(self) -> int:
-        """When the last of the events was that are left, or time passed without one; 0 if none are.
-
-        A `LeadingHistory` knows that only of the events that are remembered.
-        """
+        """When the last event was that is left, or time passed without one; 0 if there is none."""
         return self._histories.last_time()
 
 
@@ -238,8 +235,9 @@ class LeadingHistory(NumberedHistory):
     def let_time_pass(self, time_stamp: int, trace: int = 0) -> Passed | None:
         """Let time pass; return how far it passes for those who judge events."""
         number = trace if self._clock == "key" else None
-        known = self.now(0 if number is None else number)
-        if known is not None and known >= time_stamp:
+        own = 0 if number is None else number
+        known = self.now(own)
+        if known is not None and time_stamp <= self._histories.passed(own):
             return None
         self.advance(time_stamp, key=number)
         return (time_stamp - self._wait, number) if time_stamp >= self._wait else None
@@ -272,6 +270,16 @@ class LeadingHistory(NumberedHistory):
         return Placements(
             np.frombuffer(placed, _placed_type()), np.frombuffer(withdrawn, name_type())
         )
+
+    def placements_at_end(self) -> list[tuple[Placements, Passed | None]]:
+        """Tell what has become of events at the end of the log; time has no wait any more."""
+        found: list[tuple[Placements, Passed | None]] = [(self.placements(), None)]
+        if self._wait:
+            numbers = range(len(self.keys)) if self._clock == "key" else [None]
+            for number in numbers:
+                if passed := self._histories.passed(number or 0):
+                    found.append((self.placements(), (passed, number)))
+        return found
 
 
 class FollowingHistory(NumberedHistory):

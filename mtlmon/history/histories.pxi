@@ -343,14 +343,19 @@ cdef class Histories(Admission):
                 self.session.leave()
 
     cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1:
-        """Do the same between `enter` and `leave`; the number is of a trace with its own time."""
+        """Do the same between `enter` and `leave`; the number is of a trace with its own time.
+
+        Events that have shown as much may still be retracted.
+        """
         cdef uint32_t k
-        if self.is_by_key:
-            if self.traces[number].has_now and self.traces[number].now >= time_stamp:
-                return 0
-        elif self.has_now and self.now_of_all >= time_stamp:
+        cdef bint has_now = self.traces[number].has_now if self.is_by_key else self.has_now
+        if has_now and self.passed_of(number) >= time_stamp:
             return 0
         self.see(number, time_stamp)
+        if self.is_by_key:
+            self.traces[number].passed = time_stamp
+        else:
+            self.passed_of_all = time_stamp
         self.give_up_waiting()
         if self.interval_count:
             self.close_intervals()
@@ -451,6 +456,8 @@ cdef class Histories(Admission):
                 self.release(True)
                 for k in range(self.trace_count):
                     if self.traces[k].has_begun:
+                        if self.wait:
+                            self.pass_time(k, self.passed_of(k))
                         self.make_live(k)
                         self.session.run_finish(&end)
                         self.apply(k, NULL, 0)
@@ -559,33 +566,26 @@ cdef class Histories(Admission):
     def last_time(self):
         """When the last of the events was that are left, or time passed without one; 0 if none are.
 
-        A history that judges no events knows that only of the events that are remembered.
+        Events that are retracted show nothing of the time.
         """
-        cdef uint64_t last = 0
+        cdef uint64_t last = self.passed_of_all
         cdef uint64_t time_stamp
         cdef uint32_t k
         self.require_ready()
         for k in range(self.arrivals.count):
             if not self.arrivals.flags[k] & (IS_GONE | IS_DROPPED):
                 last = max(last, self.arrivals.time_stamps[k])
-        for k in range(self.advances.count):
-            last = max(last, self.advances.items[k])
-        if not self.judges:
-            for k in range(self.trace_count):
-                if last_below(&self.traces[k], UINT64_MAX, &time_stamp):
-                    last = max(last, time_stamp)
-            return last
-        self.session.enter()
-        try:
-            with nogil:
-                for k in range(self.trace_count):
-                    if self.traces[k].has_begun:
-                        self.make_live(k)
-                        last = max(last, self.session.state.clock)
-        finally:
-            if not self.session.is_broken():
-                self.session.leave()
+        for k in range(self.trace_count):
+            last = max(last, max(self.traces[k].forgotten, self.traces[k].passed))
+            if last_below(&self.traces[k], UINT64_MAX, &time_stamp):
+                last = max(last, time_stamp)
         return last
+
+    def passed(self, uint32_t number=0):
+        """How far time has passed without an event, whatever the wait is; 0 if it has not."""
+        if self.is_by_key and number >= self.trace_count:
+            return 0
+        return self.passed_of(number)
 
     @property
     def waiting(self):

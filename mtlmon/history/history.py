@@ -266,8 +266,9 @@ class History:
     def advance(self, time_stamp: int, *, key: Hashable = None) -> Changes:
         """Let time pass without an event, in all traces that have events.
 
-        A later event below `time_stamp` is late. A time-stamp that is not above the largest one so
-        far decides nothing. With a wait, time passes up to `time_stamp - wait`.
+        A later event below `time_stamp` is late. What it decides stays decided whatever events are
+        retracted, so it counts also if an event has come to that time before. With a wait, time
+        passes up to `time_stamp - wait`, and at the end up to `time_stamp`.
 
         Args:
             time_stamp: the time that it is now.

@@ -35,6 +35,7 @@ cdef class Replayer:
     cdef bint has_lateness, is_by_key, has_now, has_delay
     cdef uint64_t lateness, wait, delay
     cdef uint64_t now_of_all
+    cdef uint64_t passed_of_all     # how far time has passed without an event, whatever the wait
     cdef uint64_t closed_below      # all events below are known, whatever the lateness is
     cdef bint can_reopen            # whether a verdict may rest on later events, or on time
     cdef bint takes_equal           # whether events without ids can be retracted
@@ -50,6 +51,7 @@ cdef class Replayer:
     cdef int require_ready(self) except -1
     cdef int make_traces(self, size_t count) except -1
     cdef uint64_t now_of(self, uint32_t number) noexcept nogil
+    cdef uint64_t passed_of(self, uint32_t number) noexcept nogil
     cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil
     cdef bint bound_of_all(self, uint64_t *bound) noexcept nogil
     cdef uint64_t admits_from(self, uint32_t number) noexcept nogil
@@ -59,6 +61,7 @@ cdef class Replayer:
     ) except -1 nogil
     cdef int append(self, uint32_t number, const Rows *rows, uint64_t offset) except -1 nogil
     cdef int pass_time(self, uint32_t number, uint64_t time_stamp) except -1 nogil
+    cdef int pass_time_between(self, uint32_t number, uint64_t time_stamp) except -1 nogil
     cdef size_t replay(
         self, uint32_t number, uint32_t place, const Rows *rows
     ) except? 0xFFFFFFFFFFFFFFFF nogil

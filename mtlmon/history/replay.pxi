@@ -92,6 +92,10 @@ cdef class Replayer:
         """The largest time-stamp so far."""
         return self.traces[number].now if self.is_by_key else self.now_of_all
 
+    cdef uint64_t passed_of(self, uint32_t number) noexcept nogil:
+        """How far time has passed without an event, whatever the wait is."""
+        return self.traces[number].passed if self.is_by_key else self.passed_of_all
+
     cdef bint bound_of(self, uint32_t number, uint64_t *bound) noexcept nogil:
         """Whether there is a time-stamp below which everything is final, and which."""
         cdef uint64_t now = self.now_of(number)
@@ -261,11 +265,14 @@ cdef class Replayer:
         return 0
 
     cdef int pass_time(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
-        """Let time pass at the end of the history."""
+        """Let time pass at the end of the history, or in its place if there are events behind."""
         cdef Trace *trace = &self.traces[number]
         cdef Chunk *chunk
         if trace.has_begun and time_stamp <= trace.last:
-            return 0
+            # events that stay have shown as much
+            if time_stamp <= trace.advanced or not (self.takes_equal or trace.has_retractable):
+                return 0
+            return self.pass_time_between(number, time_stamp)
         self.make_live(number)
         self.new_last_chunk(trace)
         chunk = trace.chunks[trace.count - 1]
@@ -276,6 +283,35 @@ cdef class Replayer:
         trace.has_begun = True
         self.run_chunk(number, chunk, 0)
         self.note_pending(number)
+        return self.look_around()
+
+    cdef int pass_time_between(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
+        """Let time pass before events, further than ever without one."""
+        cdef Trace *trace = &self.traces[number]
+        cdef Chunk *chunk
+        cdef Rows none
+        cdef uint32_t place = chunk_at(trace, time_stamp - 1)
+        cdef uint32_t before = 0
+        if place == NO_CHUNK:
+            place = trace.first
+        else:
+            chunk = trace.chunks[place]
+            while before < chunk.count and chunk.time_stamps[before] < time_stamp:
+                before += 1
+            if before and before < chunk.count:
+                split_chunk(trace, place, before, self.words, &self.spare)
+                self.note_moved(trace)
+            # no event is between this time and where time passes to in the chunk
+            place += before > 0
+        trace.advanced = time_stamp
+        if place == trace.count:
+            # what was behind is forgotten, so it stays
+            return 0
+        chunk = trace.chunks[place]
+        chunk.advances = True
+        chunk.advance = time_stamp
+        memset(&none, 0, sizeof(Rows))
+        self.replay(number, place if chunk.is_saved else place - 1, &none)
         return self.look_around()
 
     cdef size_t replay(

@@ -28,8 +28,9 @@ def trace_parts(Histories histories not None, uint32_t number):
         has been told of each time-point, with four times the flags of its row, as bytes; the
         offset of the first event; the places of events before which time passes and the
         time-stamps it passes to; and whether the trace has events, where it ends, the largest
-        time-stamp so far or None, how far time has passed, what is final, and whether there have
-        been rows that can be retracted.
+        time-stamp so far or None, how far time has passed with the wait and without it, the last
+        event that is forgotten, what is final, and whether there have been rows that can be
+        retracted.
     """
     cdef Trace *trace
     cdef const Chunk *chunk
@@ -68,7 +69,7 @@ def trace_parts(Histories histories not None, uint32_t number):
     return (
         state, b"".join(time_stamps), b"".join(letters), bytes(told), offset or 0, advances,
         trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
-        trace.settled, bool(trace.has_retractable)
+        trace.passed, trace.forgotten, trace.settled, bool(trace.has_retractable)
     )
 
 
@@ -83,7 +84,8 @@ cdef bytes uncounted(Histories histories):
 def add_trace(
     Histories histories not None, state, bytes time_stamps not None, bytes letters not None,
     bytes told not None, uint64_t offset, list advances not None, bint has_begun, uint64_t last,
-    now, uint64_t advanced, uint64_t settled, bint has_retractable
+    now, uint64_t advanced, uint64_t passed, uint64_t forgotten, uint64_t settled,
+    bint has_retractable
 ):
     """Add a trace from its parts: its events are judged again.
 
@@ -156,6 +158,8 @@ def add_trace(
     trace.has_begun = has_begun
     trace.last = last
     trace.advanced = advanced
+    trace.passed = passed
+    trace.forgotten = forgotten
     trace.settled = settled
     trace.has_retractable = has_retractable
     histories.has_retractable = histories.has_retractable or has_retractable
@@ -356,9 +360,11 @@ def remembered_advances(Histories histories not None):
 
 
 def set_facts(
-    Histories histories not None, now, list advances not None, list counts not None
+    Histories histories not None, list known not None, list advances not None,
+    list counts not None
 ):
-    """Go on from a snapshot: the largest time-stamp so far or None, advances, and counts."""
+    """Go on from a snapshot: what `known_facts` and the other functions here have returned."""
+    now, histories.passed_of_all, histories.takes_ids = known
     histories.has_now = now is not None
     histories.now_of_all = 0 if now is None else now
     for time_stamp in advances:
@@ -379,6 +385,14 @@ def counts_of(Histories histories not None):
     ]
 
 
-def now_of_all(Histories histories not None):
-    """The largest time-stamp of any row so far, or None."""
-    return histories.now_of_all if histories.has_now else None
+def known_facts(Histories histories not None):
+    """What is known of all rows so far.
+
+    Returns:
+        The largest time-stamp, or None if there is none; how far time has passed without an event;
+        and whether any row has had an id.
+    """
+    return [
+        histories.now_of_all if histories.has_now else None, histories.passed_of_all,
+        bool(histories.takes_ids),
+    ]

@@ -21,8 +21,8 @@ from mtlmon.history.native import (
     counts_of,
     first_state,
     interval_parts,
+    known_facts,
     known_ids,
-    now_of_all,
     remembered_advances,
     retraction_parts,
     set_facts,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"mtlmon history 4\n"
+_MAGIC = b"mtlmon history 5\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _DAMAGED = "the snapshot of a history is damaged"
@@ -69,7 +69,7 @@ def encode(
         "facts": facts,
         "keys": keys,
         "traces": traces,
-        "now": now_of_all(histories),
+        "known": known_facts(histories),
         "ids": ids,
         "awaited": awaited,
         "awaited_rows": awaited_rows,
@@ -119,7 +119,7 @@ def decode(
         add_ids(histories, head["ids"], waiting_ids)
         add_retractions(histories, head["awaited"], head["awaited_rows"])
         add_intervals(histories, head["intervals"], head["closed_below"])
-        set_facts(histories, head["now"], head["advances"], head["counts"])
+        set_facts(histories, head["known"], head["advances"], head["counts"])
         return head["keys"], head["facts"]
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise SnapshotError(_DAMAGED) from error

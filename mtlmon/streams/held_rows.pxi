@@ -18,6 +18,7 @@ cdef class HeldRows:
     """Holds the rows of many traces back until later values of their traces are known.
 
     distances: for each column of which later values are wanted, how many values later: at least 1.
+        There may be none, as where conditions do not depend on them; then no row waits.
     own: the number of a row's own cells, which come before those of these columns.
 
     Between `begin` and the next `begin`, `undo` takes everything back.
@@ -63,8 +64,8 @@ cdef class HeldRows:
         cdef size_t k
         self.waits = <uint32_t> len(distances)
         self.own = own
-        if not 0 < self.waits < 1 << 16 or own >= 1 << 16:
-            raise ValueError("rows have too few or too many cells")
+        if self.waits >= 1 << 16 or own >= 1 << 16:
+            raise ValueError("rows have too many cells")
         self.width = own + self.waits
         resized(<void **> &self.distances, self.waits, sizeof(uint64_t))
         for k in range(self.waits):
@@ -97,6 +98,9 @@ cdef class HeldRows:
         """Make room for the traces below `traces`, and for so many rows in the next call."""
         cdef size_t needed = self.held + self.released_count + rows
         cdef size_t change = 3 + 2 * <size_t> self.waits
+        # no item has a size of 0
+        cdef size_t waits = max(<size_t> 1, self.waits)
+        cdef size_t width = max(<size_t> 1, self.width)
         cdef uint32_t room, number
         if needed >= NO_ROW:
             raise LimitError("more than 2^32 - 2 rows wait for later values")
@@ -107,16 +111,16 @@ cdef class HeldRows:
             resized(<void **> &self.links, needed, sizeof(uint32_t))
             resized(<void **> &self.places, needed, sizeof(uint32_t))
             resized(<void **> &self.sequence, needed, sizeof(uint64_t))
-            resized(<void **> &self.seen, needed, self.waits * sizeof(uint64_t))
-            resized(<void **> &self.cells, needed, self.width * sizeof(int64_t))
-            resized(<void **> &self.valid, needed, self.width)
+            resized(<void **> &self.seen, needed, waits * sizeof(uint64_t))
+            resized(<void **> &self.cells, needed, width * sizeof(int64_t))
+            resized(<void **> &self.valid, needed, width)
             self.room = needed
         if traces > self.traces:
             room = room_for(traces, self.traces)
             resized(<void **> &self.heads, room, sizeof(uint32_t))
             resized(<void **> &self.tails, room, sizeof(uint32_t))
-            resized(<void **> &self.open, room, self.waits * sizeof(uint32_t))
-            resized(<void **> &self.counts, room, self.waits * sizeof(uint64_t))
+            resized(<void **> &self.open, room, waits * sizeof(uint32_t))
+            resized(<void **> &self.counts, room, waits * sizeof(uint64_t))
             resized(<void **> &self.touched, room, sizeof(uint64_t))
             for number in range(self.traces, room):
                 self.clear_trace(number)

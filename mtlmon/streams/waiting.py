@@ -306,7 +306,8 @@ class Holding:
             is_kept = np.array([one not in self._left_out for one in sequence.tolist()], np.bool_)
             count = int(np.count_nonzero(is_kept))
         self.rows = Ticks(times, numbers, places.astype(np.int64)).chosen(is_kept)
-        rows, is_valid = cells.reshape(-1, width)[is_kept], valid.reshape(-1, width)[is_kept]
+        shape = len(is_kept), width
+        rows, is_valid = cells.reshape(shape)[is_kept], valid.reshape(shape)[is_kept]
         found = {
             column.result: self._result(column, rows[:, place], is_valid[:, place])
             for place, column in enumerate(self.columns)
@@ -325,6 +326,9 @@ class Holding:
 
     def _matrix(self, rows: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """The cells of all columns, row after row."""
+        if not self.columns:
+            # conditions that are always true or false read nothing
+            return np.empty(0, np.int64), np.empty(0, np.uint8)
         found = [to_cells(rows[one.source], one.kind, self._texts) for one in self.columns]
         valid = [np.ones(len(cells), np.uint8) if mask is None else mask for cells, mask in found]
         return np.column_stack([cells for cells, _ in found]).ravel(), np.column_stack(

@@ -51,8 +51,8 @@ class History(NamedTuple):
         rows: those that happened, by their numbers in the order of time.
         names: the offsets of all rows that came in time, in the traces with and without keys.
         refused: the numbers of the rows that came too late.
-        now: the largest time so far.
-        passed: that of the rows that have only let time pass; -1 if there are none.
+        now: the largest time so far, also of rows that were taken back.
+        passed: the largest time of the rows that only let time pass; -1 if there are none.
     """
 
     rows: dict[int, Row]
@@ -63,7 +63,7 @@ class History(NamedTuple):
 
 
 def rows_of(source: random.Random, lateness: int, *, corrects: bool) -> list[Row]:
-    """Rows as they come; if some are taken back, time passes at the end until all is decided."""
+    """Rows as they come; if some are taken back, time may pass at the end until all is decided."""
     now, rows = source.choice([0, 3, 50]), list[Row]()
     keys, share = source.choice(["a", "ab", "abc"]), source.choice([0.0, 0.3, 0.6, 0.9])
     alive: dict[int, Row] = {}
@@ -85,13 +85,34 @@ def rows_of(source: random.Random, lateness: int, *, corrects: bool) -> list[Row
             row = before if is_equal else row._replace(ts=before.ts + 1, id=before.id)
             alive[row.id] = row
         elif kind < 0.35:
-            row = Row(max(known, row.ts), "", False, False, 0, "advance", number)
+            # it may say less than rows have that are taken back later
+            row = Row(row.ts, "", False, False, 0, "advance", number)
         elif max(known, row.ts) - row.ts <= lateness:
             alive[number] = row
         rows.append(row)
     if corrects:
-        rows.append(Row(max(one.ts for one in rows) + 60, "", False, False, 0, "advance", -1))
+        rows += _ending(source, rows, alive, lateness)
     return rows
+
+
+def _ending(
+    source: random.Random, rows: Sequence[Row], alive: dict[int, Row], lateness: int
+) -> list[Row]:
+    """Rows that take the last ones back, and let time pass: less far than these, or further."""
+    now = max(one.ts for one in rows)
+    ending = []
+    for row in sorted(alive.values(), key=lambda one: -one.ts)[: source.randrange(4)]:
+        if now - row.ts <= lateness:
+            ending.append(Row(0, "", False, False, 0, "-", row.id))
+    for _ in range(source.randrange(3)):
+        passed = max(0, now + source.choice([-20, -6, -3, -1, 0, 2, 6, 60]))
+        ending.append(Row(passed, "", False, False, 0, "advance", -1))
+    kept = [one for one in ending if one.op == "advance"]
+    # a row can be taken back after time has passed, but not by more than the lateness
+    largest = max([now, *(one.ts for one in kept)])
+    if all(largest - alive[one.id].ts <= lateness for one in ending if one.op == "-"):
+        source.shuffle(ending)
+    return ending
 
 
 def history_of(rows: Sequence[Row], lateness: int) -> History:
@@ -105,11 +126,9 @@ def history_of(rows: Sequence[Row], lateness: int) -> History:
         if row.op == "-":
             del alive[row.id]
             continue
-        if row.op == "advance" and row.ts > now:
-            # otherwise, it says nothing new
-            passed = row.ts
         now = max(now, row.ts)
         if row.op == "advance":
+            passed = max(passed, row.ts)
             continue
         if now - row.ts > lateness:
             refused.append(number)
@@ -123,6 +142,11 @@ def history_of(rows: Sequence[Row], lateness: int) -> History:
             counts[key, row.ts] += 1
     order = sorted(alive.values(), key=lambda number: (rows[number].ts, number))
     return History({number: rows[number] for number in order}, names, refused, now, passed)
+
+
+def unnumbered(lines: Sequence[str]) -> list[str]:
+    """Verdicts without the offsets of their time-points."""
+    return sorted(re.sub(r"(\d+):\d+( (?:true|false))", r"\1\2", line) for line in lines)
 
 
 def renamed(lines: Sequence[str], history: History, whole: Sequence[str]) -> list[str]:

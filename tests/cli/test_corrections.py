@@ -167,6 +167,74 @@ def test_a_row_that_was_taken_back_is_not_the_end_of_the_log(
         assert [one for one in done.output.splitlines() if "@" not in one] == lines, more
 
 
+POLICIES = {
+    "plain": "policy a: p IMPLIES EVENTUALLY[0,5] q\n",
+    "windows": "stream n = count[0,9](p)\npolicy a: n < 1 OR EVENTUALLY[0,5] q\n",
+    "chosen": "policy a on rows where p: EVENTUALLY[1,5] q\n",
+    "beside ticks": "policy a: p IMPLIES EVENTUALLY[0,5] q\n"
+    "policy t on every 1: count[0,9]() >= 0\n",
+    "variables": "atom pa(k: text) = p\natom qa(k: text) = q\n"
+    "policy a: FORALL k. pa(k) IMPLIES EVENTUALLY[0,5] EXISTS j. qa(j)\n",
+    "both": "atom pa(k: text) = p\natom qa(k: text) = q\n"
+    "policy a: p IMPLIES EVENTUALLY[0,5] q\n"
+    "policy v: FORALL k. pa(k) IMPLIES EVENTUALLY[0,5] EXISTS j. qa(j)\n",
+}
+
+
+@pytest.mark.parametrize("waits", [(), ("--wait", 20), ("--consistency", "strong")])
+@pytest.mark.parametrize("kind", POLICIES)
+def test_rows_that_let_time_pass_count_whatever_is_taken_back(
+    kind: str, waits: tuple[object, ...], tmp_path: Path, command: Command
+) -> None:
+    """Rationale: row 40 has never come, so only `advance` shows how far time has passed.
+
+    The answer to row 10 may come up to 15. So the time of an `advance` to 16 or later decides, also
+    if it is below 40 and comes before or after that row is taken back; to 15, nothing is decided.
+    """
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text(POLICIES[kind])
+    options = ("--lateness", 100, *waits, "--op", "op", "--id", "id", "--verdicts", "false")
+    first = "ts,op,id,k,p,q\n10,+,a,x,true,false\n"
+    row, back, end = "40,+,b,x,false,false\n", "0,-,b,,,\n", ("--end-time", 14)
+    for rows, more, is_violated in (
+        (row + back, (), False),
+        (row + back, ("--end-time", 14), False),
+        (row + back, ("--end-time", 15), True),
+        (row + back, ("--end-time", "last"), True),
+        (row + back + "60,advance,,,,\n", (), True),
+        (row + back + "16,advance,,,,\n", (), True),
+        (row + back + "15,advance,,,,\n", (), False),
+        (row + "16,advance,,,,\n" + back, (), True),
+        (row + "15,advance,,,,\n" + back, (), False),
+        ("16,advance,,,,\n" + row + back, (), True),
+        (row + "40,advance,,,,\n" + back, end, True),
+    ):
+        log.write_text(first + rows)
+        done = command(*options, *more, file, log)
+        said = [line for line in done.output.splitlines() if "@" not in line]
+        names = {line.partition("\t")[0] for line in said}
+        violated = {"a", "v"} if kind == "both" else {"a"}
+        assert names == (violated if is_violated else set()), rows
+        assert done.status == is_violated
+
+
+@pytest.mark.parametrize("waits", [(), ("--wait", 7), ("--consistency", "strong")])
+def test_ticks_that_a_row_has_shown_to_be_over_remain(
+    waits: tuple[object, ...], tmp_path: Path, command: Command
+) -> None:
+    """Rationale: time that has passed stays passed for ticks, however long rows wait.
+
+    Row 35 is taken back. The ticks of 10, 20 and 30 are over all the same, and 40 is not.
+    """
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text("policy t on every 10: count[0,9](p) > 0\n")
+    log.write_text("ts,op,id,p\n5,+,a,true\n35,+,b,true\n0,-,b,\n")
+    options = ("--lateness", 50, *waits, "--op", "op", "--id", "id")
+    done = command(*options, file, log)
+    said = [line for line in done.output.splitlines() if "@" not in line]
+    assert said == ["t\t10:0 true", "t\t20:0 false", "t\t30:0 false"]
+
+
 def test_errors(tmp_path: Path, command: Command) -> None:
     log = tmp_path / "log.csv"
     log.write_text("ts,op,id,p\n1,+,a,true\n2,-,b,false\n9,update,a,true\n")

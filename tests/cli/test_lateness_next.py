@@ -206,3 +206,55 @@ def test_verdicts_become_final_as_time_goes_on(
         else:
             last = int(line.partition("\t")[2].partition(":")[0])
     assert told > 12
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x.next() > 1 OR true",
+        "true OR s > 1",
+        "NOT (x.next() > 1 AND false)",
+        "x.next() > 1 IMPLIES true",
+        "ONCE (x.next() > 1 OR true)",
+        "(x.next() > 1 OR true) AND x > 0",
+        "EVENTUALLY[0,3] (x.next() > 1) OR true",
+    ],
+)
+@pytest.mark.parametrize(
+    "options", [(), ("--lateness", 5), ("--lateness", 5, "--wait", 2), ("--fail-on-vacuous",)]
+)
+def test_rows_wait_for_values_on_which_no_verdict_depends(
+    condition: str, options: tuple[object, ...], tmp_path: Path, command: Command
+) -> None:
+    """Rationale: rows wait for what a policy reads, as they do where another condition decides.
+
+    Such conditions are no part of the compiled formula, so rows had nothing to wait for.
+    """
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text(f"stream s = x.next()\npolicy a: {condition}\npolicy b: x.next() > 1\n")
+    log.write_text("ts,x\n1,2\n2,3\n3,1\n")
+    done = command(*options, file, log)
+    assert [line for line in done.output.splitlines() if line[:2] == "a\t"] == [
+        *("a\t1:0 true", "a\t2:0 true")
+    ]
+    assert "1 row still waits for later values" in done.errors
+    done = command(*options, "--end-time", "inf", file, log)
+    assert done.output.count("a\t3:0 true") == 1
+
+
+def test_reasons_with_conditions_on_which_no_verdict_depends(
+    tmp_path: Path, command: Command
+) -> None:
+    """Rationale: the condition holds, so it is not the reason; at ticks, it was not known."""
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    log.write_text("ts,x\n1,2\n2,3\n3,5\n")
+    for policy in (
+        "x > 0 AND false",
+        "x.next() > 0 AND false",
+        "on every 1: count[0,5]() > 0 AND false",
+    ):
+        file.write_text(f"policy a{'' if policy[:2] == 'on' else ':'} {policy}\n")
+        for options in ((), ("--lateness", 5)):
+            done = command(*options, "--explain", file, log)
+            assert done.status == 1
+            assert "false does not hold" in done.errors

@@ -161,7 +161,8 @@ def arrivals(
         letter = draw(st.frozensets(st.sampled_from(strategies.ATOMS)))
         row = Insert(max(0, clock - late), letter, draw(st.sampled_from(keys)))
         if advances and kind == 8:
-            batches[-1].append(Advance(clock))
+            # perhaps less far than an event that is taken back later
+            batches[-1].append(Advance(draw(st.sampled_from([clock, row.time_stamp]))))
         elif ids and kind in (5, 6):
             batches[-1].append(Retraction(draw(st.sampled_from(ids))))
         elif equality and kind == 7:

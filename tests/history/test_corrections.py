@@ -109,7 +109,7 @@ def test_a_retraction_that_is_as_late_as_can_be_meets_a_row_that_waits(by_id: bo
 
 
 @settings(max_examples=60)
-@given(FORMULAS, arrivals(ids=IDS), st.integers(0, 30), st.integers(0, 9), SPACING)
+@given(FORMULAS, arrivals(ids=IDS, advances=True), st.integers(0, 30), st.integers(0, 9), SPACING)
 def test_waiting(formula: Formula, batches: Batches, wait: int, more: int, spacing: int) -> None:
     """Events that are retracted while they wait have never come: they take no name."""
 
@@ -141,6 +141,32 @@ def test_waiting(formula: Formula, batches: Batches, wait: int, more: int, spaci
     if wait + more >= 25:
         # Nothing is forgotten.
         assert values_in_order(history) == values_in_order(plain)
+
+
+def test_an_event_that_is_corrected_while_it_waits_does_not_come_back() -> None:
+    """Rationale: 5 waits until 11, as it may be retracted up to 10; it is, so it has never come.
+
+    After its correction is retracted as well, no event with an id is known. That ended the wait of
+    such rows, and a snapshot had the event as if nothing had become of it.
+    """
+
+    def make() -> History:
+        return History("p", lateness=5, wait=5)
+
+    history = make()
+    lines = list(history.push([5, 8, 10], [1, 1, 1], ids=["a", None, None]))
+    for change in (([9], [0], "+"), ([0], [0], "-")):
+        stamps, letters, operation = change
+        lines += history.push(stamps, letters, ids=["a"], operations=[operation])
+        snapshot = history.snapshot()
+        history = make()
+        history.restore(snapshot)
+    # the next event of time-stamp 5 has the first name
+    lines += history.push([5, 30], [0, 1])
+    lines += history.finish()
+    assert [line for line in lines if "@" not in line] == [
+        *("5:0 false", "8:0 true", "10:0 true", "30:0 true")
+    ]
 
 
 def test_a_retracted_event_has_never_come() -> None:

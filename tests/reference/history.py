@@ -19,7 +19,8 @@ Written for obviousness, not for speed. The rules:
 4. An insert of an id that is there is passed over if time-stamp, letter and key are equal; else it
    first retracts what is there, and both are refused if that is too late.
 5. The *history* of a key is the stable sort of its admitted events by time-stamp, without those
-   that were retracted; advances are steps between them. The state after a batch is what an ordered
+   that were retracted; advances are steps between them, also those to a time that an event had come
+   to before: it may be retracted, and an advance is not. The state after a batch is what an ordered
    run says of this history, under the names of the events.
 """
 
@@ -261,12 +262,12 @@ def _is_late(insert: Insert, so_far: Sequence[Arrival], lateness: int | None, cl
 
 
 def _advances(arrivals: Sequence[Arrival]) -> list[tuple[int, Advance]]:
-    """The advances that bring time on, with their places."""
-    return [
-        (place, arrival)
-        for place, arrival in enumerate(arrivals)
-        if isinstance(arrival, Advance) and arrival.time_stamp > _now(arrivals[:place], None)
-    ]
+    """The advances that let more time pass than those before them, with their places."""
+    found: list[tuple[int, Advance]] = []
+    for place, arrival in enumerate(arrivals):
+        if isinstance(arrival, Advance) and (not found or arrival > found[-1][1]):
+            found.append((place, arrival))
+    return found
 
 
 def _final_below(
@@ -319,7 +320,8 @@ def _judged(
         (event.insert.time_stamp, event.place, Event(event.insert.time_stamp, event.insert.letter))
         for event in events
     ]
-    rows += [(advance.time_stamp, place, advance) for place, advance in advances]
+    # time passes before the events of its time-stamp
+    rows += [(advance.time_stamp, -1, advance) for _, advance in advances]
     ordered = [step for _, _, step in sorted(rows, key=lambda row: row[:2])]
     points = [e.point for e in sorted(events, key=lambda e: (e.insert.time_stamp, e.place))]
     verdicts: dict[Name, Verdict | None] = {}

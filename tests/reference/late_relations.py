@@ -88,16 +88,18 @@ class Judge:
 def merged(steps: Sequence[Step]) -> list[Step]:
     """The same with one event for each time-stamp, which has the rows of all."""
     found: list[Step] = []
+    # where the event of a time-stamp is: time may have passed to it between two of them
+    places: dict[int, int] = {}
     for step in steps:
-        before = found[-1] if found else None
-        if (
-            isinstance(step, Event)
-            and isinstance(before, Event)
-            and before.time_stamp == step.time_stamp
-        ):
-            found[-1] = Event(step.time_stamp, before.atoms | step.atoms)
-        else:
-            found.append(step)
+        place = places.get(step.time_stamp)
+        if isinstance(step, Event) and place is not None:
+            before = found[place]
+            assert isinstance(before, Event)
+            found[place] = Event(step.time_stamp, before.atoms | step.atoms)
+            continue
+        if isinstance(step, Event):
+            places[step.time_stamp] = len(found)
+        found.append(step)
     return found
 
 

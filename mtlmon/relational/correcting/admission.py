@@ -124,7 +124,7 @@ class EventAdmission:
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> Admitted:
         """Do what `Admission` says."""
         self.leader.finish(end_time)
-        return Admitted([(self.leader.placements(), None)])
+        return Admitted(self.leader.placements_at_end())
 
     def snapshot(self) -> bytes:
         """Do what `Admission` says."""

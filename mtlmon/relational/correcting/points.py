@@ -10,7 +10,6 @@ import numpy as np
 
 from mtlmon.errors import SnapshotError
 from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
-from mtlmon.history.operations import ADVANCE, RETRACT
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell, restore_texts
 from mtlmon.relational.correcting.admission import EventAdmission
@@ -160,8 +159,6 @@ class PointHistory:
         self._keeps_found = keeps_found
         self._found: dict[Row, None] = {}
         self._final = 0
-        # how far time has passed without an event
-        self._advanced = 0
         self._has_late = any(query.late is not None for query in made.queries) or bool(made.closed)
         delays = decision_delays(made)
         known = [delay for delay in delays if delay is not None]
@@ -212,13 +209,6 @@ class PointHistory:
         self._pooled = np.concatenate([self._pooled, numbers])
         if self._listener is not None:
             self._listener.come(numbers)
-        if operations is not None:
-            # time passes where it is later than at any row before, also one that is refused
-            seen = np.where(operations == RETRACT, 0, stamps)
-            now = self.leader.now()
-            before = np.maximum.accumulate([-1 if now is None else now, *seen])[:-1]
-            passing = stamps[(operations == ADVANCE) & (stamps > before)]
-            self._advanced = max([self._advanced, *passing.tolist()])
         refused, admitted = self._admission.admit(stamps, texts, ids, operations)
         self._take(admitted)
         return refused
@@ -246,7 +236,6 @@ class PointHistory:
 
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass without an event."""
-        self._advanced = max(self._advanced, time_stamp)
         self._take(self._admission.let_time_pass(time_stamp))
 
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> None:
@@ -257,10 +246,7 @@ class PointHistory:
         """
         if end_time == "last":
             end_time = self.leader.now()
-        admitted = self._admission.finish(end_time)
-        # what time has passed does not wait any longer, either
-        self.chunked.pass_time(self._advanced)
-        self._take(admitted)
+        self._take(self._admission.finish(end_time))
 
         def end(engine: RelationalEngine) -> None:
             passed = self.chunked.passed
@@ -435,7 +421,6 @@ class PointHistory:
             "final": self._final,
             "counts": [counts.tolist() for counts in chunked.forgotten],
             "passed": chunked.passed,
-            "advanced": self._advanced,
             "missing": list(chunked.missing.items()),
         }
         return joined_parts(
@@ -479,7 +464,6 @@ class PointHistory:
             if len(block) != len(times) or len(self._pool) != len(self._pooled):
                 raise damaged()
             self.chunked.passed = head["passed"]
-            self._advanced = head["advanced"]
             self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
             self.chunked.begin_again(state, held)
             self._final = head["final"]

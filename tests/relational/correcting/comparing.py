@@ -189,7 +189,8 @@ def random_batches(
                 one = random.choice(known)
                 arrivals.append(EqualRetraction(one.time_stamp, one.letter))
         elif choice < 0.27:
-            arrivals.append(Advance(now))
+            # perhaps less far than an event that is taken back later
+            arrivals.append(Advance(random.choice([now, time_stamp])))
         else:
             name = random.choice("1234567") if ids and random.random() < 0.6 else None
             arrivals.append(Insert(time_stamp, letter, "", name))
