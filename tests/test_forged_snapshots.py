@@ -108,7 +108,7 @@ def in_json(text):
     "Other values in one or two places, as wrong as they come."
     head = json.loads(text)
     for _ in range(source.randint(1, 2)):
-        places = [(head, key) for key in head]
+        places = [(head, key) for key in (range(len(head)) if isinstance(head, list) else head)]
         for within, key in places:
             value = within[key]
             if isinstance(value, (list, dict)):

@@ -236,7 +236,6 @@ class RelationalMonitor:
         self._numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
         return engine
 
-    @guarded
     def step(
         self, time_stamp: int, database: Mapping[str, Iterable[Sequence[object]]]
     ) -> list[Answer]:
@@ -254,12 +253,14 @@ class RelationalMonitor:
             TimeStampError: the time-stamp is below that of an earlier time-point.
             TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
         """
-        engine = self._known()
-        self._check_time(time_stamp)
-        rows = point_rows(engine.plan, self._numbers, database)
-        engine.points.add(time_stamp, rows)
-        engine.advance()
-        return self._answers()
+        # PERF: without rows, this takes 1.5 us; `guarded`, which passes arguments on, 1.7
+        with self._guard:
+            engine = self._known()
+            self._check_time(time_stamp)
+            rows = point_rows(engine.plan, self._numbers, database)
+            engine.points.add(time_stamp, rows)
+            engine.advance()
+            return self._answers()
 
     @guarded
     def advance(self, time_stamp: int) -> list[Answer]:
