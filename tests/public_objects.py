@@ -458,6 +458,21 @@ CASES: dict[str, Case] = {
         frozenset({"close", "__exit__", "to_arrow"}),
         free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
     ),
+    "TableCheck of both kinds": Case(
+        lambda: check_tables(
+            event_rows(3000),
+            f"atom a(ts) = p\nfind f: a(x) AND ONCE[0,5] a(x)\npolicy x: {FORMULA}",
+            resolution="s",
+        ),
+        lambda one, source, time: next(one, None),
+        {
+            "violations": lambda one, source, time: one.violations(None),
+            "to_pandas": lambda one, source, time: None,
+            "to_polars": lambda one, source, time: None,
+        },
+        frozenset({"close", "__exit__", "to_arrow"}),
+        free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
+    ),
     "TableEvents": Case(
         lambda: open_tables(event_rows(3000), ["p", "q"], resolution="s"),
         lambda one, source, time: next(one, None),

@@ -8,6 +8,7 @@ from mtlmon.analysis.antecedent import is_vacuity_wanted
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
+from mtlmon.engine.guarding import Guard
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
@@ -102,6 +103,7 @@ class MixedCheck(TableCheck):
         if verdicts == "first":
             has_keys = any(table is not None for table in events.key_tables)
             self._first = FirstOfBoth(check, has_keys=has_keys, by_stamp=by_stamp)
+        self._guard = Guard("check")
         self._batches = self._read(end_time)
 
     def _counts(self) -> dict[str | None, PolicyCounts]:
