@@ -24,10 +24,12 @@ from mtlmon._version import __version__
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
 from mtlmon.errors import (
+    CopyError,
     EventError,
     EventTypeError,
     ExplanationError,
     FormulaError,
+    InUseError,
     LimitError,
     LogError,
     MemoryLimitError,
@@ -92,12 +94,14 @@ _LATER = {
 __all__ = [
     "FALSE",
     "TRUE",
+    "CopyError",
     "EventError",
     "EventTypeError",
     "ExplanationError",
     "Formula",
     "FormulaError",
     "History",
+    "InUseError",
     "LimitError",
     "LogError",
     "MemoryLimitError",

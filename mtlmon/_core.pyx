@@ -227,8 +227,13 @@ cdef class Monitor(Session):
             TimeStampError: the time-stamp is negative or above 2^63-1.
             EventTypeError: the time-stamp is not an integer.
         """
-        self.push_time(read_time(time_stamp, "time-stamp"))
-        return self._take_verdicts()
+        cdef uint64_t checked = read_time(time_stamp, "time-stamp")
+        self.enter()
+        try:
+            self.pass_time(checked)
+            return self._take_verdicts()
+        finally:
+            self.leave_unless_broken(True)
 
     def finish(self, end_time=None):
         """End the stream and return the verdicts this brings. No event can follow.
@@ -243,9 +248,14 @@ cdef class Monitor(Session):
             MtlmonError: `end_time` is none of these.
         """
         cdef EndTime end = read_end_time(end_time)
-        self.push_finish(&end)
-        verdicts = self._take_verdicts()
-        self.condition = FINISHED
+        cdef list verdicts
+        self.enter()
+        try:
+            self.run_finish(&end)
+            verdicts = self._take_verdicts()
+            self.condition = FINISHED
+        finally:
+            self.leave_unless_broken(True)
         return verdicts
 
     def __reduce__(self):

@@ -7,9 +7,11 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from mtlmon._core cimport Monitor
-from mtlmon.engine.native cimport HELD_KEYS, HOLDER_COUNT, HeldBytes, MemoryLimit
+from mtlmon.engine.native cimport (
+    Guard, GuardedIterator, HELD_KEYS, HOLDER_COUNT, HeldBytes, MemoryLimit,
+)
 
-from mtlmon.errors import MemoryLimitError, MonitorBrokenError
+from mtlmon.errors import CopyError, MemoryLimitError, MonitorBrokenError
 
 cdef enum:
     # The estimated size of a key that is a short text; other objects are not measured.
@@ -32,6 +34,7 @@ cdef class Monitors:
         self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
         str unknown not None="ignore", max_memory=None
     ):
+        self.guard = Guard("set of monitors")
         self.streams = Streams(Monitor(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
         self.numbers = {}
         if max_memory is not None:
@@ -48,33 +51,41 @@ cdef class Monitors:
         except for the memory limit, which all streams share. `forget` frees memory.
         """
         cdef uint32_t number
-        if self.memory is not None and self.memory.total > self.memory.allowed:
-            # The previous event already exceeded the limit, so this event is refused.
-            self.check_memory([])
-        number = self._load(key, True)
+        self.guard.enter()
         try:
-            verdicts = self.streams.worker.step(time_stamp, atoms)
+            if self.memory is not None and self.memory.total > self.memory.allowed:
+                # The previous event already exceeded the limit, so this event is refused.
+                self.check_memory([])
+            number = self._load(key, True)
+            try:
+                verdicts = self.streams.worker.step(time_stamp, atoms)
+            finally:
+                self.streams.store(&self.streams.resting[number])
+            if self.memory is not None:
+                self.check_memory(verdicts)
         finally:
-            self.streams.store(&self.streams.resting[number])
-        if self.memory is not None:
-            self.check_memory(verdicts)
+            self.guard.leave()
         return verdicts
 
     def advance(self, key, time_stamp):
         """Declare that no later event of the stream is below `time_stamp`; return the verdicts."""
-        cdef uint32_t number = self._load(key, False)
-        try:
-            return self.streams.worker.advance(time_stamp)
-        finally:
-            self.streams.store(&self.streams.resting[number])
+        cdef uint32_t number
+        with self.guard:
+            number = self._load(key, False)
+            try:
+                return self.streams.worker.advance(time_stamp)
+            finally:
+                self.streams.store(&self.streams.resting[number])
 
     def pending(self, key):
         """The pending time-points of a stream, as `Monitor.pending` returns them."""
-        cdef uint32_t number = self._load(key, False)
-        try:
-            return self.streams.worker.pending
-        finally:
-            self.streams.store(&self.streams.resting[number])
+        cdef uint32_t number
+        with self.guard:
+            number = self._load(key, False)
+            try:
+                return self.streams.worker.pending
+            finally:
+                self.streams.store(&self.streams.resting[number])
 
     def finish(self, end_time=None):
         """End all streams: iterate over (key, verdicts), by key in the order of first events.
@@ -82,21 +93,28 @@ cdef class Monitors:
         `end_time` is as in `Monitor.finish`; "last" means the last time-stamp of each stream. Each
         stream is forgotten once it is finished.
         """
-        cdef uint32_t number
+        return GuardedIterator(self._finish(end_time), "end of monitors")
+
+    def _finish(self, end_time):
         for key in list(self.numbers):
+            yield key, self._end(key, end_time)
+
+    cdef list _end(self, key, end_time):
+        """Finish and forget a stream; return its last verdicts."""
+        cdef uint32_t number
+        with self.guard:
             number = self._load(key, False)
             try:
-                verdicts = self.streams.worker.finish(end_time)
+                return self.streams.worker.finish(end_time)
             finally:
                 self.streams.store(&self.streams.resting[number])
                 self.streams.worker.mark_ready()
-                self.forget(key)
-            yield key, verdicts
+                self.streams.drop(self.numbers.pop(key))
 
     def forget(self, key):
         """Forget a stream; a later event with its key begins a new stream."""
-        self.streams.worker.require_ready()
-        self.streams.drop(self.numbers.pop(key))
+        with self.guard:
+            self.streams.drop(self.numbers.pop(key))
 
     cdef size_t key_bytes(self) except? 0:
         """The bytes that the dictionary of keys and the keys themselves take."""
@@ -113,9 +131,11 @@ cdef class Monitors:
         return 0
 
     cdef uint32_t _load(self, object key, bint is_new) except? 0:
-        """Load the stream of a key, which may be new, into the worker, and return its number."""
+        """Load the stream of a key, which may be new, into the worker, and return its number.
+
+        Only for calls under the guard.
+        """
         cdef uint32_t number
-        self.streams.worker.require_ready()
         known = self.numbers.get(key)
         if known is None:
             if not is_new:
@@ -138,7 +158,7 @@ cdef class Monitors:
         return key in self.numbers
 
     def __iter__(self):
-        return iter(self.numbers)
+        return iter(list(self.numbers))
 
     @property
     def program(self):
@@ -160,12 +180,20 @@ cdef class Monitors:
         limits.
         """
         cdef HeldBytes held
-        cdef dict counters = self.streams.counters(len(self.numbers))
+        cdef dict counters
         memset(&held, 0, sizeof(HeldBytes))
-        self.streams.count_held(&held)
-        held.of[HELD_KEYS] += self.key_bytes()
+        with self.guard:
+            counters = self.streams.counters(len(self.numbers))
+            self.streams.count_held(&held)
+            held.of[HELD_KEYS] += self.key_bytes()
         counters["held_bytes"] = sum([held.of[k] for k in range(HOLDER_COUNT)])
         return counters
+
+    def __reduce__(self):
+        raise CopyError(
+            "monitors of many streams cannot be copied or pickled: keep the events of each key, or "
+            "make a Monitor for each key, which can be"
+        )
 
     def __repr__(self):
         return f"<Monitors in mode {self.mode} of {len(self)} streams>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from mtlmon.engine.guarding import guarded
 from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.relational.monitor import RelationalMonitor as MonitorOfRows
@@ -45,10 +46,14 @@ class RelationalMonitor(MonitorOfRows):
     5 False {'u': 'alice', 'f': 'draft'}
     """
 
+    @guarded
     def start(self, schema: pa.Schema) -> None:
         """Let the columns of a table say what types variables have, if nothing has come yet."""
+        self._start(schema)
+
+    def _start(self, schema: pa.Schema) -> None:
         if self._engine is None:
-            self._started(schema)
+            self._use(*self._made(schema))
 
     def feed(
         self,
@@ -77,6 +82,12 @@ class RelationalMonitor(MonitorOfRows):
                 columns.
             MtlmonError: a row cannot be read, or integers overflow.
         """
+        with self._guard:
+            return self._fed(table, time_points, options)
+
+    def _fed(
+        self, table: Any, time_points: Literal["row", "stamp"], options: dict[str, Any]
+    ) -> list[Answer]:
         by_stamp = time_points == "stamp"
         if time_points not in {"row", "stamp"}:
             raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
@@ -114,8 +125,8 @@ class RelationalMonitor(MonitorOfRows):
         """Return what makes time-points of the batches, the first of which is given."""
         from mtlmon.tables.relations import RelationRows, table_atoms
 
-        self.start(events.schema)
-        engine = self.engine
+        self._start(events.schema)
+        engine = self._known()
         if len(batch):
             first = int(batch.time_stamps[0])
             self._check_time(first)
@@ -130,7 +141,7 @@ class RelationalMonitor(MonitorOfRows):
     def _taken(self, rows: RelationRows) -> list[Answer]:
         """Take in the rows that are loaded."""
         answers: list[Answer] = []
-        engine = self.engine
+        engine = self._known()
         more = True
         try:
             while more:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mtlmon.errors import EventError, MtlmonError, PolicyError, TimeStampError
+from mtlmon.engine.guarding import Guard, guarded
+from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError, TimeStampError
 from mtlmon.history.history import require_ids
 from mtlmon.history.operations import operation_codes
 from mtlmon.policy.predicates.integers import LARGEST
@@ -15,9 +16,12 @@ from mtlmon.relational.correcting.points import PointHistory
 from mtlmon.relational.monitor import Answer, point_rows
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
+from mtlmon.support.snapshot_parts import damaged, sealed, unsealed
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from typing_extensions import Buffer
 
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.correcting.points import ChangedAnswer
@@ -28,6 +32,7 @@ _OPERATIONS: tuple[Literal["insert", "again", "delete"], ...] = ("insert", "agai
 """What has become of answers: the words for NEW, AGAIN and GONE."""
 
 _VALUES = (False, True, None)
+_KIND = b"mtlmon relational history 1\n"
 
 
 class AnswerChange(NamedTuple):
@@ -132,20 +137,32 @@ class RelationalHistory:
         self._has_ids = bool(ids)
         self._unmatched = unmatched
         self._told_unmatched = 0
-        made = plan(policy, valid_analysis(policy, None))
-        self._points = PointHistory(
-            made,
-            lateness=lateness,
-            wait=wait,
-            equality=self._equality,
-            corrects=self._has_ids,
-            wants_holding=verdicts == "all",
-            spacing=_spacing,
-        )
-        self._numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
-        self._lines = ChangedAnswerLines(made)
+        self._file = policy
+        self._lateness = lateness
+        self._wait = wait
+        self._verdicts: Literal["false", "all"] = verdicts
+        self._spacing = _spacing
+        self._guard = Guard("history")
+        self._use(self._new_points())
         self._told = 0
 
+    def _new_points(self) -> PointHistory:
+        return PointHistory(
+            plan(self._file, valid_analysis(self._file, None)),
+            lateness=self._lateness,
+            wait=self._wait,
+            equality=self._equality,
+            corrects=self._has_ids,
+            wants_holding=self._verdicts == "all",
+            spacing=self._spacing,
+        )
+
+    def _use(self, points: PointHistory) -> None:
+        self._points = points
+        self._numbers = {atom.name: number for number, atom in enumerate(points.plan.named_atoms)}
+        self._lines = ChangedAnswerLines(points.plan)
+
+    @guarded
     def push(
         self,
         events: Iterable[tuple[int, Mapping[str, Iterable[Sequence[object]]]]],
@@ -186,6 +203,7 @@ class RelationalHistory:
             self._points.arrivals.add(time_stamp, rows)
         return self._changes(self._points.push(names, codes).tolist())
 
+    @guarded
     def advance(self, time_stamp: int) -> AnswerChanges:
         """Let time pass without an event."""
         if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
@@ -193,6 +211,7 @@ class RelationalHistory:
         self._points.pass_time(time_stamp)
         return self._changes([])
 
+    @guarded
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> AnswerChanges:
         """End the log: judge what waits, and then what the end decides. No event can follow.
 
@@ -202,33 +221,67 @@ class RelationalHistory:
         self._points.finish(end_time)
         return self._changes([])
 
+    @guarded
     def latest(self) -> list[Answer]:
         """The answers as they are now, by policy and time-point, without forgotten ones."""
         return [self._answer(one) for one in self._points.latest()]
 
+    @guarded
     def final_below(self) -> int:
         """The time-stamp below which no answer can change any more."""
         return self._points.final_below()
 
+    @guarded
     def snapshot(self) -> bytes:
         """Return the history as bytes, for `restore` in any process, without the policies.
 
         Raises:
             SnapshotError: the log has ended, or an id is neither an integer nor a text.
         """
-        return self._points.snapshot()
+        return self._snapshot()
 
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot of a history of the same policies; this one must be new.
+    def _snapshot(self) -> bytes:
+        return sealed(_KIND, self._points.snapshot())
+
+    @guarded
+    def restore(self, snapshot: Buffer) -> None:
+        """Go on from a snapshot of another history of the same policies and arguments.
 
         Raises:
-            SnapshotError: the bytes are not such a snapshot.
+            SnapshotError: the bytes are not such a snapshot; the history is unchanged.
         """
-        self._points.restore(snapshot)
-        self._told = self._points.final_below()
-        self._told_unmatched = self.counters["unmatched"]
+        points = self._new_points()
+        body = unsealed(_KIND, bytes(snapshot))
+        try:
+            points.restore(body)
+            told = points.final_below()
+        except SnapshotError:
+            raise
+        except (MtlmonError, ValueError, LookupError, TypeError, OverflowError) as error:
+            raise damaged() from error
+        self._use(points)
+        self._told = told
+        self._told_unmatched = self._unmatched_count
+
+    @guarded
+    def __reduce__(self) -> tuple[Callable[..., RelationalHistory], tuple[object, ...]]:
+        chosen = {
+            "lateness": self._lateness,
+            "wait": self._wait,
+            "equality": self._equality,
+            "ids": self._has_ids,
+            "unmatched": self._unmatched,
+            "verdicts": self._verdicts,
+            "_spacing": self._spacing,
+        }
+        return _again, (self._file, chosen, self._snapshot())
 
     @property
+    def _unmatched_count(self) -> int:
+        return self._points.leader.counters["unmatched"]
+
+    @property
+    @guarded
     def counters(self) -> dict[str, int]:
         """Counters of what has been done so far: for diagnosis, not for decisions.
 
@@ -252,7 +305,7 @@ class RelationalHistory:
         if told is not None:
             self._told = told
             lines.append(f"!@{told}")
-        in_vain = self.counters["unmatched"] - self._told_unmatched
+        in_vain = self._unmatched_count - self._told_unmatched
         if in_vain and self._unmatched == "error":
             self._told_unmatched += in_vain
             what = "retraction has" if in_vain == 1 else "retractions have"
@@ -269,3 +322,10 @@ class RelationalHistory:
         }
         value = _VALUES[one.kind]
         return Answer(policy.name, one.time_stamp, one.offset, value, valuation, 0)
+
+
+def _again(file: PolicyFile, chosen: dict[str, Any], snapshot: bytes) -> RelationalHistory:
+    """Return a history that goes on from a snapshot, for copies and pickles."""
+    history = RelationalHistory(file, **chosen)
+    history.restore(snapshot)
+    return history

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from mtlmon.text.formats import Guess
 
 __all__ = [
+    "CopyError",
     "EventError",
     "EventTypeError",
     "ExecutorError",
     "ExplanationError",
     "FormulaError",
+    "InUseError",
     "LimitError",
     "LogError",
     "MemoryLimitError",
@@ -274,6 +276,25 @@ class MemoryLimitError(LimitError):
 
 class SnapshotError(MtlmonError, ValueError):
     """Bytes that are no snapshot, or one of another formula, mode or version, or damaged."""
+
+
+class InUseError(MtlmonError):
+    """A call of an object while another call of it has not returned yet.
+
+    Only one call at a time may use a monitor, a history, streams, or an iterator of these. The
+    other call may be in another thread, or be the one whose argument or callback makes this one.
+    The object is as if this call had not been made.
+
+    Args:
+        what: what the object is.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the {what} is in use: another call of it has not returned yet")
+
+
+class CopyError(MtlmonError, TypeError):
+    """An object that cannot be copied or pickled, as its state cannot."""
 
 
 class MonitorBrokenError(MtlmonError):

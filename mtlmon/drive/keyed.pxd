@@ -5,12 +5,13 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns, Memory
-from mtlmon.engine.native cimport HeldBytes
+from mtlmon.engine.native cimport Guard, HeldBytes
 from mtlmon.text.native cimport VerdictFilter
 from mtlmon.traces.native cimport Streams, WaitingStreams
 
 
 cdef class KeyedMonitors:
+    cdef Guard guard
     cdef Streams streams
     cdef uint64_t clock             # the latest time-stamp
     cdef bint own_clocks            # whether each stream has a clock of its own
@@ -26,6 +27,7 @@ cdef class KeyedMonitors:
     # how many events, or streams, of the last call are done
     cdef size_t done
 
+    cdef tuple _pass_time(self, numbers, uint64_t time_stamp)
     cdef int check(self, EventColumns events, size_t first, size_t end) except -1
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count

@@ -13,6 +13,7 @@ from mtlmon.engine.native cimport (
     END_AT,
     END_LAST,
     EndTime,
+    Guard,
     HELD_BUFFERS,
     HELD_KEY_STATES,
     HELD_VERDICTS,
@@ -54,6 +55,7 @@ cdef class KeyedMonitors:
         self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
         str unknown not None="ignore", bint own_clocks=False
     ):
+        self.guard = Guard("monitor")
         self.own_clocks = own_clocks
         self.streams = Streams(Session(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
         self.block = EventBlock(self.streams.worker.letter_words)
@@ -72,26 +74,29 @@ cdef class KeyedMonitors:
 
     def set_limit(self, MemoryLimit memory not None, size_t policies):
         """Join a run with a memory limit, as one of so many policies."""
-        self.streams.worker.set_limit(memory, policies)
+        with self.guard:
+            self.streams.worker.set_limit(memory, policies)
 
     @property
     def held_bytes(self):
         """The bytes that the monitors take."""
         cdef HeldBytes held
         memset(&held, 0, sizeof(HeldBytes))
-        self.count_held(&held)
-        return sum([held.of[k] for k in range(HOLDER_COUNT)])
+        with self.guard:
+            self.count_held(&held)
+            return sum([held.of[k] for k in range(HOLDER_COUNT)])
 
     @property
     def counters(self):
         """The counters, as in `Monitors.counters`."""
-        counters = self.streams.counters(self.streams.count)
-        if self.ticking is not None:
-            for name, verdict in (("true", VERDICT_TRUE), ("false", VERDICT_FALSE)):
-                slept = self.ticking.slept_count(verdict)
-                counters[name] += slept
-                counters["events"] += slept
-        return counters
+        with self.guard:
+            counters = self.streams.counters(self.streams.count)
+            if self.ticking is not None:
+                for name, verdict in (("true", VERDICT_TRUE), ("false", VERDICT_FALSE)):
+                    slept = self.ticking.slept_count(verdict)
+                    counters[name] += slept
+                    counters["events"] += slept
+            return counters
 
     def feed(self, EventColumns events not None, numbers, offsets=None):
         """Process events.
@@ -110,23 +115,25 @@ cdef class KeyedMonitors:
         cdef Memory places = None if offsets is None else stream_numbers(offsets, events.count)
         cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
         cdef size_t first = 0
-        self.streams.worker.enter()
-        if places is not None:
-            self.offsets = <const uint32_t *> places.buffer.buf
-        try:
-            self.check(events, 0, events.count)
-            self.begin(events, streams, 0, events.count)
-            while first < events.count:
-                with nogil:
-                    self.go_on(
-                        events, streams, first, min(<size_t> SIGNAL_EVENTS, events.count - first)
-                    )
-                first += SIGNAL_EVENTS
-                PyErr_CheckSignals()
-        finally:
-            self.offsets = NULL
-            self.streams.worker.leave()
-        return self.rows.taken()[:2]
+        with self.guard:
+            self.streams.worker.enter()
+            if places is not None:
+                self.offsets = <const uint32_t *> places.buffer.buf
+            try:
+                self.check(events, 0, events.count)
+                self.begin(events, streams, 0, events.count)
+                while first < events.count:
+                    with nogil:
+                        self.go_on(
+                            events, streams, first,
+                            min(<size_t> SIGNAL_EVENTS, events.count - first)
+                        )
+                    first += SIGNAL_EVENTS
+                    PyErr_CheckSignals()
+            finally:
+                self.offsets = NULL
+                self.streams.worker.leave()
+            return self.rows.taken()[:2]
 
     def pass_time(self, numbers, uint64_t time_stamp):
         """Declare that some streams have no further event below a time-stamp.
@@ -140,6 +147,10 @@ cdef class KeyedMonitors:
             the bytes of an int64, the least time-stamp at which time alone can bring another
             verdict; the largest of these integers if only an event can.
         """
+        with self.guard:
+            return self._pass_time(numbers, time_stamp)
+
+    cdef tuple _pass_time(self, numbers, uint64_t time_stamp):
         cdef Memory memory = self.known_streams(numbers)
         cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
         cdef size_t count = len(numbers)
@@ -173,14 +184,18 @@ cdef class KeyedMonitors:
             MonitorBrokenError: one of them was interrupted in the middle of an event.
         """
         cdef NumberWriter writer = NumberWriter()
-        cdef Memory memory = self.known_streams(numbers)
+        cdef Memory memory
         cdef uint32_t none = 0
-        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
-        writer.put(self.clock)
-        put_streams(
-            writer, self.streams, self.clock, &none if streams == NULL else streams, len(numbers)
-        )
-        return writer.taken()
+        cdef const uint32_t *streams
+        with self.guard:
+            memory = self.known_streams(numbers)
+            streams = <const uint32_t *> memory.buffer.buf
+            writer.put(self.clock)
+            put_streams(
+                writer, self.streams, self.clock, &none if streams == NULL else streams,
+                len(numbers)
+            )
+            return writer.taken()
 
     def restore(self, snapshot):
         """Add the streams of a snapshot of other monitors.
@@ -195,33 +210,38 @@ cdef class KeyedMonitors:
         cdef NumberReader reader = NumberReader()
         cdef uint64_t clock
         cdef bytes numbers
-        reader.open(as_bytes(snapshot), 0)
-        clock = reader.get(MAX_TIME_STAMP())
-        numbers = read_streams(reader, self.streams, clock)
-        reader.end()
-        self.clock = max(self.clock, clock)
-        return numbers
+        with self.guard:
+            reader.open(as_bytes(snapshot), 0)
+            clock = reader.get(MAX_TIME_STAMP())
+            numbers = read_streams(reader, self.streams, clock)
+            reader.end()
+            self.clock = max(self.clock, clock)
+            return numbers
 
     def add(self, size_t count):
         """Add new streams; return their numbers, as `restore` does."""
         cdef bytes numbers
         cdef uint32_t *number
         cdef size_t k
-        if count >= NO_NUMBER - self.streams.count:
-            raise ValueError("too many streams")
-        numbers = PyBytes_FromStringAndSize(NULL, count * sizeof(uint32_t))
-        number = <uint32_t *> <char *> numbers
-        for k in range(count):
-            number[k] = self.streams.add()
-        return numbers
+        with self.guard:
+            if count >= NO_NUMBER - self.streams.count:
+                raise ValueError("too many streams")
+            numbers = PyBytes_FromStringAndSize(NULL, count * sizeof(uint32_t))
+            number = <uint32_t *> <char *> numbers
+            for k in range(count):
+                number[k] = self.streams.add()
+            return numbers
 
     def drop(self, numbers):
         """Forget some streams, each named once; their numbers may become those of new ones."""
-        cdef Memory memory = self.known_streams(numbers)
-        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef Memory memory
+        cdef const uint32_t *streams
         cdef size_t k
-        for k in range(<size_t> len(numbers)):
-            self.streams.drop(streams[k])
+        with self.guard:
+            memory = self.known_streams(numbers)
+            streams = <const uint32_t *> memory.buffer.buf
+            for k in range(<size_t> len(numbers)):
+                self.streams.drop(streams[k])
 
     def settled(self, numbers, uint64_t time_stamp):
         """Return for each of some streams whether it is as before its first event, as bytes 0, 1.
@@ -230,18 +250,21 @@ cdef class KeyedMonitors:
             numbers: a buffer with the numbers of the streams, of type uint32.
             time_stamp: no event of these streams comes below it.
         """
-        cdef Memory memory = self.known_streams(numbers)
-        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef Memory memory
+        cdef const uint32_t *streams
         cdef size_t count = len(numbers)
         cdef bytes flags = PyBytes_FromStringAndSize(NULL, count)
         cdef char *flag = flags
         cdef size_t k
-        self.streams.worker.enter()
-        try:
-            for k in range(count):
-                flag[k] = self.streams.is_settled(streams[k], time_stamp)
-        finally:
-            self.streams.worker.leave()
+        with self.guard:
+            memory = self.known_streams(numbers)
+            streams = <const uint32_t *> memory.buffer.buf
+            self.streams.worker.enter()
+            try:
+                for k in range(count):
+                    flag[k] = self.streams.is_settled(streams[k], time_stamp)
+            finally:
+                self.streams.worker.leave()
         return flags
 
     def __len__(self):
@@ -266,37 +289,41 @@ cdef class KeyedMonitors:
         """
         cdef Session worker = self.streams.worker
         cdef EndTime end = read_end_time(end_time)
-        if number >= self.streams.count:
-            return b""
-        if end.kind == END_LAST:
-            end.kind = END_AT
-            end.time_stamp = self.clock
-        self.streams.load(&self.streams.resting[number])
-        try:
-            worker.push_finish(&end)
-            self.rows.count = 0
-            self.done = 0
-            self.take_from_worker(number)
-            return self.rows.taken()[0]
-        finally:
-            self.streams.store(&self.streams.resting[number])
-            worker.mark_ready()
-            self.streams.clear(&self.streams.resting[number])
+        with self.guard:
+            if number >= self.streams.count:
+                return b""
+            if end.kind == END_LAST:
+                end.kind = END_AT
+                end.time_stamp = self.clock
+            self.streams.load(&self.streams.resting[number])
+            try:
+                worker.push_finish(&end)
+                self.rows.count = 0
+                self.done = 0
+                self.take_from_worker(number)
+                return self.rows.taken()[0]
+            finally:
+                self.streams.store(&self.streams.resting[number])
+                worker.mark_ready()
+                self.streams.clear(&self.streams.resting[number])
 
     @property
     def pending_streams(self):
         """The numbers of the streams that have undecided time-points."""
         cdef uint64_t time_stamp
         cdef uint32_t k
-        return [
-            k for k in range(self.streams.count) if self.streams.earliest_pending(k, &time_stamp)
-        ]
+        with self.guard:
+            return [
+                k for k in range(self.streams.count)
+                if self.streams.earliest_pending(k, &time_stamp)
+            ]
 
     def pending(self, uint32_t number, uint64_t time_stamp=0):
         """The pending time-points of a stream, if no event is below a time-stamp."""
-        if number >= self.streams.count:
-            return []
-        return self.streams.pending(number, time_stamp)
+        with self.guard:
+            if number >= self.streams.count:
+                return []
+            return self.streams.pending(number, time_stamp)
 
     cdef int check(self, EventColumns events, size_t first, size_t end) except -1:
         """Refuse events with time-stamps that are negative or out of order."""

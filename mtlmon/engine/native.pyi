@@ -1,13 +1,16 @@
 """The engine: one formula, one state, one event at a time."""
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, SupportsIndex, final
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Literal, SupportsIndex, TypeVar, final
 
 from typing_extensions import Buffer, disjoint_base
 
 from mtlmon.engine.pending import PendingTimePoint
 from mtlmon.support.option_names import OptionNames
 from mtlmon.syntax.formula import Formula
+
+_Item = TypeVar("_Item")
 
 @final
 class MemoryLimit:
@@ -24,6 +27,26 @@ class MemoryLimit:
 
 def clock_at_end(last: int, end_time: int | Literal["last", "inf"] | None) -> int | None: ...
 def read_atoms(atoms: Iterable[str] | Mapping[str, object]) -> frozenset[str]: ...
+
+@final
+class Guard:
+    def __init__(self, what: str) -> None: ...
+    @property
+    def what(self) -> str: ...
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+@final
+class GuardedIterator(Iterator[_Item]):
+    def __init__(self, items: Generator[_Item], what: str) -> None: ...
+    def __iter__(self) -> GuardedIterator[_Item]: ...
+    def __next__(self) -> _Item: ...
+    def close(self) -> None: ...
 
 @final
 class Program:

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """The compiled unit for the engine, which processes one event at a time."""
 
+include "structures/guard.pxi"
 include "structures/signals.pxi"
 include "structures/memo.pxi"
 include "structures/memory_limit.pxi"

@@ -26,6 +26,7 @@ cdef class Session(MemoryHolder):
     cdef uint8_t condition
     cdef object delay               # the decision delay, once it is known
     cdef bint knows_delay
+    cdef MemoryLimit counted        # what was held when that was asked for last
     cdef MemoryLimit memory         # None if there is no limit, or if another object checks it
 
     # After each call, these are the verdicts of that call: event by event, and in the order of
@@ -39,6 +40,9 @@ cdef class Session(MemoryHolder):
     cdef int push_end(self) except -1 nogil
     cdef int push_finish(self, const EndTime *end) except -1 nogil
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
+    cdef bint look(
+        self, bint *is_pending, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil
 
     # For callers that allow no other call between these.
     cdef int enter(self) except -1 nogil

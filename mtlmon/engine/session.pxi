@@ -5,7 +5,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon.engine.memory_limit import CATEGORIES as _CATEGORIES
-from mtlmon.errors import MonitorBrokenError, MtlmonError, SnapshotError, UnitError
+from mtlmon.errors import (
+    InUseError, MonitorBrokenError, MtlmonError, SnapshotError, UnitError,
+)
 
 # The categories of memory that a single monitor can hold.
 _MONITOR_CATEGORIES = (
@@ -13,14 +15,6 @@ _MONITOR_CATEGORIES = (
 )
 
 _MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
-
-cdef extern from *:
-    """
-    /* Calls of one monitor come from any thread, with and without the GIL. */
-    #define compare_and_set(target, expected, wanted) \\
-        __sync_bool_compare_and_swap(target, (uint8_t) (expected), (uint8_t) (wanted))
-    """
-    bint compare_and_set(uint8_t *target, int expected, int wanted) nogil
 
 cdef class Session:
     """One stream being monitored against one formula: `Monitor` without the Python-only parts.
@@ -61,6 +55,7 @@ cdef class Session:
         if self.letter == NULL:
             raise MemoryError("mtlmon: out of memory")
         init_state(&self.state, self.program, _MODES[mode])
+        self.counted = MemoryLimit()
         if max_memory is not None:
             from mtlmon.engine.memory_limit import memory_size
 
@@ -252,6 +247,17 @@ cdef class Session:
         offset[0] = self.state.history.entries[self.state.history.first].offset
         return True
 
+    cdef bint look(
+        self, bint *is_pending, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil:
+        """Do the same for callers that are in no call; False while another call is active."""
+        cdef uint8_t condition = self.condition
+        if condition == IN_USE or not compare_and_set(&self.condition, condition, IN_USE):
+            return False
+        is_pending[0] = self.earliest_pending(time_stamp, offset)
+        self.condition = condition
+        return True
+
     cdef void close(self) noexcept nogil:
         """Refuse further events, unless a call is active or the state is broken."""
         compare_and_set(&self.condition, READY, FINISHED)
@@ -266,7 +272,7 @@ cdef class Session:
         if self.condition == FINISHED:
             raise MtlmonError("the monitor is finished: no event can follow")
         self.require_sound(self.condition)
-        raise MtlmonError("the monitor is in use: another call of it has not returned yet")
+        raise InUseError("monitor")
 
     cdef int require_sound(self, uint8_t condition) except -1:
         if condition == BROKEN:
@@ -358,12 +364,15 @@ cdef class Session:
 
         if value is not None:
             value = memory_size(value)
-        self.require_ready()
-        self.memory = MemoryLimit(value)
-        self.set_limit(self.memory, 1)
-        self.engine.set_room(self.memory)
-        if value is None:
-            self.memory = None
+        self.enter()
+        try:
+            self.memory = MemoryLimit(value)
+            self.set_limit(self.memory, 1)
+            self.engine.set_room(self.memory)
+            if value is None:
+                self.memory = None
+        finally:
+            self.leave()
 
     def snapshot(self):
         """Return the monitor's state as bytes, for `restore` in any process.
@@ -463,13 +472,24 @@ cdef class Session:
         held_bytes is the memory that the monitor's own structures currently take, which
         `max_memory` limits. It is the sum of held_formula, held_operators, held_pending,
         held_expressions, held_transitions and held_verdicts.
+
+        Another thread can read them while a call is active; what is held is then what was held when
+        they were read last.
         """
         cdef HeldBytes held
-        cdef MemoryLimit count = MemoryLimit()
+        cdef MemoryLimit count
         cdef dict counters
-        memset(&held, 0, sizeof(HeldBytes))
-        self.count_held(&held)
-        count.admits(&held)
+        cdef uint8_t condition = self.condition
+        if condition != IN_USE and compare_and_set(&self.condition, condition, IN_USE):
+            try:
+                memset(&held, 0, sizeof(HeldBytes))
+                self.count_held(&held)
+                count = MemoryLimit()
+                count.admits(&held)
+                self.counted = count
+            finally:
+                self.condition = condition
+        count = self.counted
         counters = {
             "events": self.state.event_count,
             "true": self.state.history.true_count,

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mtlmon.drive.feeding import event_columns
+from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.engine.native import Session, read_atoms
 from mtlmon.engine.pending import decision_delay, looks_ahead
-from mtlmon.errors import EventError, EventTypeError, MtlmonError, TimeStampError
+from mtlmon.errors import (
+    CopyError,
+    EventError,
+    EventTypeError,
+    InUseError,
+    MtlmonError,
+    TimeStampError,
+)
 from mtlmon.history import snapshots
 from mtlmon.history.changes import Changes, change_type
 from mtlmon.history.keys import KeyNumbers
@@ -18,7 +26,7 @@ from mtlmon.history.operations import ADVANCE, RETRACT, operation_codes
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from typing_extensions import Buffer
@@ -112,6 +120,7 @@ class History:
         self._unmatched = unmatched
         self._told_unmatched = 0
         self._spacing = _spacing
+        self._guard = Guard("history")
         self._session = Session(formula, mode, unit=unit, bdd=bdd)
         self._bdd: Literal["auto", "cudd", "autoref"] = bdd
         self._histories = self._new_histories()
@@ -134,6 +143,7 @@ class History:
 
     # ---- events ----------------------------------------------------------------------------
 
+    @guarded
     def push(
         self,
         time_stamps: ArrayLike,
@@ -173,8 +183,9 @@ class History:
         if unknown not in ("ignore", "error"):
             raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
         columns = event_columns(self.atoms, time_stamps, letters, atoms, unknown == "error")
-        return self.push_columns(columns, keys, ids=ids, operations=operations)
+        return self._push(columns, keys, ids, operations)
 
+    @guarded
     def push_columns(
         self,
         columns: EventColumns,
@@ -184,6 +195,15 @@ class History:
         operations: Sequence[str] | NDArray[Any] | None = None,
     ) -> Changes:
         """Do the same as `push` with columns of events."""
+        return self._push(columns, keys, ids, operations)
+
+    def _push(
+        self,
+        columns: EventColumns,
+        keys: Sequence[Hashable] | NDArray[Any] | None,
+        ids: Sequence[Hashable] | NDArray[Any] | None,
+        operations: Sequence[str] | NDArray[Any] | None,
+    ) -> Changes:
         count = columns.count
         if count:
             self._require_keys(keys is not None)
@@ -195,6 +215,7 @@ class History:
         refused = self._histories.push(columns, numbers, codes, names)
         return self._changes(np.frombuffer(refused, np.uint32))
 
+    @guarded
     def insert(
         self, time_stamp: int, atoms: Any = (), *, key: Hashable = None, id: Hashable = None
     ) -> Changes:
@@ -212,6 +233,7 @@ class History:
         """
         return self._push_one(time_stamp, atoms, key, id, "insert")
 
+    @guarded
     def retract(
         self,
         time_stamp: int | None = None,
@@ -255,14 +277,15 @@ class History:
         else:
             names = read_atoms(atoms)
             letter = [[name in names for name in self.atoms]]
-        return self.push(
-            [_time_stamp(time_stamp)],
-            np.array(letter, np.bool_).reshape(1, len(self.atoms)),
-            keys=None if key is None else [key],
-            ids=None if name is None else [name],
-            operations=[operation],
+        matrix = np.array(letter, np.bool_).reshape(1, len(self.atoms))
+        return self._push(
+            event_columns(self.atoms, [_time_stamp(time_stamp)], matrix, None, False),
+            None if key is None else [key],
+            None if name is None else [name],
+            [operation],
         )
 
+    @guarded
     def advance(self, time_stamp: int, *, key: Hashable = None) -> Changes:
         """Let time pass without an event, in all traces that have events.
 
@@ -289,6 +312,7 @@ class History:
         self._histories.advance(checked, number)
         return self._changes()
 
+    @guarded
     def complete(self, start: int, end: int, count: int) -> Changes:
         """Say how many events there are in an interval of time, whenever they come.
 
@@ -314,6 +338,7 @@ class History:
         self._histories.complete(start, end, _length(count, "count"))
         return self._changes()
 
+    @guarded
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> Changes:
         """End all traces: judge what waits, and then what the end decides. No event can follow.
 
@@ -412,10 +437,12 @@ class History:
         return self._session.atoms
 
     @property
+    @guarded
     def keys(self) -> tuple[Hashable, ...]:
         """The keys so far, in the order of their first events."""
         return tuple(self._keys.keys)
 
+    @guarded
     def latest(self, key: Hashable = None) -> VerdictArray:
         """The verdicts as they are now, in the order of time-points, without forgotten ones.
 
@@ -428,6 +455,7 @@ class History:
         records = self._histories.latest(self._known_number(key))
         return VerdictArray(np.frombuffer(records, verdict_type()))
 
+    @guarded
     def final_below(self, key: Hashable = None) -> int | None:
         """The time-stamp below which all verdicts are final; None if there is none.
 
@@ -437,11 +465,13 @@ class History:
         return self._histories.bound(None if key is None else self._known_number(key))
 
     @property
+    @guarded
     def earliest_pending(self) -> tuple[int, int] | None:
         """Time-stamp and offset of the earliest undecided time-point of all keys, or None."""
         return self._histories.earliest_pending()
 
     @property
+    @guarded
     def counters(self) -> dict[str, int]:
         """Counters of what has been done so far: for diagnosis, not for decisions.
 
@@ -474,6 +504,7 @@ class History:
 
     # ---- snapshots -------------------------------------------------------------------------
 
+    @guarded
     def snapshot(self) -> bytes:
         """Return the history as bytes, for `restore` in any process.
 
@@ -483,8 +514,12 @@ class History:
             SnapshotError: the history is finished, or a key or an id is neither an integer nor a
                 text.
         """
+        return self._snapshot()
+
+    def _snapshot(self) -> bytes:
         return snapshots.encode(self._histories, self._settings(), self._keys.keys, self._facts())
 
+    @guarded
     def restore(self, snapshot: Buffer) -> None:
         """Go on from a snapshot of another history of the same formula, mode and settings.
 
@@ -494,6 +529,9 @@ class History:
             SnapshotError: the bytes are not a snapshot, or are damaged, or belong to a history of
                 another formula, mode or other settings; the history is unchanged.
         """
+        self._restore(snapshot)
+
+    def _restore(self, snapshot: Buffer) -> None:
         histories = self._new_histories()
         keys, facts = snapshots.decode(snapshot, histories, self._settings())
         self._histories = histories
@@ -512,15 +550,40 @@ class History:
             "equality": self._equality,
         }
 
+    @guarded
+    def __reduce__(self) -> tuple[Callable[..., History], tuple[object, ...]]:
+        if type(self) is not History:
+            raise CopyError(f"a {type(self).__name__} cannot be copied or pickled")
+        chosen = {
+            "lateness": self._lateness,
+            "wait": self._wait,
+            "clock": self._clock,
+            "equality": self._equality,
+            "unmatched": self._unmatched,
+            "bdd": self._bdd,
+            "_spacing": self._spacing,
+        }
+        return _again, (self.program, self.mode, chosen, self._snapshot())
+
     def _facts(self) -> dict[str, Any]:
         return {"is_keyed": self._is_keyed, "told_final": self._told_final}
 
     def __repr__(self) -> str:
-        counters = self.counters
+        try:
+            counters = self.counters
+        except InUseError:
+            return f"<History in mode {self.mode}, in use>"
         return (
             f"<History in mode {self.mode} after {counters['events']} events, "
             f"{counters['late']} late, {counters['refused']} refused>"
         )
+
+
+def _again(program: Program, mode: Any, chosen: dict[str, Any], snapshot: bytes) -> History:
+    """Return a history that goes on from a snapshot, for copies and pickles."""
+    history = History(program, mode, **chosen)
+    history.restore(snapshot)
+    return history
 
 
 def require_ids(codes: NDArray[np.uint8], names: Sequence[Hashable] | None) -> None:

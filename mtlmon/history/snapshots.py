@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.errors import SnapshotError
+from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.history.native import (
     add_ids,
     add_intervals,
@@ -120,9 +120,33 @@ def decode(
         add_retractions(histories, head["awaited"], head["awaited_rows"])
         add_intervals(histories, head["intervals"], head["closed_below"])
         set_facts(histories, head["known"], head["advances"], head["counts"])
-        return head["keys"], head["facts"]
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        keys, facts = head["keys"], head["facts"]
+        told = facts["told_final"]
+        if not (
+            _are_plain(keys)
+            and len(set(keys)) == len(keys)
+            and _are_plain([name for name, *_ in head["ids"] + head["awaited"]])
+            and facts["is_keyed"] in (None, False, True)
+            and (told is None or type(told) is int)
+        ):
+            raise SnapshotError(_DAMAGED)
+        return keys, facts
+    except SnapshotError:
+        raise
+    except (
+        MtlmonError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise SnapshotError(_DAMAGED) from error
+
+
+def _are_plain(values: list[Any]) -> bool:
+    return all(type(value) in (int, str) for value in values)
 
 
 def _require_plain(values: list[Hashable], what: str) -> None:

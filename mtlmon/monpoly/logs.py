@@ -10,6 +10,7 @@ from mtlmon.errors import LogError
 from mtlmon.monpoly.signature import BUILT_IN
 from mtlmon.policy.predicates.conversions import float_of_text, integer_of_text
 from mtlmon.policy.predicates.integers import fits
+from mtlmon.support.copies import NotCopied
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.report import shorten, visible
@@ -80,7 +81,7 @@ class _Invalid(Exception):
     """A token that is wrong where it stands; the message says why."""
 
 
-class LogReader:
+class LogReader(NotCopied):
     """Reads a log from blocks of bytes.
 
     Args:

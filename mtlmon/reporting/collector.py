@@ -20,6 +20,7 @@ from mtlmon.reporting.data import (
 )
 from mtlmon.reporting.explanations import explanation_of
 from mtlmon.reporting.histogram import TimeHistogram
+from mtlmon.support.copies import NotCopied
 from mtlmon.syntax.bounds import require_unit
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.parser import parse
@@ -56,7 +57,7 @@ class _Description(NamedTuple):
     values: tuple[tuple[str, str], ...] = ()
 
 
-class Collector:
+class Collector(NotCopied):
     """Takes the verdicts on one policy and keeps what a report shows of them.
 
     Memory does not grow with the number of verdicts. It takes 24 bytes for each number of a key up

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.needs import needs_of
@@ -18,7 +19,7 @@ from mtlmon.support.guesses import did_you_mean
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +50,8 @@ class CompiledStreams:
         unit: str | None,
         constants: Mapping[str, str] | None,
     ) -> None:
+        self._guard = Guard("compiled streams")
+        self._given = (text, schema, key, time, unit, constants)
         file = parse_policies(text, unit=unit, constants=constants, needs_policy=False)
         if not file.streams:
             raise MtlmonError("the text declares no streams: write stream NAME = EXPRESSION")
@@ -76,10 +79,12 @@ class CompiledStreams:
         self._numbers: dict[tuple[object, ...], int] = {}
 
     @property
+    @guarded
     def held_bytes(self) -> int:
         """The number of bytes that the state of the streams takes."""
         return self._atoms.held_bytes
 
+    @guarded
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         """Compute the values at the next rows, and at the ticks before them.
 
@@ -107,6 +112,7 @@ class CompiledStreams:
         assert found.values is not None
         return self._output(found.values)
 
+    @guarded
     def finish(self) -> pa.RecordBatch:
         """Compute the values at the rows that still wait for later values: no more rows come.
 
@@ -119,6 +125,10 @@ class CompiledStreams:
         found = self._atoms.released()
         assert found.values is not None
         return self._output(found.values)
+
+    @guarded
+    def __reduce__(self) -> tuple[Callable[..., CompiledStreams], tuple[object, ...]]:
+        return _again, (self._given, self._atoms.snapshots(), self._clock, list(self._numbers))
 
     def _one_batch(self, batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         if isinstance(batch, pa.Table):
@@ -158,6 +168,13 @@ class CompiledStreams:
             )
         return np.ascontiguousarray(numbers)
 
+    def _go_on(
+        self, states: Sequence[bytes], clock: int, keys: Sequence[tuple[object, ...]]
+    ) -> None:
+        self._atoms.restore(states)
+        self._clock = clock
+        self._numbers = {key: number for number, key in enumerate(keys)}
+
     def _key_numbers(self, rows: pa.RecordBatch) -> NDArray[np.uint32] | None:
         if not self.keys:
             return None
@@ -191,6 +208,16 @@ class CompiledStreams:
             columns[name] = known.take(pa.array(values.numbers))
         columns |= {name: values.columns[name] for name in self.names}
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _again(
+    given: tuple[Any, ...], states: list[bytes], clock: int, keys: list[tuple[object, ...]]
+) -> CompiledStreams:
+    """Return streams that go on from a state, for copies and pickles."""
+    text, schema, key, time, unit, constants = given
+    streams = CompiledStreams(text, schema, key=key, time=time, unit=unit, constants=constants)
+    streams._go_on(states, clock, keys)
+    return streams
 
 
 def _held(rows: pa.RecordBatch, name: str) -> pa.BooleanArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
@@ -10,9 +11,42 @@ from mtlmon.errors import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["damaged", "joined_parts", "sized", "split_parts", "take_sized"]
+__all__ = [
+    "damaged",
+    "joined_parts",
+    "sealed",
+    "sized",
+    "split_parts",
+    "take_sized",
+    "unsealed",
+]
 
 _SIZE = struct.Struct("<Q")
+_DIGEST_BYTES = 8
+
+
+def sealed(kind: bytes, body: bytes) -> bytes:
+    """Return bytes behind a line that says what they are, and their digest, for `unsealed`."""
+    return kind + _digest(body) + body
+
+
+def unsealed(kind: bytes, snapshot: bytes) -> bytes:
+    """Return the bytes that `sealed` has been given.
+
+    Raises:
+        SnapshotError: they are of another kind, or damaged.
+    """
+    if not snapshot.startswith(kind):
+        what = kind.decode().strip()
+        raise SnapshotError(f"these bytes are not a snapshot of this version: {what}")
+    body = snapshot[len(kind) + _DIGEST_BYTES :]
+    if snapshot[len(kind) : len(kind) + _DIGEST_BYTES] != _digest(body):
+        raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
+    return body
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 
 def sized(content: bytes) -> bytes:

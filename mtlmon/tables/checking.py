@@ -12,9 +12,11 @@ from mtlmon.analysis.antecedent import antecedent_of, is_vacuity_wanted, vacuous
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.checking.shown import Messages, shown_names
-from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
+from mtlmon.engine.guarding import Guard, guarded
+from mtlmon.errors import InUseError, MtlmonError, VacuousError, VacuousWarning
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.policy.several import given_policies
+from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
 from mtlmon.support.html_tables import html_table
 from mtlmon.support.stack_levels import levels_inside
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["TableCheck", "check_tables"]
 
 
-class TableCheck:
+class TableCheck(NotCopied):
     """The verdicts of a check of tables: an iterator of record batches, which can be read once.
 
     It is a context manager; leaving it closes the files.
@@ -63,6 +65,7 @@ class TableCheck:
         end_time: EndTime,
         vacuous: Vacuous = "ignore",
     ) -> None:
+        self._guard = Guard("check")
         self.log_check = check
         self.events = events
         self._vacuous = vacuous
@@ -76,6 +79,7 @@ class TableCheck:
     def __iter__(self) -> TableCheck:
         return self
 
+    @guarded
     def __next__(self) -> pa.RecordBatch:
         return next(self._batches)
 
@@ -85,21 +89,27 @@ class TableCheck:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @guarded
     def close(self) -> None:
         """Close all files; no more verdicts come."""
         self._batches.close()
         self.events.close()
 
     @property
+    @guarded
     def counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, by the name of the policy.
 
         Equivalents count like the time-point that they are equivalent to.
         """
+        return self._counts()
+
+    def _counts(self) -> dict[str | None, PolicyCounts]:
         names = (policy.name for policy in self.log_check.policies)
         return dict(zip(names, self.log_check.counts, strict=True))
 
     @property
+    @guarded
     def remarks(self) -> list[str]:
         """What may be meant differently, by the rows so far: one sentence for each.
 
@@ -109,15 +119,21 @@ class TableCheck:
         return list(self.events.remarks)
 
     @property
+    @guarded
     def schema(self) -> pa.Schema:
         """The columns of the batches, once all rows have been read."""
+        return self._columns()
+
+    def _columns(self) -> pa.Schema:
         return self._verdicts.schema
 
+    @guarded
     def to_arrow(self) -> pa.Table:
         """Return all remaining verdicts as one table."""
-        batches = list(self)
-        return pa.Table.from_batches(batches, self.schema)
+        batches = list(self._batches)
+        return pa.Table.from_batches(batches, self._columns())
 
+    @guarded
     def violations(self, frame: Any) -> Any:
         """Return the rows of a table that violate policies, in the order of the verdicts.
 
@@ -144,7 +160,7 @@ class TableCheck:
             isinstance(sources[0], TableObject) and sources[0].table is frame
         ):
             raise MtlmonError("violations() takes the table that was checked, and only one")
-        return offending_rows(frame, self, self._judged)
+        return offending_rows(frame, self._batches, self._judged)
 
     def _require_rows(self) -> None:
         """Raise MtlmonError if the batches do not tell the row of every violation."""
@@ -181,7 +197,10 @@ class TableCheck:
         return frame
 
     def __repr__(self) -> str:
-        counts = self.counts.values()
+        try:
+            counts = self.counts.values()
+        except InUseError:
+            return f"<{type(self).__name__}, in use>"
         events, false = (sum(one[place] for one in counts) for place in (0, 2))
         return f"<{type(self).__name__}: {events:,} time-points, {false:,} violations so far>"
 

@@ -13,11 +13,13 @@ import pyarrow as pa
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.checking.sources import BatchReader
+from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, RowError, TableError, TickError
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.streams.ticking import LATEST
+from mtlmon.support.copies import NotCopied
 from mtlmon.support.processors import processor_count
 from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.digests import correction_columns, digest_columns
@@ -65,7 +67,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 
-class TableEvents(BatchReader[EventBatch]):
+class TableEvents(BatchReader[EventBatch], NotCopied):
     """Reads tables as batches of events; it can be iterated once.
 
     It is also a context manager, which closes the files at the end. Skipped events do not add their
@@ -117,6 +119,7 @@ class TableEvents(BatchReader[EventBatch]):
         order: RowOrder | Arrivals | None,
         relations: RowRelations | None,
     ) -> None:
+        self._guard = Guard("reader of tables")
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
         self.digests_shown = False
@@ -180,6 +183,7 @@ class TableEvents(BatchReader[EventBatch]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @guarded
     def close(self) -> None:
         """Close all files; no more batches come."""
         if self._preparing is not None:
@@ -188,6 +192,7 @@ class TableEvents(BatchReader[EventBatch]):
         if self._executor is not None:
             self._executor.shutdown()
 
+    @guarded
     def __next__(self) -> EventBatch:
         """Return the next batch."""
         following, self._following = self._following, None

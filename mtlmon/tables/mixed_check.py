@@ -8,6 +8,7 @@ from mtlmon.analysis.antecedent import is_vacuity_wanted
 from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
+from mtlmon.engine.guarding import Guard
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
@@ -102,24 +103,23 @@ class MixedCheck(TableCheck):
         if verdicts == "first":
             has_keys = any(table is not None for table in events.key_tables)
             self._first = FirstOfBoth(check, has_keys=has_keys, by_stamp=by_stamp)
+        self._guard = Guard("check")
         self._batches = self._read(end_time)
 
-    @property
-    def counts(self) -> dict[str | None, PolicyCounts]:
+    def _counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, by the name of the policy.
 
         Those of policies with variables are known once rows have been read. If only the first
         violation is wanted, the counts of policies that have another one, or none, may include
         rows that were read with it.
         """
-        found = super().counts
+        found = super()._counts()
         if self._started is not None:
             found |= counts_of(self._started[0])
         names = [policy.name for policy in self._file.policies]
         return {name: found[name] for name in names if name in found}
 
-    @property
-    def schema(self) -> pa.Schema:
+    def _columns(self) -> pa.Schema:
         """The columns of the batches, once all rows have been read."""
         self._start()
         return self._table.schema

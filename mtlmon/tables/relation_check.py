@@ -10,6 +10,7 @@ from mtlmon.analysis.antecedent import is_vacuity_wanted
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.point_rows import PointRows
 from mtlmon.checking.policy_facts import PolicyFacts
+from mtlmon.engine.guarding import Guard
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
@@ -194,10 +195,10 @@ class RelationCheck(TableCheck):
         self._rows: RelationRows | None = None
         self._found = _Found(None)
         self._valuations: ValuationTable | None = None
+        self._guard = Guard("check")
         self._batches = self._read(end_time)
 
-    @property
-    def counts(self) -> dict[str | None, PolicyCounts]:
+    def _counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, by the name of the policy.
 
         A time-point is false if some values violate the policy there. It is true for a `find` if
@@ -207,8 +208,7 @@ class RelationCheck(TableCheck):
             return {}
         return counts_of(self._run)
 
-    @property
-    def schema(self) -> pa.Schema:
+    def _columns(self) -> pa.Schema:
         """The columns of the batches, once all rows have been read."""
         self._start()
         assert self._valuations is not None

@@ -10,6 +10,7 @@ from threading import RLock, get_ident
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
+from mtlmon.support.copies import NotCopied
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
@@ -61,7 +62,7 @@ class _Call(NamedTuple):
     number: int
 
 
-class LiveMonitor:
+class LiveMonitor(NotCopied):
     """A monitor that is fed while a program runs, and raises violations.
 
     Args:
@@ -330,8 +331,9 @@ class LiveMonitor:
         __tracebackhide__ = True
         if not self._is_closed:
             self._pass_time()
-            self._shut()
-            self._finish(place)
+            if self._shut():
+                with self._work:
+                    self._finish(place)
         self._raise_failure()
 
     def abandon(self) -> ViolationError | None:
@@ -520,14 +522,17 @@ class LiveMonitor:
                 return True
         return False
 
-    def _shut(self) -> None:
+    def _shut(self) -> bool:
+        """Take no more events; return whether this call does so, and none before."""
         for one in reversed(self._listening):
             one.stop()
         with self._door:
+            is_first = not self._is_closed
             self._is_closed = True
-            if self._order is not None:
+            if is_first and self._order is not None:
                 self._queue.extend(self._order.finish())
         self._drain(wait=True)
+        return is_first
 
     def _finish(self, place: tuple[str, int] | None) -> None:
         __tracebackhide__ = True

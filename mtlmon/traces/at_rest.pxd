@@ -37,7 +37,7 @@ cdef class Streams(MemoryHolder):
     cdef bint has_spare
     cdef Mode mode_number
     cdef uint64_t *blank            # the key of a stream before its first event, all zeros
-    cdef list free_numbers
+    cdef dict free_numbers          # those of dropped streams, as keys
     cdef Resting *resting           # by number of the stream
     cdef uint32_t count, capacity, whole_count
     cdef uint64_t event_count, true_count, false_count

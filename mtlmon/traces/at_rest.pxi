@@ -67,7 +67,7 @@ cdef class Streams:
         worker.table.is_shared = True
         worker.engine.is_shared = True
         self.mode_number = worker.state.history.mode
-        self.free_numbers = []
+        self.free_numbers = {}
         self.blank = <uint64_t *> calloc(
             1 + <size_t> worker.program.family_count + worker.program.previous_count
             + worker.program.since_count,
@@ -110,8 +110,12 @@ cdef class Streams:
 
     cdef uint32_t add(self) except? 0:
         """Add a new stream and return its number."""
+        cdef uint32_t number
         if self.free_numbers:
-            return self.free_numbers.pop()
+            number = self.free_numbers.popitem()[0]
+            # someone may have named it meanwhile
+            self.clear(&self.resting[number])
+            return number
         self.extend(<size_t> self.count + 1)
         return self.count - 1
 
@@ -127,7 +131,7 @@ cdef class Streams:
     cdef int drop(self, uint32_t number) except -1:
         """Forget a stream; its number may be reused for a new stream."""
         self.clear(&self.resting[number])
-        self.free_numbers.append(number)
+        self.free_numbers[number] = None
         return 0
 
     cdef void clear(self, Resting *resting) noexcept nogil:

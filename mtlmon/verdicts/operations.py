@@ -29,6 +29,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
+from mtlmon.engine.native import GuardedIterator
+from mtlmon.support.copies import NotCopied
 from mtlmon.verdicts.native import (
     Resolution,
     ResolvedVerdicts,
@@ -38,7 +40,7 @@ from mtlmon.verdicts.native import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -140,7 +142,7 @@ def first(verdicts: Iterable[Verdict], *, reach: int | None = None) -> Verdict |
     return first_violation(verdicts, reach)
 
 
-class Summary:
+class Summary(NotCopied):
     """Counts of verdicts, with equivalences resolved. `str(summary)` is a small table.
 
     Args:
@@ -170,6 +172,9 @@ class Summary:
 
     def watch(self, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
         """Count the verdicts of a stream while passing them through."""
+        return GuardedIterator(self._watch(verdicts), "iterator of verdicts")
+
+    def _watch(self, verdicts: Iterable[Verdict]) -> Generator[Verdict, None, None]:
         self._note_source(verdicts)
         for verdict in verdicts:
             self._counter.add(verdict)

@@ -3,7 +3,9 @@
 
 from libc.stddef cimport size_t
 
-from mtlmon.engine.native cimport MemoryHolder, MemoryLimit, Session, VerdictRecord
+from mtlmon.engine.native cimport (
+    Guard, MemoryHolder, MemoryLimit, Session, VerdictRecord,
+)
 
 
 cdef enum ResolveStatus:
@@ -18,6 +20,7 @@ cdef struct Records:
 
 
 cdef class Resolution(MemoryHolder):
+    cdef Guard guard
     cdef Resolver resolver
     cdef Sequencer sequencer
     cdef bint in_order
@@ -27,6 +30,7 @@ cdef class Resolution(MemoryHolder):
     cdef MemoryLimit memory         # None if there is no limit
 
     cdef int take(self, list verdicts) except -1
+    cdef object _push_records(self, records)
     cdef int check_memory(self, object verdicts) except -1
     cdef int take_one(self, const VerdictRecord *record) except -1
     cdef ResolveStatus resolve(self, const VerdictRecord *records, size_t count) noexcept nogil
@@ -41,6 +45,7 @@ cdef class Resolution(MemoryHolder):
 
 
 cdef class ResolvedVerdicts:
+    cdef Guard guard
     cdef Resolution resolution
     cdef object verdicts
     # the source as a stream, if whole events can be taken from it, or None

@@ -9,6 +9,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 from mtlmon.engine.native cimport (
+    Guard,
     HELD_EQUIVALENTS,
     HELD_IN_ORDER,
     HeldBytes,
@@ -21,7 +22,7 @@ from mtlmon.engine.native cimport (
     new_verdict,
 )
 
-from mtlmon.errors import MemoryLimitError, MtlmonError
+from mtlmon.errors import CopyError, MemoryLimitError, MtlmonError
 
 cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 # a value that no iterator returns
@@ -63,6 +64,7 @@ cdef class Resolution:
     ):
         if reach is not None and not 0 <= reach:
             raise MtlmonError(f"a reach is at least 0, not {reach}")
+        self.guard = Guard("resolution")
         self.resolver = Resolver()
         self.resolver.is_flat = True
         # a reach beyond all time-stamps holds everything to the end, as no reach does
@@ -79,7 +81,8 @@ cdef class Resolution:
 
     @property
     def open_count(self):
-        return self.resolver.open_count
+        with self.guard:
+            return self.resolver.open_count
 
     def push(self, verdicts):
         """Take verdicts and return the verdicts of the time-points that are now known.
@@ -95,10 +98,12 @@ cdef class Resolution:
             MtlmonError: an equivalence refers to a time-point that is not earlier, or a verdict
                 comes after later ones that the reach has already released.
         """
-        self.take(list(verdicts))
-        resolved = self.fetch_all()
-        self.check_memory(resolved)
-        return resolved
+        cdef list taken = list(verdicts)
+        with self.guard:
+            self.take(taken)
+            resolved = self.fetch_all()
+            self.check_memory(resolved)
+            return resolved
 
     def push_array(self, verdicts):
         """Do the same as `push`, with arrays as input and output.
@@ -115,13 +120,19 @@ cdef class Resolution:
                 not valid, or a time-stamp is out of range. The message names the index. In these
                 cases nothing was taken.
         """
-        from mtlmon.verdicts.arrays import as_records, verdict_type
+        from mtlmon.verdicts.arrays import as_records
+
+        records = as_records(verdicts)
+        with self.guard:
+            return self._push_records(records)
+
+    cdef object _push_records(self, records):
+        from mtlmon.verdicts.arrays import verdict_type
 
         cdef Py_buffer source
         cdef Py_buffer target
         cdef Records resolved
         cdef ResolveStatus status
-        records = as_records(verdicts)
         resolved.items = NULL
         resolved.count = resolved.room = 0
         PyObject_GetBuffer(records, &source, PyBUF_SIMPLE)
@@ -149,13 +160,18 @@ cdef class Resolution:
 
     def finish(self):
         """Return the verdicts that waited for their turn, as nothing more will come."""
-        self.end()
-        return self.fetch_all()
+        with self.guard:
+            self.end()
+            return self.fetch_all()
 
     @property
     def held_bytes(self):
         """The bytes of memory that the open time-points and the waiting verdicts take."""
-        return self.resolver.held_bytes() + self.sequencer.held_bytes()
+        with self.guard:
+            return self.resolver.held_bytes() + self.sequencer.held_bytes()
+
+    def __reduce__(self):
+        raise CopyError("a Resolution cannot be copied or pickled: push the verdicts into another")
 
     cdef int check_memory(self, object verdicts) except -1:
         """Raise MemoryLimitError, with these verdicts, if too much memory is held."""
@@ -195,11 +211,15 @@ cdef class Resolution:
         return 0
 
     cdef void look_at_monitor(self) noexcept nogil:
-        """Tell the sequencer what is pending, once all other verdicts have come."""
+        """Tell the sequencer what is pending, once all other verdicts have come.
+
+        While another call uses the monitor, that is not known: verdicts wait for the next look.
+        """
         cdef uint64_t time_stamp, offset
-        if self.monitor is None:
+        cdef bint is_pending
+        if self.monitor is None or not self.monitor.look(&is_pending, &time_stamp, &offset):
             return
-        if self.monitor.earliest_pending(&time_stamp, &offset):
+        if is_pending:
             self.sequencer.set_bound(time_stamp, offset)
         else:
             self.sequencer.release_all()
@@ -282,6 +302,7 @@ cdef class ResolvedVerdicts:
         if isinstance(verdicts, VerdictStream):
             self.stream = verdicts
             monitor = self.stream.monitor
+        self.guard = Guard("iterator of verdicts")
         self.verdicts = iter(verdicts)
         self.resolution = Resolution(
             in_order=in_order, reach=reach, monitor=monitor, max_memory=max_memory
@@ -290,20 +311,25 @@ cdef class ResolvedVerdicts:
 
     @property
     def open_count(self):
-        return self.resolution.resolver.open_count
+        with self.guard:
+            return self.resolution.resolver.open_count
 
     def __iter__(self):
         return self
 
     def __next__(self):
         cdef VerdictRecord record
-        while True:
-            while self.resolution.fetch(&record):
-                if not self.only_false or record.kind == VERDICT_FALSE:
-                    return new_verdict(&record)
-            if self.is_over:
-                raise StopIteration
-            self.advance()
+        self.guard.enter()
+        try:
+            while True:
+                while self.resolution.fetch(&record):
+                    if not self.only_false or record.kind == VERDICT_FALSE:
+                        return new_verdict(&record)
+                if self.is_over:
+                    raise StopIteration
+                self.advance()
+        finally:
+            self.guard.leave()
 
     cdef int advance(self) except -1:
         """Resolve the next event's verdicts, or the next verdict if events are not known."""
@@ -422,9 +448,10 @@ def first_violation(verdicts, reach=None):
 
 cdef bint has_pending_before(Session monitor, const VerdictRecord *record):
     cdef VerdictRecord pending
-    return monitor.earliest_pending(&pending.time_stamp, &pending.offset) and comes_before(
-        &pending, record
-    )
+    cdef bint is_pending
+    if not monitor.look(&is_pending, &pending.time_stamp, &pending.offset):
+        return True
+    return is_pending and comes_before(&pending, record)
 
 
 cdef inline bint comes_before(const VerdictRecord *one, const VerdictRecord *other) noexcept nogil:

@@ -1,10 +1,11 @@
 # cython: language_level=3
 """Declarations for the verdicts of a stream of events."""
 
-from mtlmon.engine.native cimport Session
+from mtlmon.engine.native cimport Guard, Session
 
 
 cdef class VerdictStream:
+    cdef Guard guard
     cdef readonly Session monitor
     cdef object events
     cdef size_t event_count
@@ -15,6 +16,7 @@ cdef class VerdictStream:
     cdef bint is_over
 
     cdef list next_event(self)
+    cdef list _next_event(self)
 
 
 cpdef list step_of_stream(Session monitor, event, size_t index)

@@ -3,7 +3,7 @@
 
 from cython cimport final
 
-from mtlmon.engine.native cimport Session
+from mtlmon.engine.native cimport Guard, Session
 
 from mtlmon.errors import EventError, EventTypeError, TimeStampError
 
@@ -20,6 +20,7 @@ cdef class VerdictStream:
     """
 
     def __cinit__(self, Session monitor not None, events, end_time=None):
+        self.guard = Guard("stream of verdicts")
         self.monitor = monitor
         self.events = iter(events)
         self.end_time = end_time
@@ -29,17 +30,28 @@ cdef class VerdictStream:
         return self
 
     def __next__(self):
-        while self.place == len(self.verdicts):
-            self.verdicts = self.next_event()
-            self.place = 0
-            if self.verdicts is None:
-                self.verdicts = []
-                raise StopIteration
-        self.place += 1
-        return self.verdicts[self.place - 1]
+        self.guard.enter()
+        try:
+            while self.place == len(self.verdicts):
+                self.verdicts = self._next_event()
+                self.place = 0
+                if self.verdicts is None:
+                    self.verdicts = []
+                    raise StopIteration
+            self.place += 1
+            return self.verdicts[self.place - 1]
+        finally:
+            self.guard.leave()
 
     cdef list next_event(self):
         """The remaining verdicts of the last event, or those of the next; None at the end."""
+        self.guard.enter()
+        try:
+            return self._next_event()
+        finally:
+            self.guard.leave()
+
+    cdef list _next_event(self):
         cdef list verdicts = self.verdicts[self.place:]
         self.verdicts = []
         self.place = 0

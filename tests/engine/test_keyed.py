@@ -393,3 +393,17 @@ def test_a_signal_breaks_off_a_long_call() -> None:
     done = monitors.counters["events"]
     assert done < count
     assert feed(monitors, 0, 0, 1) == [f"0:{done} true"]
+
+
+def test_streams_that_are_dropped_twice_are_free_once() -> None:
+    """Otherwise two new streams would share one state."""
+    monitors = KeyedMonitors("p IMPLIES EVENTUALLY[0,5] q")
+    numbers = np.arange(4, dtype=np.uint32)
+    events = EventColumns(np.zeros(4, np.int64), 4)
+    events.add_letters(2, np.ones(4, np.uint64))
+    monitors.feed(events, numbers)
+    saved = monitors.snapshot(numbers)
+    for _ in range(3):
+        monitors.drop(numbers[1:2])
+    assert len(set(np.frombuffer(monitors.restore(saved), np.uint32))) == 4
+    assert monitors.snapshot(numbers) == saved

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.monpoly import MonPolyMonitor, MonPolyPolicy, TimePoint, read_policy, read_signature
 from mtlmon.relational import analyse
 from tests.monpoly.oracle import expected_output
@@ -117,3 +117,11 @@ def test_texts_that_are_forgotten() -> None:
         expected = sorted(names if number < 2 else [names[0], names[2]])
         rows = " ".join(f'("{name}",1)' for name in expected)
         assert monitor.step(point) == f"@{number} (time point {number}): {rows}\n"
+
+
+def test_a_time_point_in_the_past_is_refused() -> None:
+    monitor = MonPolyMonitor(read_policy("t(x, y)", _SIGNATURE))
+    assert monitor.step(TimePoint(5, {"t": [("a", 1)]})) == '@5 (time point 0): ("a",1)\n'
+    with pytest.raises(TimeStampError, match="between 5"):
+        monitor.step(TimePoint(4, {"t": [("b", 1)]}))
+    assert monitor.step(TimePoint(5, {"t": [("c", 1)]})) == '@5 (time point 1): ("c",1)\n'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.errors import SnapshotError
+from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell, restore_texts
@@ -461,7 +461,17 @@ class PointHistory:
             marks = np.frombuffer(conditional, np.bool_)
             marks = marks.reshape(len(times), len(self._conditional))
             held = Timed(block, places, times, np.frombuffer(offsets, np.uint64), marks)
-            if len(block) != len(times) or len(self._pool) != len(self._pooled):
+            if (
+                len(block) != len(times)
+                or len(self._pool) != len(self._pooled)
+                or np.any(self._pooled[1:] <= self._pooled[:-1])
+                or not np.isin(self.leader.waiting_numbers(), self._pooled).all()
+                or np.any(np.diff(times, prepend=0) < 0)
+                or not all(
+                    type(head[name]) is int and 0 <= head[name] <= LARGEST
+                    for name in ("passed", "advanced", "final")
+                )
+            ):
                 raise damaged()
             self.chunked.passed = head["passed"]
             self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
@@ -478,7 +488,7 @@ class PointHistory:
             )
         except SnapshotError:
             raise
-        except (ValueError, KeyError, TypeError, OverflowError):
+        except (MtlmonError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise damaged() from None
 
     @property

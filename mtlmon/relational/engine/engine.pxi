@@ -16,7 +16,9 @@ from mtlmon.engine.native cimport (
     DIGEST_BYTES, NumberReader, NumberWriter, as_bytes, damaged, digest,
 )
 
-from mtlmon.errors import LimitError, RowError, SnapshotError
+from mtlmon.errors import (
+    LimitError, MonitorBrokenError, MtlmonError, RowError, SnapshotError,
+)
 
 
 cdef enum:
@@ -264,7 +266,7 @@ cdef class RelationalEngine:
         cdef PointBlock points = self.points
         self.require_sound()
         if self.timeline.is_closed:
-            raise ValueError("the log has ended")
+            raise MtlmonError("the log has ended: no time-point can follow")
         try:
             with nogil:
                 while points.next < points.point_count:
@@ -301,7 +303,7 @@ cdef class RelationalEngine:
 
     cdef int require_sound(self) except -1:
         if self.failure is not None:
-            raise ValueError("the engine stopped at an error") from self.failure
+            raise MonitorBrokenError("the monitor stopped at an error") from self.failure
         return 0
 
     cdef int fail(self, error) except -1:
@@ -528,7 +530,7 @@ cdef class RelationalEngine:
         cdef uint64_t points, version
         cdef Query *query
         if self.point_count or self.clock:
-            raise ValueError("a snapshot can only be restored before the first time-point")
+            raise SnapshotError("a snapshot can only be restored before the first time-point")
         self.failure = damaged()
         if len(data) < DIGEST_BYTES or digest(data[:-DIGEST_BYTES]) != data[-DIGEST_BYTES:]:
             raise damaged()

@@ -7,7 +7,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import SnapshotError
+from mtlmon.errors import MonitorBrokenError, MtlmonError, SnapshotError
 from mtlmon.relational.native import (
     AnswerBlock,
     Joiner,
@@ -271,7 +271,7 @@ class SlicedEngine:
         """
         self._require_sound()
         if self.is_closed:
-            raise ValueError("the log has ended")
+            raise MtlmonError("the log has ended: no time-point can follow")
         if len(self.points):
             if self.balance.look(self.points, self._own):
                 self._rebalance()
@@ -443,7 +443,7 @@ class SlicedEngine:
 
     def _require_sound(self) -> None:
         if self.failure is not None:
-            raise ValueError("the engine stopped at an error") from self.failure
+            raise MonitorBrokenError("the monitor stopped at an error") from self.failure
 
     def _run(self) -> None:
         """Let all slices take in the time-points that were split last."""

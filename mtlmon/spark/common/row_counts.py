@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.accumulators import AccumulatorParam
 
 from mtlmon.errors import MtlmonError
+from mtlmon.support.copies import NotCopied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ class TaskCounts(NamedTuple):
     errors: tuple[str, ...]
 
 
-class RowCounts:
+class RowCounts(NotCopied):
     """Counts of rows that tasks report to the driver, for the argument `counts`.
 
     Tasks report when they end, and an action waits for that. So the counts are complete when an
