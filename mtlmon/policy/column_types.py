@@ -27,6 +27,7 @@ from mtlmon.syntax.traversal import postorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
 
     from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.predicate import Predicate
@@ -60,7 +61,7 @@ _OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "i
 
 _Slot = int
 if TYPE_CHECKING:
-    _Names = dict[str, _Slot] | "_Columns"
+    _Names: TypeAlias = "dict[str, _Slot] | _Columns"
 
 
 class _Slots:

@@ -142,7 +142,7 @@ class TypedColumn(str):
         """The name of the column with the values of this type."""
         return read_as(str(self), self.type)
 
-    def __reduce__(self) -> tuple[type[TypedColumn], tuple[str, str]]:
+    def __reduce__(self) -> tuple[Callable[[str, str], TypedColumn], tuple[str, str]]:
         return TypedColumn, (str(self), self.type)
 
 
