@@ -171,6 +171,39 @@ def test_values_of_json_in_a_pipe_and_a_log_that_grows(mechanism: str, tmp_path:
     assert output.read_text().splitlines() == lines
 
 
+@pytest.mark.parametrize("key", ["k", "id"])
+def test_a_log_that_grows_by_values_of_other_types(key: str, tmp_path: Path) -> None:
+    """Neither keys nor ids that rows are taken back by depend on types, and nor do checkpoints."""
+    rules = "unit s\npolicy x: b IMPLIES id = id.last()\npolicy y: b IMPLIES ONCE a\n"
+    (tmp_path / "rules.mtl").write_text(rules)
+    form = '{"ts": %d, "k": "a", "event": "%s", "id": %s, "op": "%s", "oid": %s}'
+    rows = [
+        form % row
+        for row in (
+            (1, "a", "7", "+", "1"),
+            (2, "b", "12345678901", "+", "2"),
+            (3, "b", "7.0", "+", "3"),
+            (3, "b", "7", "-", '"3"'),
+            (4, "b", "1.5", "+", "4"),
+            (5, "b", '"7"', "+", "5.0"),
+            (6, "b", "7e0", "+", "6"),
+            (5, "b", "7", "-", "5"),
+        )
+    ]
+    log, output = tmp_path / "log.jsonl", tmp_path / "verdicts"
+    arguments = ["--key", key, "--event", "event", "--op", "op", "--id", "oid", "--lateness", "2"]
+    arguments += [str(tmp_path / "rules.mtl"), str(log)]
+    write(log, rows)
+    whole = mtlmon(*arguments)
+    assert whole.errors == ""
+    state = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume"]
+    for count in (2, 3, 5, 6, len(rows)):
+        write(log, rows[:count])
+        assert mtlmon(*state, *arguments).errors == ""
+    latest = [mtlmon("latest", "-", log=one).output for one in (whole.output, output.read_text())]
+    assert latest[0] == latest[1] != ""
+
+
 def test_uses_of_numbers_do_not_change_the_keys(tmp_path: Path) -> None:
     """A text among numbers is read as a number where one is asked for, and is a key of its own."""
     values = ["7", '"007"', '" 7 "', "7.0", '"8"', '""', "null", "1e1"]
@@ -202,6 +235,34 @@ def test_what_is_no_number(value: str, tmp_path: Path) -> None:
             assert [error.line for error in tables.errors] == [place + 1]
         with pytest.raises(TableError, match=f"log.jsonl:{place + 1}: column 'id': .* instead of"):
             check_tables(path, "policy x: id < 8").to_arrow()
+
+
+DECLARED = [
+    ("int", ["7", '"007"', "7.0", '" 7"', "7.5", '"x"'], ["7"] * 4),
+    ("float", ["7", '"007"', "7.5", '"7.50"', "true"], ["7", "7", "7.5", "7.5"]),
+    ("decimal", ["1.10", '"1.1"', "1.1e0", '"z"', "[1]"], ["1.1"] * 3),
+    ("text", ["7", '"007"', "7.0", "true", '{"a": 1}'], ["7", "007", "7", "true"]),
+    ("bool", ["true", '"TRUE"', "1", '"f"', '"no"'], ["true", "true", "true", "false"]),
+    (
+        "time",
+        ['"2024-05-01T10:00:00"', '"2024-05-01 10:00:00.000"', "5", '"x"'],
+        ["2024-05-01 10:00:00"] * 2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "keys"), DECLARED)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_declared_types_of_json(
+    kind: str, values: list[str], keys: list[str], is_reversed: bool, tmp_path: Path
+) -> None:
+    """What is not of the declared type is an error of its row, and others are equal by value."""
+    order = -1 if is_reversed else 1
+    lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values[::order])]
+    path = write(tmp_path / "log.jsonl", lines)
+    rules = f"column id: {kind}\npolicy x: ts >= 0"
+    with check_tables(path, rules, key="id", on_error="skip") as check:
+        assert check.to_arrow().column("id").to_pylist() == keys[::order]
 
 
 # Columns of types, with the value 7, or 7 and another one.

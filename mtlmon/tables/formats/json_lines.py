@@ -336,7 +336,15 @@ class JsonLinesReader:
         found = {}
         for place, (name, known) in enumerate(self._types.items()):
             types = Counter(self._type(place, row[place]) for row in rows if row is not None)
-            if types and (_AS_IT_IS in self._wanted[name] or pa.types.is_null(known)):
+            if _AS_IT_IS not in self._wanted[name]:
+                if not pa.types.is_null(known):
+                    continue
+                if not all(pa.types.is_nested(one) or pa.types.is_null(one) for one in types):
+                    # objects and arrays are at fault
+                    types = Counter(
+                        {one: n for one, n in types.items() if not pa.types.is_nested(one)}
+                    )
+            if types:
                 found[name] = most_common(types)
         self._types = joined_types(self._types, found)
         for name, found_type in found.items():
