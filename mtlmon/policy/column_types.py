@@ -27,6 +27,7 @@ from mtlmon.syntax.traversal import postorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
 
     from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.predicate import Predicate
@@ -41,10 +42,8 @@ DECLARED = ("text", "int", "float", "decimal", "bool", "time")
 # Families of types. What has several is of the first of these, and what does not fit it is an
 # error where types are checked.
 _NUMBER, _TIME, _BOOLEAN, _TEXT = "number", "time", "bool", "text"
-# What orders values or takes their difference is of numbers, unless something else says more.
+# What is ordered, or is the time, is a number or a time, unless something else says more.
 _ORDERED = "ordered"
-# A value that is compared with the time column is of its type.
-_CLOCK = "clock"
 _FAMILIES = (_NUMBER, _TIME, _BOOLEAN, _TEXT)
 _FAMILY_OF = {
     **dict.fromkeys(("int", "float", "decimal"), _NUMBER),
@@ -60,7 +59,7 @@ _OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "i
 
 _Slot = int
 if TYPE_CHECKING:
-    _Names = dict[str, _Slot] | "_Columns"
+    _Names: TypeAlias = "dict[str, _Slot] | _Columns"
 
 
 class _Slots:
@@ -110,14 +109,11 @@ class _Slots:
 
     def settle(self) -> None:
         """Let values that are alike have the families of each other."""
-        self._spread()
-        for slot, parent in enumerate(self._parents):
-            families = self._families[slot]
-            if slot == parent and _ORDERED in families and not families - {_ORDERED}:
-                families.add(_NUMBER)
-        self._spread()
+        self._spread(is_ordered=False)
+        self._spread(is_ordered=True)
 
-    def _spread(self) -> None:
+    def _spread(self, *, is_ordered: bool) -> None:
+        """Spread families; or that values are ordered, to those of which nothing else is known."""
         users: dict[_Slot, list[_Slot]] = {}
         for one, other in self._alike:
             left, right = self.root(one), self.root(other)
@@ -126,10 +122,12 @@ class _Slots:
         waiting = list(users)
         while waiting:
             slot = waiting.pop()
-            # what is only ordered says nothing of what it is alike to
+            own = self._families[slot]
+            spread = own & {_ORDERED} if is_ordered else own - {_ORDERED}
             for other in users.get(slot, ()):
-                if not self._families[slot] - {_ORDERED} <= self._families[other]:
-                    self._families[other] |= self._families[slot] - {_ORDERED}
+                known = self._families[other]
+                if not spread <= known and not (is_ordered and known):
+                    known |= spread
                     waiting.append(other)
 
     def type(self, slot: _Slot) -> str | None:
@@ -139,8 +137,8 @@ class _Slots:
             return declared
         families = self._families[root]
         found = next((one for one in _FAMILIES if one in families), None)
-        if found is None and _CLOCK in families:
-            return _CLOCK
+        if found is None and _ORDERED in families:
+            return _ORDERED
         return None if found == _TEXT else found
 
 
@@ -447,7 +445,7 @@ class _Finder:
             if declared is not None:
                 self.slots.add(slot, _FAMILY_OF[declared])
             elif node.name == self._time:
-                self.slots.add(slot, _CLOCK)
+                self.slots.add(slot, _ORDERED)
         return self.of_node[id(node)]
 
     def aggregate(self, node: Expression, operands: list[_Slot]) -> _Slot:

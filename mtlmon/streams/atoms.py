@@ -723,15 +723,17 @@ class StreamAtoms:
     def _changed(self, schema: pa.Schema) -> str:
         assert self._schema is not None
         known = {field.name: field.type for field in self._schema}
-        for field in schema:
-            if field.name in known and known[field.name] != field.type:
-                name = field.name.partition("\0")[0]
-                declared = "float" if pa.types.is_floating(field.type) else "text"
-                return (
-                    f"column {name!r} changes its type from {known[field.name]} to {field.type}, "
-                    "but streams need one type: declare it in the policy file, as in "
-                    f"column {column_text(name)}: {declared}"
-                )
+        changed = [one for one in schema if known.get(one.name, one.type) != one.type]
+        # keys, for instance, may have any types
+        changed.sort(key=lambda one: not pa.types.is_floating(one.type))
+        for field in changed:
+            name = field.name.partition("\0")[0]
+            declared = "float" if pa.types.is_floating(field.type) else "text"
+            return (
+                f"column {name!r} changes its type from {known[field.name]} to {field.type}, "
+                "but streams need one type: declare it in the policy file, as in "
+                f"column {column_text(name)}: {declared}"
+            )
         return "the columns of the log change their types, but streams need one type for each"
 
 

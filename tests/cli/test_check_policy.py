@@ -243,7 +243,7 @@ def test_streams_conditions_and_clauses_are_shown(tmp_path: Path) -> None:
         "  fails = count[0,120](status = 401)",
         "    an integer",
         "  before = x.last()",
-        "    a number",
+        "    a text",
     ]
     # as mtlmon analyze says it, at each policy what it remembers and how much
     of_window = (
@@ -322,12 +322,14 @@ def test_costs_of_policies_with_variables(formula: str, words: str) -> None:
 def test_policies_with_variables_are_checked_with_columns(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
     path, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
-    path.write_text('atom p(x) = y > 1\npolicy q: p(u) IMPLIES startswith(u, "a")\n')
+    text = 'atom p(x) = y > 1\npolicy q: p(u) IMPLIES startswith(u, "a")\n'
+    path.write_text(f"column x: int\n{text}")
     log.write_text("ts,x,y\n1,2,3\n")
     result = mtlmon("check-policy", str(path), str(log))
     assert result.status == 2
     assert "startswith takes a text" in result.errors
-    log.write_text("ts,x,y\n1,a,3\n")
+    # cells are texts where nothing asks for more
+    path.write_text(text)
     result = mtlmon("check-policy", str(path), str(log))
     assert result.status == 0
     assert "every u (a text) that violates it" in result.output
@@ -389,7 +391,7 @@ def test_atoms_with_arguments_that_no_policy_uses(tmp_path: Path) -> None:
     assert mtlmon(str(rules), str(log)).output == "p\t1:0 false (u=x)\n"
     done = mtlmon("check-policy", str(rules), str(log))
     assert (done.status, done.errors) == (0, "")
-    assert "  other(u (a text), n (an integer))\n" in done.output
+    assert "  other(u (a text), n (a text))\n" in done.output
     rules.write_text(text.replace("v >", "z >"))
     assert mtlmon(str(rules), str(log)).status == 1
     assert "there is no column z" in mtlmon("check-policy", str(rules), str(log)).errors

@@ -44,7 +44,7 @@ FILES = {
     "find.mtl": "find q: p(x)\n",
     "two.mtl": "policy x: p\npolicy y: NOT p\n",
     "size.mtl": "atom large = size + 1 > 5\npolicy x: large\n",
-    "text.mtl": 'atom large = size > "5"\npolicy x: large\n',
+    "text.mtl": 'column size: int\natom large = size > "5"\npolicy x: large\n',
 }
 SKIP = "; --on-error skip leaves such rows out"
 CASES = [
@@ -128,7 +128,7 @@ CASES = [
      "format, for instance --format csv; events are compared with a EQUIV b, and a text is \"a\""),
     ("-e a=b log.csv", "log.csv: no column 'a' for the predicates; events are compared with a "
      "EQUIV b, and a text is \"a\". Columns: ..."),
-    ("text.mtl size.csv", "text.mtl:1:14: atom large: '>' compares column size of type int64 with "
+    ("text.mtl size.csv", "text.mtl:2:14: atom large: '>' compares column size of type int64 with "
      "the text \"5\"..."),
     ("unit.mtl --resolution ms log.csv", "unit.mtl:1:6: the file declares the unit s, but ms was "
      "asked for..."),

@@ -469,3 +469,24 @@ def test_relations_that_need_the_whole_log(
     assert found == wanted
     for policy in {one[0] for one in wanted}:
         assert {one[-1] for one in wanted if one[0] == policy} == {True, False}, policy
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+def test_values_of_differing_types(spark: SparkSession, tmp_path: Path, slices: int) -> None:
+    """An integer of a data frame equals the cell of CSV, and the text, that is written like it."""
+    (tmp_path / "deny.csv").write_text("id,from,to\n7,0,100\n008,0,100\nA1,0,100\n")
+    (tmp_path / "rules.mtl").write_text(
+        'relation deny = table "deny.csv" valid [from, to) key id\n'
+        "policy denied: not exists deny[id]\n"
+        "policy same: id = other\n"
+    )
+    rows = [(1, 7, "7", "k"), (2, 8, "008", "k"), (3, 9, "9", "k")]
+    df = spark.createDataFrame(rows, "ts bigint, id bigint, other string, k string")
+    found = monitor(df, tmp_path / "rules.mtl", key="k", time="ts").collect()
+    assert sorted((row.policy, row.time) for row in found if not row.verdict) == [
+        ("denied", 1),
+        ("same", 2),
+    ]
+    variables = "atom a(id) = ts < 2\natom b(other) = ts >= 1\npolicy x: b(p) IMPLIES ONCE a(p)\n"
+    answers = monitor(df, variables, time="ts", slices=slices).collect()
+    assert sorted((row.time, row.p) for row in answers) == [(2, "008"), (3, "9")]

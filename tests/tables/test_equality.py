@@ -171,6 +171,39 @@ def test_values_of_json_in_a_pipe_and_a_log_that_grows(mechanism: str, tmp_path:
     assert output.read_text().splitlines() == lines
 
 
+@pytest.mark.parametrize("key", ["k", "id"])
+def test_a_log_that_grows_by_values_of_other_types(key: str, tmp_path: Path) -> None:
+    """Neither keys nor ids that rows are taken back by depend on types, and nor do checkpoints."""
+    rules = "unit s\npolicy x: b IMPLIES id = id.last()\npolicy y: b IMPLIES ONCE a\n"
+    (tmp_path / "rules.mtl").write_text(rules)
+    form = '{"ts": %d, "k": "a", "event": "%s", "id": %s, "op": "%s", "oid": %s}'
+    rows = [
+        form % row
+        for row in (
+            (1, "a", "7", "+", "1"),
+            (2, "b", "12345678901", "+", "2"),
+            (3, "b", "7.0", "+", "3"),
+            (3, "b", "7", "-", '"3"'),
+            (4, "b", "1.5", "+", "4"),
+            (5, "b", '"7"', "+", "5.0"),
+            (6, "b", "7e0", "+", "6"),
+            (5, "b", "7", "-", "5"),
+        )
+    ]
+    log, output = tmp_path / "log.jsonl", tmp_path / "verdicts"
+    arguments = ["--key", key, "--event", "event", "--op", "op", "--id", "oid", "--lateness", "2"]
+    arguments += [str(tmp_path / "rules.mtl"), str(log)]
+    write(log, rows)
+    whole = mtlmon(*arguments)
+    assert whole.errors == ""
+    state = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume"]
+    for count in (2, 3, 5, 6, len(rows)):
+        write(log, rows[:count])
+        assert mtlmon(*state, *arguments).errors == ""
+    latest = [mtlmon("latest", "-", log=one).output for one in (whole.output, output.read_text())]
+    assert latest[0] == latest[1] != ""
+
+
 def test_uses_of_numbers_do_not_change_the_keys(tmp_path: Path) -> None:
     """A text among numbers is read as a number where one is asked for, and is a key of its own."""
     values = ["7", '"007"', '" 7 "', "7.0", '"8"', '""', "null", "1e1"]

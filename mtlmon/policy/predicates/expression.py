@@ -123,8 +123,8 @@ class TypedColumn(str):
     where there is none, the column itself has a type.
 
     Attributes:
-        type: a type that can be declared, or "number", an integer or a float, or "clock", a value
-            of the kind that the time column has.
+        type: a type that can be declared, or "number", an integer or a float, or "ordered", a
+            number or a time, as the first cell of the column is.
     """
 
     __slots__ = ("type",)
@@ -142,7 +142,7 @@ class TypedColumn(str):
         """The name of the column with the values of this type."""
         return read_as(str(self), self.type)
 
-    def __reduce__(self) -> tuple[type[TypedColumn], tuple[str, str]]:
+    def __reduce__(self) -> tuple[Callable[[str, str], TypedColumn], tuple[str, str]]:
         return TypedColumn, (str(self), self.type)
 
 

@@ -23,7 +23,7 @@ __all__ = ["Writings"]
 
 # So many rows are looked at, and so many different texts of a column are kept. Of further texts,
 # only those count that are not written in the usual way.
-_MOST_ROWS = 1 << 19
+_MOST_ROWS = 1 << 17
 _MOST_TEXTS = 10_000
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")

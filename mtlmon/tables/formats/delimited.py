@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
+from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
@@ -42,10 +43,10 @@ _WRONG_TEXTS = 4
 _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none", "nil", "\\n"}
 
 
-# The types of columns, beside those that can be declared: an integer or a float; a value like those
-# of the time column; those of that column itself; and atoms.
-NUMBER, CLOCK, TIMES, ATOM = "number", "clock", "times", "atom"
-_INFERRED = {"time", CLOCK, TIMES}
+# The types of columns, beside those that can be declared: an integer or a float; a number or a
+# time, as the first cell is; the values of the time column; and atoms.
+NUMBER, ORDERED, TIMES, ATOM = "number", "ordered", "times", "atom"
+_INFERRED = {"time", ORDERED, TIMES}
 
 
 class _Column(NamedTuple):
@@ -195,15 +196,12 @@ class DelimitedReader:
         found = self._found(block, names, column.name)
         if column.type == TIMES:
             return found
-        is_number = column.type == CLOCK and not pa.types.is_null(found)
-        if is_number:
-            of_clock = self._found(block, names, self._selection.time_columns[0])
-            is_number = pa.types.is_integer(of_clock) or pa.types.is_floating(of_clock)
-        if is_number:
-            return found if pa.types.is_integer(found) else pa.float64()
         if pa.types.is_null(found) or pa.types.is_timestamp(found) or pa.types.is_date(found):
             return found
         cells = self._cells_of(block, names, column.name)
+        first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else ""
+        if column.type == ORDERED and read_instant(first) is None:
+            return pa.float64() if _has_fractions(cells) else pa.int64()
         has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
         return pa.timestamp("us", "UTC" if has_zone else None)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
+from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY",
-    "CLOCK",
     "NUMBER",
+    "ORDERED",
     "TEXT",
     "converted",
     "has_long_numbers",
@@ -39,7 +40,7 @@ ANY = "any"
 """Values are read as an array of any type, whose canonical texts are theirs."""
 NUMBER = "number"
 """Values are read as numbers, which are floats once there is one with a point."""
-CLOCK = "clock"
+ORDERED = "ordered"
 """Values are read as numbers, or as times, as those of the time column are."""
 
 _OF_TYPE = {
@@ -72,7 +73,7 @@ def is_direct(found: pa.DataType, wanted: str) -> bool:
     """
     if pa.types.is_null(found) or wanted in {TEXT, ANY}:
         return True
-    if wanted in {NUMBER, CLOCK, "float"}:
+    if wanted in {NUMBER, ORDERED, "float"}:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     return bool(found == _OF_TYPE.get(wanted))
 
@@ -93,8 +94,8 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         chunks = [canonical_texts(chunk).cast(pa.large_string()) for chunk in column.chunks]
         return pa.chunked_array(chunks, pa.large_string())
     if pa.types.is_null(kind):
-        return column.cast(known if wanted in {NUMBER, CLOCK} else _OF_TYPE.get(wanted, known))
-    if wanted == "float" or (wanted in {NUMBER, CLOCK} and pa.types.is_floating(known)):
+        return column.cast(known if wanted in {NUMBER, ORDERED} else _OF_TYPE.get(wanted, known))
+    if wanted == "float" or (wanted in {NUMBER, ORDERED} and pa.types.is_floating(known)):
         # numbers above 2^53 become the nearest floats
         return column if pa.types.is_floating(kind) else pc.cast(column, pa.float64(), safe=False)
     return column
@@ -113,11 +114,11 @@ def of_values(
     Returns:
         The values, and by the place of each that has no such value, where it is null, why.
     """
-    if wanted == CLOCK:
-        are_numbers = all(
-            one is None or (isinstance(one, int | float | Decimal) and not isinstance(one, bool))
-            for one in values
-        )
+    if wanted == ORDERED:
+        are_numbers = not pa.types.is_temporal(known)
+        if pa.types.is_null(known):
+            first = next((one for one in values if one is not None), None)
+            are_numbers = not (isinstance(first, str) and read_instant(first) is not None)
         wanted = NUMBER if are_numbers else "time"
     if wanted == "time":
         return _times(values, known)

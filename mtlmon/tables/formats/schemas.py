@@ -165,7 +165,7 @@ def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
         return fixed
     is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
     is_time = pa.types.is_temporal(found)
-    if wanted == "time" or (wanted == "clock" and not is_number):
+    if wanted == "time" or (wanted == "ordered" and not is_number):
         return found if is_time else pa.timestamp("us")
     return found if is_number else pa.int64()
 
