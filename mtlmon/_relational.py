@@ -70,7 +70,7 @@ class RelationalMonitor(MonitorOfRows):
             table: a table or files, as `mtlmon.tables.open_tables` takes them.
             time_points: "row" if each row is a time-point, "stamp" if all rows of one time-stamp
                 are. Then a time-stamp does not go on in the next table.
-            options: how `open_tables` reads the table: `time`, `format`, `sort` and others.
+            options: how `open_tables` reads the table, as for `check_tables` without `key`.
 
         Returns:
             What is known now, in the order of time-points.
@@ -82,6 +82,9 @@ class RelationalMonitor(MonitorOfRows):
                 columns.
             MtlmonError: a row cannot be read, or integers overflow.
         """
+        from mtlmon.tables.given_options import OF_EVENTS, require_known
+
+        require_known("RelationalMonitor.feed", options, OF_EVENTS)
         with self._guard:
             return self._fed(table, time_points, options)
 

@@ -45,7 +45,7 @@ cdef enum:
 cdef class KeyedMonitors:
     """Monitors many streams, identified by the numbers 0, 1, 2, ..., against one formula.
 
-    The arguments are those of `Monitor`. A stream exists as soon as its number, or a larger one, is
+    The arguments are those of `Monitor`, without `unknown`: events are columns of the atoms. A stream exists as soon as its number, or a larger one, is
     first mentioned. All streams share one clock: no event has a time-stamp below that of an earlier
     event. With `own_clocks`, this only holds for the events of one stream; the end of the log then
     matters to streams only if no more events come at all.
@@ -53,11 +53,11 @@ cdef class KeyedMonitors:
 
     def __cinit__(
         self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
-        str unknown not None="ignore", bint own_clocks=False
+        bint own_clocks=False
     ):
         self.guard = Guard("monitor")
         self.own_clocks = own_clocks
-        self.streams = Streams(Session(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
+        self.streams = Streams(Session(formula, mode, bdd=bdd, unit=unit))
         self.block = EventBlock(self.streams.worker.letter_words)
         self.rows = VerdictRows()
         self.filter = FILTER_ALL

@@ -214,7 +214,6 @@ class KeyedMonitors:
         *,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
-        unknown: Literal["ignore", "error"] = "ignore",
         own_clocks: bool = False,
     ) -> None: ...
     @property

@@ -130,6 +130,7 @@ class RelationalMonitor:
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.
         LimitError: there are more than 1024 slices.
+        MtlmonError: statistics or a seed are given without slices.
 
     >>> monitor = RelationalMonitor("publish(u, f) IMPLIES ONCE[0,10] approve(f)")
     >>> monitor.step(3, {"approve": [("report",)]})
@@ -161,6 +162,9 @@ class RelationalMonitor:
             from mtlmon.relational.slicing import require_slices
 
             require_slices(slices)
+        elif statistics is not None or slice_seed:
+            given = "statistics" if statistics is not None else "slice_seed"
+            raise MtlmonError(f"{given}= is about slices: give slices=, too")
         self._counts_left_sides = counts_left_sides
         self._slices = slices
         self._statistics = statistics

@@ -24,6 +24,7 @@ from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 from mtlmon.tables.formats.files import TableObject
+from mtlmon.tables.given_options import OF_EVENTS, require_known
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.verdicts import VerdictTable
 from mtlmon.tables.violations import Judged, offending_rows
@@ -310,8 +311,10 @@ def check_tables(
         vacuous: what to do at the end if a policy is an implication whose left side has held
             nowhere, so that the tables say nothing about it: "warn" (`VacuousWarning`), "error"
             (`VacuousError`, after all verdicts) or "ignore".
-        options: the options of `open_tables`, except for `predicates`, `policies` and those of
-            partitions; they take precedence over what the policy file says. `key` is the key of the
+        options: of `open_tables`, those that say how rows become events in the order of time:
+            `format`, `pattern`, `time`, `time_unit`, `time_format`, `resolution`, `event`,
+            `event_separator`, `null_values`, `delimiter`, `on_error`, `sort`, `sort_memory`, `wait`
+            and `late`. They take precedence over what the policy file says. `key` is the key of the
             policies that name none themselves.
 
     Raises:
@@ -336,6 +339,7 @@ def check_tables(
     >>> check.counts["leave"].false
     2
     """
+    require_known("check_tables", options, (*OF_EVENTS, "key"))
     declared = options.get("resolution")
     file = _policy_file(policies, declared, options.get("time_unit"))
     if declared is None and file.unit not in (None, LATER):

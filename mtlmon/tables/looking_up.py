@@ -103,7 +103,7 @@ def given_relations(
         if not reads_rows(owner.intervals, own_name):
             of_tables.append(name)
             continue
-        records = declared_records(owner, own_name, dict(options), MemoryLimit())
+        records = declared_records(owner, own_name, dict(options))
         for source in declared_tables(owner, own_name):
             found.records[_known_as(owner, source)] = records[table_name(owner, source)]
     own_wanted = {name: wanted.get(name, ()) for name in of_tables}

@@ -183,6 +183,30 @@ def open_tables(
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
         raise MtlmonError("the separator of event names is empty: it needs at least one character")
+    has_ticks = any(period for some in atoms_of_partitions or () for period in some)
+    has_shown = any(names for some in shown or () for names in some.values())
+    _require_obeyed(
+        option_names,
+        {
+            "sort": {"sort_memory": not sort and sort_memory is not None},
+            "event": {"event_separator": event is None and event_separator != "|"},
+            "in_any_order": {
+                "operation": not in_any_order and operation is not None,
+                "id": not in_any_order and id is not None,
+                "clock": not in_any_order and clock != "all",
+            },
+            "policies": {
+                "atoms_of_partitions": policies is None and has_ticks,
+                "streams": policies is None and bool(streams),
+                "shown": policies is None and has_shown,
+                "given_relations": policies is None and given_relations is not None,
+            },
+        },
+    )
+    if policies is not None and predicates is not None:
+        raise MtlmonError("policies= defines all atoms, so predicates= would say nothing")
+    if partitions is not None and key:
+        raise MtlmonError("partitions= has all keys, so key= would say nothing")
     of_times = {
         "time_unit": time_unit,
         "time_format": time_format,
@@ -210,6 +234,9 @@ def open_tables(
     if quote != QUOTE and not formats & {*FORMATS_WITH_DELIMITERS}:
         option = option_names.written("quote", quote)
         raise MtlmonError(f"{option} is for CSV and TSV, and no log is one of them")
+    if tuple(null_values) != ("",) and not formats & {"csv", "tsv", LINES}:
+        option = option_names.written("null_values")
+        raise MtlmonError(f"{option} is for cells of CSV and of patterns, and no log has these")
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]
@@ -288,8 +315,6 @@ def open_tables(
         None if policies is None else policies.column_types,
     )
     stream_atoms = values_of_rows = None
-    has_ticks = any(period for some in atoms_of_partitions or () for period in some)
-    has_shown = any(names for some in shown or () for names in some.values())
     if in_any_order and has_shown and policies is not None and needs is not None:
         # whoever puts rows in order computes what depends on others
         nothing: list[dict[When, list[str]]] = [{} for _ in shown or ()]
@@ -354,6 +379,20 @@ def open_tables(
         ]
     )
     return events
+
+
+def _require_obeyed(names: OptionNames, ignored: Mapping[str, Mapping[str, bool]]) -> None:
+    """Raise MtlmonError if an option needs another one.
+
+    Args:
+        names: how the caller writes options.
+        ignored: by the name of the option that is needed, which are given without it.
+    """
+    for needed, options in ignored.items():
+        for name, is_ignored in options.items():
+            if is_ignored:
+                other = names.written(needed) or f"{needed}="
+                raise MtlmonError(f"{names.written(name) or name} needs {other}")
 
 
 def _holding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.times import MISSING, Times
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
+from mtlmon.tables.given_options import OF_ROWS, require_known
 from mtlmon.tables.opening import open_tables
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def query(
         relation: the name of the relation.
         tables: the log, as `open_tables` takes it; relations of tables alone need none.
         options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
-            `resolution`, `null_values`, `delimiter`, `quote`, `on_error` and `sort`; and
+            `resolution`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error`, `sort` and
+            `sort_memory`; and
             `max_memory`, how much memory rows and records may hold, in bytes or as a text such as
             "500M".
 
@@ -95,7 +97,8 @@ def query(
         looked for in its folder.
 
     Raises:
-        MtlmonError: there is no such relation, it is not valid, or a table cannot be read.
+        MtlmonError: there is no such relation, it is not valid, a table cannot be read, or an
+            option is unknown.
         OSError: a file cannot be opened.
 
     >>> rules = 'relation open = rows valid 10 group select count() as n'
@@ -107,11 +110,14 @@ def query(
     {'start': 11, 'end': 14, 'n': 1}
     {'start': 30, 'end': 40, 'n': 1}
     """
+    require_known("query", options, (*OF_ROWS, "max_memory"))
     if isinstance(policies, Relation):
         name = policies.shown_name
         tables = relation
+    elif isinstance(relation, str):
+        name = relation
     else:
-        name = cast("str", relation)
+        raise MtlmonError("query takes the name of a relation behind the policy file")
     return evaluated(file_of(policies, options), name, tables, **options)
 
 
@@ -240,7 +246,7 @@ def declared_records(
     file: PolicyFile,
     name: str,
     options: dict[str, Any],
-    memory: MemoryLimit,
+    memory: MemoryLimit | None = None,
     known: Mapping[str, pa.Table] | None = None,
     beside: int = 0,
 ) -> dict[str, pa.Table]:
@@ -250,7 +256,7 @@ def declared_records(
         file: the policy file.
         name: the name of the relation.
         options: how times are written, as for `open_tables`.
-        memory: the memory limit, which counts the records.
+        memory: the memory limit, which counts the records; None for no limit.
         known: the tables that have been read for other relations of the file.
         beside: how many bytes other rows and records hold.
 
@@ -261,13 +267,14 @@ def declared_records(
         MtlmonError: one cannot be read, or has no valid records.
         MemoryLimitError: they do not fit the memory limit.
     """
+    limit = MemoryLimit() if memory is None else memory
     read = dict({} if known is None else known)
     found: dict[str, pa.Table] = {}
     for source in declared_tables(file, name):
         shown = table_name(file, source)
         if shown not in read:
             held = beside + bytes_of(read.values())
-            read[shown] = _table(file, source, options, memory, held)
+            read[shown] = _table(file, source, options, limit, held)
         found[shown] = read[shown]
         if source.key:
             require_one_record(found[shown], source.key, path_of(file, source))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.kinds import kind_of
@@ -131,7 +130,7 @@ def records_of(
     names, has_all = wanted
     require_rows(df, time, [name for name in df.columns if has_all or name in names])
     whole = df.limit(0).toArrow().schema
-    known = declared_records(file, relation, options, MemoryLimit())
+    known = declared_records(file, relation, options)
     # find what does not fit the columns here rather than on executors
     evaluated(file, relation, whole.empty_table(), known, **options)
     read = [one for one in whole if has_all or one.name in names]

@@ -1,0 +1,829 @@
+"""Every option of every public function does something, or is refused with what to do instead.
+
+The public interface is looked through for options. Each has an example here: calls with and without
+it, whose results differ, or of which the one with it is an error. A new option needs an entry.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+import numpy as np
+import pyarrow as pa
+
+import mtlmon
+from mtlmon import History, Monitor, Monitors, RelationalHistory, RelationalMonitor, atom
+from mtlmon.arrays.native import EventColumns
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError
+from mtlmon.policy import (
+    Environment,
+    check_files,
+    check_policies,
+    compile_predicates,
+    load_policies,
+    parse_policies,
+    parse_predicate,
+)
+from mtlmon.relational.slicing import Statistics
+from mtlmon.support.option_names import COMMAND
+from mtlmon.tables import KeyedMonitors, Times, check_tables, open_tables, table_files
+from mtlmon.tables.given_options import OF_EVENTS, OF_ROWS
+from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, check, log_events
+from mtlmon.testing import policies as policy_parameters
+from tests.options import Examples, public_options, shown
+
+MODULES = [
+    "mtlmon",
+    "mtlmon.tables",
+    "mtlmon.policy",
+    "mtlmon.testing",
+    "mtlmon.verdict_arrays",
+]
+
+PASSED_ON = {
+    "mtlmon.tables.check_tables": (*OF_EVENTS, "key"),
+    "mtlmon.query": (*OF_ROWS, "max_memory"),
+    "mtlmon.RelationalMonitor.feed": OF_EVENTS,
+}
+"""The options of functions with `**options`."""
+
+NO_OPTIONS = {
+    "mtlmon.Formula": "made by parse",
+    "mtlmon.Proof": "made by explain",
+    "mtlmon.Program": "made by compile_formula",
+    "mtlmon.policy.Policy": "made by parse_policies",
+    "mtlmon.policy.PolicyFile": "made by parse_policies",
+    "mtlmon.policy.CompiledPredicates": "made by compile_predicates",
+    "mtlmon.testing.LiveMonitor.event": "values of the event",
+    "mtlmon.tables.Times.message": "names of options for its messages",
+    "mtlmon.tables.TableCheck": "made by check_tables",
+    "mtlmon.tables.EventBatch": "made by open_tables",
+    "mtlmon.tables.TableEvents": "made by open_tables",
+    "mtlmon.tables.TableEvents.only_due_ticks": "for whoever runs ticks",
+    "mtlmon.testing.Result": "made by check",
+    "mtlmon.testing.MonitorFactory": "made by the plugin for pytest",
+    "mtlmon.testing.LiveMonitor.close": "the place is that of the test",
+    "mtlmon.policy.Predicate": "made by parse_predicate",
+    "mtlmon.policy.PolicyFile.predicate": "the role is words of messages",
+}
+"""What is no option that a user gives, and why."""
+
+
+EXAMPLES = Examples()
+example = EXAMPLES.example
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+P, Q = atom("p"), atom("q")
+for _name in ("always", "eventually", "historically", "once", "previous", "next_"):
+    _build = getattr(mtlmon, _name)
+    example(f"mtlmon.{_name}", lambda build=_build, **o: build(P, **o))(lower=2)
+    example(f"mtlmon.{_name}", lambda build=_build, **o: build(P, **o), {"lower": 1})(upper=5)
+for _name in ("since", "trigger", "until", "release", "weak_until"):
+    example(f"mtlmon.Formula.{_name}", lambda n=_name, **o: getattr(P, n)(Q, **o))(lower=2)
+    example(f"mtlmon.Formula.{_name}", lambda n=_name, **o: getattr(P, n)(Q, **o), {"lower": 1})(
+        upper=5
+    )
+example("mtlmon.parse", lambda **o: mtlmon.parse("p SINCE[0,1m] q", **o))(unit="s")
+example("mtlmon.parse", lambda **o: mtlmon.parse("p SINCE", **o))(source="rules.mtl")
+example("mtlmon.compile_formula", lambda **o: mtlmon.compile_formula("p SINCE[0,1m] q", **o).atoms)(
+    unit="s"
+)
+
+
+# ---- monitors ------------------------------------------------------------------------------------
+
+LOG: Any = [(1, ["p"]), (1, []), (3, ["q"]), (9, ["p"])]
+FUTURE = "p OR EVENTUALLY[0,5] q"
+
+
+def verdicts_of(formula: Any = FUTURE, events: Any = LOG, **options: Any) -> list[str]:
+    monitor = Monitor(formula, **options)
+    found = chain.from_iterable(monitor.step(*event) for event in events)
+    return [*map(str, found), *map(str, monitor.finish())]
+
+
+def keyed_verdicts(formula: str = FUTURE, events: Any = LOG, **options: Any) -> list[str]:
+    monitors: Monitors[Any] = Monitors(formula, **options)
+    found = [
+        str(one) for time_stamp, atoms in events for one in monitors.step("a", time_stamp, atoms)
+    ]
+    return found + [f"{key} {' '.join(map(str, own))}" for key, own in monitors.finish()]
+
+
+OPEN: Any = [(1, []), (1, []), (1, [])]
+for _function, _run in (("mtlmon.Monitor", verdicts_of), ("mtlmon.Monitors", keyed_verdicts)):
+    example(_function, lambda run=_run, **o: run(FUTURE, OPEN, **o))(mode="naive", bdd="none")
+    example(_function, lambda run=_run, **o: run("p SINCE[0,1m] q", **o))(unit="s")
+    example(_function, lambda run=_run, **o: run("p", **o))(unknown="error", max_memory=10)
+
+
+def fed(**options: Any) -> object:
+    return list(Monitor("p").feed([1, 2], {"p": [True, False], "x": [True, True]}, **options))
+
+
+TIMES = pa.table({"time_stamp": [1, 2], "at": [5, 6], "p": [True, False]})
+
+example("mtlmon.Monitor.step", lambda **o: Monitor("p").step(1, **o))(atoms=["p"])
+example("mtlmon.Monitor.feed", lambda **o: list(Monitor("p").feed([1, 2], [1, 0], **o)))(
+    atoms=["q"]
+)
+example("mtlmon.Monitor.feed", fed)(unknown="error")
+example(
+    "mtlmon.Monitor.feed", lambda **o: list(Monitor("p").feed([1, 2], **{"letters": [1, 0], **o}))
+)(letters=[0, 1])
+example("mtlmon.Monitor.feed", lambda **o: list(Monitor("p").feed(TIMES, **o)))(time="at")
+
+
+def ended(kind: Callable[[str], Any], **options: Any) -> list[str]:
+    monitor = kind("EVENTUALLY[0,5] p")
+    if isinstance(monitor, Monitors):
+        monitor.step("a", 1)
+        return [str(own) for _, verdicts in monitor.finish(**options) for own in verdicts]
+    monitor.step(1)
+    return list(map(str, monitor.finish(**options)))
+
+
+def streamed(**options: Any) -> list[str]:
+    import asyncio
+
+    async def events() -> Any:
+        yield 1, []
+
+    async def found() -> list[str]:
+        monitor = Monitor("EVENTUALLY[0,5] p")
+        return [str(one) async for one in monitor.astream(events(), **options)]
+
+    return asyncio.run(found())
+
+
+example("mtlmon.Monitor.finish", lambda **o: ended(Monitor, **o))(end_time="inf")
+example("mtlmon.Monitors.finish", lambda **o: ended(Monitors, **o))(end_time="inf")
+example("mtlmon.Monitor.astream", streamed)(end_time="inf")
+example("mtlmon.Monitors.step", lambda **o: Monitors("p").step("a", 1, **o))(atoms=["p"])
+example(
+    "mtlmon.explain", lambda **o: mtlmon.explain("EVENTUALLY[0,5] p", [(1, [])], 0, **o).to_text()
+)(end_time="inf")
+PROOF = mtlmon.explain(
+    "ALWAYS[0,9] (p OR ONCE[0,9] q)", [(n, ["p"] if n < 5 else []) for n in range(9)], 0
+)
+example("mtlmon.Proof.to_text", PROOF.to_text)(lines=1, ascii_only=True)
+example("mtlmon.Proof.to_text", PROOF.to_text)(width=30)
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+
+def open_verdicts() -> list[Any]:
+    monitor = Monitor("p OR EVENTUALLY[0,5] q", "local")
+    return [*monitor.step(1), *monitor.step(1), *monitor.step(2, ["q"]), *monitor.finish("inf")]
+
+
+def late_verdicts() -> list[Any]:
+    """A later time-point is decided first."""
+    monitor = Monitor("p OR EVENTUALLY[0,5] q", "naive")
+    events = [(1, []), (2, ["p"]), (9, []), (30, [])]
+    return [*chain.from_iterable(monitor.step(*one) for one in events), *monitor.finish("inf")]
+
+
+def taken(count: int, found: Iterator[Any]) -> list[str]:
+    return [str(one) for _, one in zip(range(count), found, strict=False)]
+
+
+example("mtlmon.resolve", lambda **o: [*map(str, mtlmon.resolve(late_verdicts(), **o))])(
+    in_order=True, max_memory=1
+)
+example(
+    "mtlmon.resolve",
+    lambda **o: taken(1, chain(mtlmon.resolve(unending(), in_order=True, **o))),
+)(reach=5)
+example("mtlmon.violations", lambda **o: taken(9, mtlmon.violations(late_violations(), **o)))(
+    in_order=True
+)
+example(
+    "mtlmon.violations",
+    lambda **o: taken(1, mtlmon.violations(unending(), in_order=True, **o)),
+)(reach=5)
+example("mtlmon.first", lambda **o: str(mtlmon.first(unending(), **o)))(reach=5)
+
+
+class Endless(Exception):
+    """A stream of verdicts was read further than expected."""
+
+
+def unending() -> Iterator[Any]:
+    """Verdicts that are known to be the first ones by the reach alone."""
+    monitor = Monitor("NOT p OR EVENTUALLY[0,5] q", "naive")
+    for time_stamp in range(0, 100, 9):
+        yield from monitor.step(time_stamp, ["p"])
+    raise MtlmonError("read to the end")
+
+
+def late_violations() -> list[Any]:
+    """A later violation is decided first."""
+    monitor = Monitor("(p AND EVENTUALLY[0,5] q) OR NOT r", "naive")
+    events = [(1, ["p", "r"]), (2, ["r"]), (30, [])]
+    return [*chain.from_iterable(monitor.step(*one) for one in events), *monitor.finish("inf")]
+
+
+def pushed(**options: Any) -> object:
+    resolution = mtlmon.Resolution(**options)
+    return [
+        *([str(one) for one in resolution.push([verdict])] for verdict in late_verdicts()),
+        [str(one) for one in resolution.finish()],
+    ]
+
+
+example("mtlmon.Resolution", pushed)(in_order=True, max_memory=1)
+example("mtlmon.Resolution", pushed, {"in_order": True})(reach=5, monitor=Monitor("p"))
+example("mtlmon.Summary", mtlmon.Summary)(verdicts=late_verdicts())
+
+
+# ---- histories -----------------------------------------------------------------------------------
+
+
+def history(
+    formula: str = "p IMPLIES EVENTUALLY[0,5] q", steps: object = None, **options: Any
+) -> list[str]:
+    options = {"lateness": 10, **options}
+    one = History(formula, **options)
+    found = [str(one.insert(1, ["p"])), str(one.insert(1, [])), str(one.insert(8, []))]
+    found += [str(one.insert(4, ["q"])), str(one.insert(20, [])), str(one.insert(3, ["p"]))]
+    return [*found, str(one.counters), str(one.finish())]
+
+
+def keyed_history(**options: Any) -> list[str]:
+    one = History("EVENTUALLY[0,5] p", lateness=3, **options)
+    one.insert(1, [], key="a")
+    one.insert(9, [], key="b")
+    return [str([*one.insert(2, [], key="c")]), str(one.counters)]
+
+
+def retracted(**options: Any) -> list[str]:
+    one = History("p", lateness=9, **options)
+    return [
+        str(one.insert(1, ["p"], id="i")),
+        str(one.insert(1, ["p"], id="i")),
+        str(one.retract(1, ["p"], id="other")),
+        str(one.insert(99)),
+        str(one.counters),
+    ]
+
+
+example("mtlmon.History", history)(lateness=1, wait=4, bdd="none")
+example("mtlmon.History", lambda **o: history("EVENTUALLY[0,5] q", **o))(mode="naive")
+example("mtlmon.History", lambda **o: history("p SINCE[0,1m] q", **o))(unit="s")
+example("mtlmon.History", keyed_history)(clock="key")
+example("mtlmon.History", retracted)(unmatched="error")
+example("mtlmon.History", lambda **o: History("p", lateness=9, **o).retract(1, ["p"]))(
+    equality=True
+)
+
+
+def stepped(name: str, kind: str = "p", before: Any = None, **options: Any) -> str:
+    how = (
+        {"clock": "key"}
+        if name == "final_below"
+        else {"equality": True}
+        if name == "retract"
+        else {}
+    )
+    one: History = History(kind, lateness=9, **how)
+    if before is not None:
+        before(one)
+    arguments = {
+        "push": ([1, 2], [1, 1]),
+        "push_columns": (COLUMNS,),
+        "insert": (2,),
+        "retract": (1,),
+        "advance": (9,),
+        "finish": (),
+        "latest": (),
+        "final_below": (),
+    }[name]
+    if name == "retract" and {"time_stamp", "id"} & set(options):
+        arguments = ()
+    found = getattr(one, name)(*arguments, **options)
+    shown = [*map(str, found)] if isinstance(found, Iterable) else found
+    return f"{shown} {one.counters} {one.keys}"
+
+
+def with_keys(one: History) -> None:
+    one.insert(1, ["p"], key="a")
+    one.insert(9, ["p"], key="b")
+
+
+def with_late_keys(one: History) -> None:
+    one.insert(20, ["p"], key="a")
+    one.insert(90, ["p"], key="b")
+
+
+def with_ids(one: History) -> None:
+    one.insert(1, ["p"], id="i")
+
+
+COLUMNS = EventColumns(np.array([1, 2]), 2)
+COLUMNS.add_bit_of_masks(0, np.array([1, 1], np.uint64), 0)
+for _name in ("push", "push_columns"):
+    example(f"mtlmon.History.{_name}", lambda n=_name, **o: stepped(n, **o))(
+        keys=["a", "b"], ids=["a", "a"], operations=["insert", "retract"]
+    )
+example("mtlmon.History.push", lambda **o: stepped("push", **o))(atoms=["q"])
+example(
+    "mtlmon.History.push",
+    lambda **o: History("p", lateness=9).push([1], {"p": [True], "x": [True]}, **o),
+)(unknown="error")
+example("mtlmon.History.insert", lambda **o: stepped("insert", **o))(atoms=["p"], key="a", id="i")
+example("mtlmon.History.retract", lambda **o: stepped("retract", before=with_ids, **o))(id="i")
+example("mtlmon.History.retract", lambda **o: stepped("retract", before=with_plain, **o))(
+    atoms=["p"]
+)
+example(
+    "mtlmon.History.retract",
+    lambda **o: stepped("retract", before=with_plain, **{"atoms": ["p"], "time_stamp": 7, **o}),
+)(time_stamp=1)
+example("mtlmon.History.retract", lambda **o: stepped("retract", before=with_keys, **o))(key="a")
+example("mtlmon.History.advance", lambda **o: stepped("advance", **o))(key="a")
+example("mtlmon.History.finish", lambda **o: stepped("finish", "NEXT p", with_plain, **o))(
+    end_time="inf"
+)
+example("mtlmon.History.latest", lambda **o: stepped("latest", before=with_keys, **o))(key="a")
+example(
+    "mtlmon.History.final_below",
+    lambda **o: stepped("final_below", before=with_late_keys, **{"key": "a", **o}),
+)(key="b")
+
+
+def with_plain(one: History) -> None:
+    one.insert(1, ["p"])
+
+
+# ---- policies with variables ---------------------------------------------------------------------
+
+ASKED = "policy a: p(x) IMPLIES ONCE[0,5] q(x)"
+EVENTS: Any = [(1, {"p": [("a",)]}), (3, {"q": [("a",), ("b",)]}), (4, {"p": [("a",), ("b",)]})]
+
+
+def answers(policy: str = ASKED, **options: Any) -> str:
+    monitor = RelationalMonitor(policy, **options)
+    found = [str(monitor.step(*event)) for event in EVENTS]
+    engine = monitor.engine
+    counted = getattr(engine, "counted_valuations", None)
+    return f"{found} {type(engine).__name__} {counted}"
+
+
+def revised_answers(policy: str = ASKED, **options: Any) -> str:
+    one = RelationalHistory(policy, **{"lateness": 9, **options})
+    events = [*EVENTS, (9, {}), (1, EVENTS[1][1])]
+    found = [shown(one.push([event])) for event in events]
+    if options.get("ids"):
+        found += [shown(one.push([(9, {})], ids=["i"]))]
+    return f"{found} {shown(one.finish('inf'))}"
+
+
+example("mtlmon.RelationalMonitor", answers)(
+    verdicts="all", slices=2, counts_left_sides=True, statistics=Statistics(), slice_seed=5
+)
+example("mtlmon.RelationalHistory", revised_answers)(lateness=1, wait=3, verdicts="all", ids=True)
+example(
+    "mtlmon.RelationalHistory",
+    lambda **o: RelationalHistory(ASKED, lateness=9, **o).push(EVENTS[:1], operations=["retract"]),
+)(equality=True)
+
+
+def unmatched_answers(**options: Any) -> str:
+    one = RelationalHistory(ASKED, lateness=9, ids=True, **options)
+    events = [EVENTS[0], EVENTS[2], (99, {})]
+    operations = ["retract", "insert", "insert"]
+    return shown(one.push(events, ids=["i", "j", "k"], operations=operations))
+
+
+example("mtlmon.RelationalHistory", unmatched_answers)(unmatched="error")
+example(
+    "mtlmon.RelationalHistory.push",
+    lambda **o: RelationalHistory(ASKED, lateness=9).push(EVENTS[:1], **o),
+)(operations=["retract"], ids=["i"])
+example(
+    "mtlmon.RelationalHistory.finish",
+    lambda **o: RelationalHistory("find a: p(x) AND NEXT q(x)", lateness=9).finish(**o),
+)(end_time="nothing")
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+ROWS = pa.table(
+    {
+        "ts": [1, 1, 3, 9],
+        "at": [5, 6, 6, 7],
+        "down": [9, 8, 7, 6],
+        "text": ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"],
+        "k": ["a", "b", "a", "b"],
+        "p": [True, False, False, True],
+        "what": ["p", "q|p", "p,q", ""],
+    }
+)
+XS = pa.table({"ts": [1, 1, 2], "x": [False, False, False], "p": [False, False, False]})
+CSV = "ts;p\n1;true\n2;-\n"
+
+
+class Files:
+    """Files for examples, in a folder of the test."""
+
+    folder = Path()
+
+    @classmethod
+    def path(cls, name: str, text: str) -> str:
+        path = cls.folder / name
+        path.write_text(text)
+        return str(path)
+
+
+def checked(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
+    found = check_tables(rows, policy, **options)
+    return f"{found.to_arrow().to_pydict()} {found.events.refused}"
+
+
+def read(atoms: tuple[str, ...] = ("p",), rows: Any = ROWS, **options: Any) -> str:
+    with open_tables(rows, atoms, **options) as source:
+        found = [
+            (
+                batch.time_stamps.tolist(),
+                batch.letters_of(0).tolist(),
+                None if batch.numbers is None else batch.numbers.tolist(),
+                None if batch.values is None else str(batch.values),
+                str(batch.shown_of(0)),
+                str(batch.corrections)[:20],
+            )
+            for batch in source
+        ]
+        return f"{found} {source.refused}"
+
+
+def asked(rows: Any = ROWS, **options: Any) -> str:
+    return str(mtlmon.query("unit s\nrelation r = rows", "r", rows, **options).to_pydict())
+
+
+def answered(rows: Any = ROWS, **options: Any) -> str:
+    policy = "unit s\natom e(k) = p\npolicy a: FORALL x. e(x) IMPLIES ONCE e(x)\nfind b: e(x)"
+    monitor = RelationalMonitor(policy)
+    found = monitor.feed(rows, **options)
+    return f"{[(one.policy, one.time_stamp, one.valuation) for one in found]}"
+
+
+LINES = "at 1 p=true\nat 2 p=false\n"
+OF_ROWS_VALUES: dict[str, tuple[object, object, dict[str, object]]] = {
+    # the value of the option, the rows (or a file: name and text), and what both calls have
+    "format": ("csv", ("log.unknown", "ts,k,p\n1,a,true\n"), {}),
+    "pattern": (r"at (?P<ts>\d+) p=(?P<p>\w+)(?P<k>)", ("log.txt", LINES), {}),
+    "time": ("at", ROWS, {}),
+    "time_unit": ("m", ROWS, {"resolution": "s"}),
+    "time_format": ("%d.%m.%Y", ("d.csv", "ts,k,p\n02.01.2024,a,true\n"), {"resolution": "s"}),
+    "resolution": ("h", ROWS, {"time": "text"}),
+    "null_values": (["-"], ("n.csv", "ts,k,p\n1,a,true\n2,b,-\n"), {}),
+    "delimiter": (";", ("s.csv", "ts;k;p\n1;a;true\n"), {}),
+    "on_error": ("skip", ("e.csv", "ts,k,p\n1,a,true\nx,a,true\n"), {}),
+    "sort": (True, ROWS, {"time": "down"}),
+    "sort_memory": (1000, ROWS, {}),
+    "event": ("what", ROWS, {}),
+    "event_separator": (",", ROWS, {"event": "what"}),
+    "wait": (9, ROWS, {"time": "down"}),
+    "late": (lambda _: None, ROWS, {"time": "down"}),
+}
+
+
+def enter_rows(function: str, call: Callable[..., object], names: tuple[str, ...]) -> None:
+    """Enter the options that say how rows are read."""
+    for name in names:
+        value, rows, others = OF_ROWS_VALUES[name]
+
+        def run(rows: object = rows, **options: Any) -> object:
+            if isinstance(rows, tuple):
+                rows = Files.path(*rows)
+            return call(rows=rows, **options)
+
+        example(function, run, others)(**{name: value})
+
+
+enter_rows("mtlmon.tables.check_tables", checked, OF_EVENTS)
+enter_rows("mtlmon.tables.open_tables", read, OF_EVENTS)
+enter_rows("mtlmon.query", asked, OF_ROWS)
+enter_rows("mtlmon.RelationalMonitor.feed", answered, (*OF_ROWS, "wait", "late"))
+NAMED = "unit s\natom e(k) = at > 0\nfind a: e(x) AND q\nfind b: e(x) AND PREVIOUS e(y)"
+
+
+def named_answers(**options: Any) -> str:
+    return str([str(one) for one in RelationalMonitor(NAMED).feed(ROWS, **options)])
+
+
+example("mtlmon.RelationalMonitor.feed", named_answers)(event="what")
+example("mtlmon.RelationalMonitor.feed", named_answers, {"event": "what"})(
+    event_separator=",", time_points="stamp"
+)
+example("mtlmon.query", asked)(max_memory=10)
+example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", **o))(relation="r")
+example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", "r", **o))(tables=ROWS)
+example("mtlmon.tables.check_tables", checked)(key="k", max_memory=10, rows=True, verdicts="false")
+example("mtlmon.tables.check_tables", lambda **o: checked("EVENTUALLY[0,9] x", XS, **o))(
+    mode="naive", resolve=True, end_time="inf", bdd="none"
+)
+example("mtlmon.tables.check_tables", lambda **o: checked("policy a per k: NEXT p", **o))(
+    advance_every="s"
+)
+example("mtlmon.tables.check_tables", lambda **o: checked("x IMPLIES p", XS, **o))(vacuous="warn")
+example("mtlmon.tables.check_tables", lambda **o: checked(NAMED, **o), {"event": "what"})(
+    time_points="stamp"
+)
+
+OFTEN = parse_policies("unit s\natom often = count[0,5](p) > 1\npolicy a: often")
+WINDOW = parse_policies("unit s\nstream n = count[0,5](p)\npolicy a: n > 1\n")
+WINDOW_SHOWN = WINDOW.show(WINDOW.streams["n"].expression)
+example("mtlmon.tables.open_tables", read)(
+    predicates={"p": parse_predicate("at > 5")},
+    key="k",
+    operation="k",
+    id="k",
+    clock="key",
+    streams=["n"],
+    atoms_of_partitions=[{3: ["p"]}],
+    shown=[{0: ["p"]}],
+    given_relations=object(),
+)
+example("mtlmon.tables.open_tables", lambda **o: read((), **o), {"streams": ["n"]})(policies=WINDOW)
+example("mtlmon.tables.open_tables", read, {"key": "k", "sort": True})(memory=MemoryLimit(1))
+example("mtlmon.tables.open_tables", read)(partitions=[["k"]])
+example("mtlmon.tables.open_tables", read, {"time": "down"})(in_any_order=True)
+example("mtlmon.tables.open_tables", lambda **o: read(rows=Files.path("m.csv", "x\n1\n"), **o))(
+    option_names=COMMAND
+)
+example("mtlmon.tables.table_files", lambda **o: table_files(Files.path("x.dat", CSV), **o))(
+    format="csv", option_names=COMMAND
+)
+example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array([3])), {"resolution": "s"})(
+    unit="ms"
+)
+example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array([180])), {"unit": "s"})(
+    resolution="m"
+)
+example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array(["2024-01-01"])))(format="%Y")
+
+
+def fed_streams(times: list[int], offsets: Any = None, **options: Any) -> KeyedMonitors:
+    monitors = KeyedMonitors("EVENTUALLY[0,5] p", **options)
+    columns = EventColumns(np.array(times), len(times))
+    columns.add_bit_of_masks(0, np.array([0] * len(times), np.uint64), 0)
+    numbers = np.arange(len(times), dtype=np.uint32)
+    monitors.feed(columns, numbers, offsets)
+    return monitors
+
+
+def pending(monitors: KeyedMonitors, **options: Any) -> str:
+    return str(monitors.pending(0, **options))
+
+
+KEYED = "mtlmon.tables.KeyedMonitors"
+example(KEYED, lambda **o: KeyedMonitors("p", **o).mode)(mode="naive", bdd="none")
+example(KEYED, lambda **o: KeyedMonitors("p SINCE[0,1m] q", **o).mode)(unit="s")
+example(KEYED, lambda **o: pending(fed_streams([9, 1], **o)))(own_clocks=True)
+example(f"{KEYED}.feed", lambda **o: pending(fed_streams([1], **o)))(
+    offsets=np.array([3], np.uint32)
+)
+example(f"{KEYED}.finish", lambda **o: fed_streams([1]).finish(0, **o))(end_time="inf")
+example(f"{KEYED}.pending", lambda **o: pending(fed_streams([1]), **o))(time_stamp=9)
+example(
+    "mtlmon.tables.EventBatch.events_of",
+    lambda **o: next(open_tables(ROWS, ("often",), policies=OFTEN)).events_of(("often",), **o),
+)(partition=5)
+
+
+# ---- policy files --------------------------------------------------------------------------------
+
+FILE = "let d = 5\npolicy a: ONCE[0,d] p\npolicy b: p AND"
+UNITS = "policy a: ONCE[0,5m] p"
+SET = "const d = 5\npolicy a: ONCE[0,d] p"
+NOTHING_IN_IT = "key k\n"
+
+
+def shown_file(file: object) -> str:
+    found, errors = file if isinstance(file, tuple) else (file, ())
+    return f"{[str(one.formula) for one in found.policies]} {found.key} {[*map(str, errors)]}"
+
+
+def of_paths(text: str, **options: Any) -> str:
+    return shown_file(load_policies([Files.path("rules.mtl", text)], **options))
+
+
+for _function, _reads in {
+    "mtlmon.policy.parse_policies": lambda text, **o: shown_file(parse_policies(text, **o)),
+    "mtlmon.policy.check_policies": lambda text, **o: shown_file(check_policies(text, **o)),
+    "mtlmon.policy.load_policies": of_paths,
+    "mtlmon.policy.check_files": lambda text, **o: shown_file(check_files([(text, "x.mtl")], **o)),
+}.items():
+    example(_function, lambda run=_reads, **o: run(UNITS, **o))(unit="s")
+    example(_function, lambda run=_reads, **o: run(SET, **o))(constants={"d": "7"})
+    example(_function, lambda run=_reads, **o: run(NOTHING_IN_IT, **o))(needs_policy=False)
+    if "_files" in _function or "load" in _function:
+        example(_function, lambda run=_reads, **o: run(UNITS, **o), {"unit": "s"})(key=("k",))
+    else:
+        example(_function, lambda run=_reads, **o: run("policy a: p AND", **o))(path="rules.mtl")
+example("mtlmon.policy.parse_predicate", lambda **o: parse_predicate("a +", **o))(source="x.mtl")
+example("mtlmon.policy.parse_predicate", lambda **o: parse_predicate("a > 1", **o).name)(name="big")
+example(
+    "mtlmon.policy.compile_predicates",
+    lambda **o: compile_predicates({"p": parse_predicate("hour(ts) = 1")}, ROWS.schema, **o),
+)(environment=Environment(time="ts", unit="s"))
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+TRACE: Any = [(1, ["p"]), (2, []), (3, ["q"])]
+LONG: Any = [(number, ["p"]) for number in range(9)]
+PER_KEY: Any = [
+    (1, {"k": "a", "p": False}),
+    (2, {"k": "b", "p": False}),
+    (3, {"k": "a", "p": True}),
+]
+
+
+def outcome_of(formula: str = "p", trace: Any = TRACE, run: Any = check, **options: Any) -> str:
+    return str(run(formula, trace, **options))
+
+
+for _function, _checks in (("check", check), ("assert_holds", assert_holds)):
+    _name = f"mtlmon.testing.{_function}"
+
+    def _tested(formula: str = "p", trace: Any = TRACE, run: Any = _checks, **o: Any) -> str:
+        return outcome_of(formula, trace, run, **o)
+
+    example(_name, lambda t=_tested, **o: t("NEXT p", PER_KEY, **o))(key="k")
+    example(_name, lambda t=_tested, **o: t("p", TIMES, **o))(time="at")
+    example(_name, lambda t=_tested, **o: t("EVENTUALLY[0,9] q", TRACE[:2], **o))(
+        at_end="closed", end_time="inf", mode="none"
+    )
+    example(_name, lambda t=_tested, **o: t("p SINCE[0,1m] q", **o))(unit="s")
+    example(_name, lambda t=_tested, **o: t("x IMPLIES p", **o))(unknown="error", vacuous="error")
+    example(_name, lambda t=_tested, **o: t("p", [(5, ["p"]), (3, ["p"])], **o))(wait=3)
+    example(_name, lambda t=_tested, **o: t("p", ([1, 2], [1, 1]), **o))(atoms=["q"])
+    example(_name, lambda t=_tested, **o: t("ONCE q", LONG, **o))(keep=0)
+
+
+def live(
+    formula: str = "p", events: Any = ((1, ["p"]), (2, [])), close: bool = True, **options: Any
+) -> str:
+    monitor = LiveMonitor(formula, **options)
+    for event in events:
+        monitor.step(*event)
+    if close:
+        monitor.close()
+    return repr(monitor)
+
+
+def clocked(**options: Any) -> str:
+    monitor = LiveMonitor("p", **options)
+    monitor.event("p")
+    monitor.close()
+    return repr(monitor)
+
+
+def at_seven() -> int:
+    return 7
+
+
+LIVE = "mtlmon.testing.LiveMonitor"
+example(LIVE, lambda **o: live("NOT p OR EVENTUALLY[0,9] q", **o))(
+    at_end="closed", end_time="inf", mode="none"
+)
+example(LIVE, lambda **o: live("x IMPLIES p", **o))(unknown="error", vacuous="error")
+example(LIVE, lambda **o: live("NEXT p", PER_KEY, **o))(key="k")
+example(LIVE, lambda **o: live("p SINCE[0,1m] q", **o))(unit="s")
+example(LIVE, lambda **o: live("p", [(5, ["p"]), (3, ["p"])], **o))(wait=3)
+example(LIVE, lambda **o: live("ONCE q", LONG, **o))(keep=0)
+example(LIVE, clocked)(clock=at_seven)
+example(LIVE, lambda **o: live("p", close=False, **o))(owner="another")
+
+
+def noted(name: str, *given: object, **options: Any) -> str:
+    """What a live monitor with a clock makes of a call."""
+    monitor = LiveMonitor("ONCE[0,9] p AND EVENTUALLY[0,5] q", clock=at_seven, key="k", owner=None)
+    if name == "step":
+        monitor = LiveMonitor("p", owner=None)
+    getattr(monitor, name)(*given, **options)
+    monitor.close()
+    return repr(monitor)
+
+
+example(f"{LIVE}.step", lambda **o: noted("step", 1, **o))(atoms=["p"])
+example(f"{LIVE}.notify", lambda **o: noted("notify", frozenset("p"), **o))(
+    fields={"k": 1}, source="the record"
+)
+
+
+def advanced(**options: Any) -> str:
+    monitor = LiveMonitor("EVENTUALLY[0,3] q", clock=at_seven, owner=None)
+    monitor.step(1, [])
+    monitor.advance(**options)
+    return repr(monitor.violation)
+
+
+example(f"{LIVE}.advance", advanced)(time_stamp=2)
+SOURCE = logging.getLogger("tests.options")
+
+
+def listened(level: int = logging.INFO, **options: Any) -> str:
+    monitor = LiveMonitor("NOT went", clock=at_seven, owner=None)
+    monitor.listen(LogRule("went", message="went"), **options)
+    SOURCE.log(level, "it went")
+    monitor.close()
+    return repr(monitor)
+
+
+example(f"{LIVE}.listen", lambda **o: listened(logging.WARNING, **o))(logger="elsewhere")
+example(f"{LIVE}.listen", lambda **o: listened(logging.DEBUG, **o))(level=logging.DEBUG)
+
+
+def record(message: str = "user ada went") -> logging.LogRecord:
+    found = logging.LogRecord("app.web", logging.INFO, "app.py", 1, message, (), None)
+    found.created = 5.0
+    return found
+
+
+def handled(**options: Any) -> str:
+    monitor = LiveMonitor("NOT went", clock=at_seven, owner=None)
+    handler = LogHandler(monitor, [LogRule("went", message="went")], **options)
+    return f"{handler.level} {monitor.violation}"
+
+
+example("mtlmon.testing.LogHandler", handled)(level="ERROR")
+example("mtlmon.testing.LogRule", lambda **o: LogRule("went", **o).atom_of(record()))(
+    logger="db", level="ERROR", message="came", fields={"name": "x"}
+)
+WENT = [LogRule("went", message=r"user (?P<user>\w+) went")]
+example("mtlmon.testing.log_events", lambda **o: log_events([record()], *WENT, **o))(
+    fields="user", unit="s"
+)
+example(
+    "mtlmon.testing.policies",
+    lambda **o: [
+        str(one.file.policies[0].formula)
+        for one in policy_parameters(Files.path("p.mtl", SET), **o)
+    ],
+)(constants={"d": "7"})
+example(
+    "mtlmon.testing.policies",
+    lambda **o: [
+        str(one.file.policies[0].formula)
+        for one in policy_parameters(Files.path("p.mtl", UNITS), **o)
+    ],
+)(unit="s")
+
+
+# ---- the test ------------------------------------------------------------------------------------
+
+
+PUBLIC = public_options(MODULES, PASSED_ON, NO_OPTIONS)
+
+
+@pytest.mark.parametrize(("function", "option"), PUBLIC, ids=[".".join(one) for one in PUBLIC])
+def test_an_option_is_obeyed_or_refused(function: str, option: str, tmp_path: Path) -> None:
+    found = EXAMPLES.find(function, option)
+    Files.folder = tmp_path
+    without = found.outcome(with_option=False)
+    assert found.outcome(with_option=False) == without, "the example is not always the same"
+    assert found.outcome(with_option=True) != without, f"{option} changes nothing:\n{without}"
+
+
+def test_examples_are_of_options() -> None:
+    entered = {(full, name) for full, own in EXAMPLES.of.items() for name in own}
+    assert entered <= set(PUBLIC)
+
+
+REFUSED = {
+    "operation": "mtlmon.History takes these, and mtlmon.RelationalHistory for policies",
+    "id": "mtlmon.History takes these",
+    "clock": "mtlmon.History takes these",
+    "in_any_order": "mtlmon.History takes these",
+    "shown": "follows from the policies: mtlmon.tables.open_tables takes it",
+    "memory": "give max_memory=",
+    "tiem": "has no option 'tiem'; did you mean 'time'",
+}
+
+
+@pytest.mark.parametrize("option", REFUSED)
+@pytest.mark.parametrize(
+    "call", [check_tables, lambda rows, policy, **o: RelationalMonitor(policy).feed(rows, **o)]
+)
+def test_what_is_refused_names_the_way(call: Callable[..., object], option: str) -> None:
+    policy = "unit s\natom e(k) = p\npolicy a: e(x) IMPLIES ONCE e(x)"
+    with pytest.raises(MtlmonError, match=REFUSED[option]):
+        call(ROWS, policy, **{option: "k"})
+    with pytest.raises(MtlmonError, match=REFUSED[option]):
+        mtlmon.query("relation r = rows", "r", ROWS, **{option: "k"})
