@@ -442,6 +442,7 @@ def open_table_source(
             time=options.time,
             time_unit=options.time_unit,
             time_format=options.time_format,
+            time_zone=options.time_zone,
             null_values=options.null_values,
             delimiter=options.delimiter,
             resolution=options.resolution or options.unit,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 UNIT = "unit"
 TIME = "time"
+TIME_ZONE = "time zone"
 EVENT = "event"
 PATTERN = "pattern"
 ZONE = "zone"
@@ -37,10 +38,10 @@ FIND = "find"
 TRIGGER = "trigger"
 FORMULA = "formula"
 
-LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, ASSUME})
+LINES = frozenset({UNIT, TIME, TIME_ZONE, EVENT, PATTERN, ZONE, KEY, ASSUME})
 """The declarations that end with their line."""
 
-TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
+TEXTS = frozenset({TIME, TIME_ZONE, EVENT, PATTERN, ZONE})
 """Those of them that are a keyword and a text in double quotes."""
 
 CHECKED = frozenset({POLICY, FIND, TRIGGER, FORMULA})
@@ -65,9 +66,11 @@ _HEAD = re.compile(
       (?P<name> "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\s"`=:(),\#]+ ) [ \t]*
       (?: (?P<sign> = (?! > ) | : ) | (?P<arguments> \( ) |
          (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )
-    | [ \t]* (?P<line> unit | time | event | pattern | zone | key ) [ \t]+
+    | [ \t]* (?P<line>
+         time [ \t]+ zone (?= [ \t]+ " ) | unit | time | event | pattern | zone | key ) [ \t]+
       (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
-         (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )* )
+         (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )*
+         (?: [ \t]+ (?: first | second ) )? )
       (?= [ \t]* (?: \# | /\* | \r?\n | \Z ) )
     | [ \t]* (?P<assume> assume ) [ \t]+ (?P<limit> (?: rate | keys ) \b (?: (?! /\* ) [^\n\#] )* )
     """,
@@ -179,7 +182,9 @@ def _declaration(
     text: str, source: str, head: re.Match[str], errors: list[FormulaError]
 ) -> Declaration:
     if head["line"] or head["assume"]:
-        kind, group = (head["line"], "value") if head["line"] else (ASSUME, "limit")
+        kind, group = ASSUME, "limit"
+        if head["line"]:
+            kind, group = " ".join(head["line"].split()), "value"
         end = _end_of_line(text, head.end())
         assert end is not None
         return Declaration(kind, head[group], head.start(group), end)

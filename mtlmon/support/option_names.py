@@ -62,7 +62,7 @@ def _quoted(text: str) -> str:
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
 SPARK = OptionNames(
-    False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "format"))
+    False, dict.fromkeys(("sort", "time_format", "time_zone", "null_values", "delimiter", "format"))
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
 
@@ -83,6 +83,7 @@ ASSERTION = OptionNames(
                 "sort_memory",
                 "time_format",
                 "time_unit",
+                "time_zone",
             )
         ),
     },

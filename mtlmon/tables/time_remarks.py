@@ -55,8 +55,8 @@ def order_remarks(
     if steps == 1:
         rows, keep = "1 row steps back", "keeps its place"
     place = f"row {first.row}" if first.line is None else f"line {first.line}"
-    mends = [options.written("sort", True), options.written("resolution", times.finer_unit)]
-    mends = [one for one in mends if one is not None]
+    found = options.written("sort", True), options.written("resolution", times.finer_unit)
+    mends = [one for one in found if one is not None]
     advice = f": {' or '.join(mends)} puts them in order" if mends else ""
     yield (
         f"{rows} within a time-stamp, the first one in {first.path}, {place}, and {keep}{advice}"
