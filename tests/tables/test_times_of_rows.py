@@ -225,9 +225,9 @@ def test_a_time_that_does_not_exist(tmp_path: Path) -> None:
 def test_advice_where_clocks_were_put_back(tmp_path: Path) -> None:
     """Sorting would be wrong, so the advice is not only that."""
     log = written(tmp_path, "csv", REPEATED)
-    with pytest.raises(TableError, match=r"name their time zone only, as in time_zone='Europe"):
+    with pytest.raises(TableError, match=r"name the time zone only, as in time_zone='Europe"):
         verdicts(log, WITHIN)
-    with pytest.raises(TableError, match=r"name their time zone only, as in time_zone='Europe"):
+    with pytest.raises(TableError, match=r"name the time zone only, as in time_zone='Europe"):
         verdicts(log, WITHIN, time_zone=f"{ZONE} second")
 
 

@@ -410,9 +410,7 @@ class RowCheck:
                 f"time-stamp {stamps[row]} comes after {latest[row]}, so the rows are out of order"
             )
             if zone and self._times.may_be_repeated(int(latest[row]), int(stamps[row])):
-                message += (
-                    f": if clocks were put back, name their time zone only, as in {zone}; else"
-                )
+                message += f": if clocks were put back, name the time zone only, as in {zone}; else"
                 message += advice[1:]
             else:
                 message += advice
