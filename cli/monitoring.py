@@ -6,7 +6,14 @@ from mtlmon._core import Monitor
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import MonitoredText, Pump
-from mtlmon.cli.report import name_list, progress_for, report_end, summary, wants_summary
+from mtlmon.cli.report import (
+    name_list,
+    note_unit,
+    progress_for,
+    report_end,
+    summary,
+    wants_summary,
+)
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import TextMonitor, policy_label
@@ -101,6 +108,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     def report(_status: int, _seconds: float) -> None:
         if order is not None:
             order.note_refused(options)
+        note_unit(text_monitor.scanner.last_time_stamp, options.unit)
         report_end(
             text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
         )

@@ -40,7 +40,7 @@ from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
 from mtlmon.tables.source_blocks import SourceBlocks
-from mtlmon.tables.time_remarks import order_remarks, time_remarks
+from mtlmon.tables.time_remarks import order_remarks, time_remarks, unit_remarks
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -316,7 +316,11 @@ class TableEvents(BatchReader[EventBatch]):
         steps, first = self._check.steps_back, self._check.first_step_back
         if isinstance(self._order, Arrivals):
             steps, first = self._order.steps_back, self._order.first_step_back
-        return (*found, *order_remarks(steps, first, self.times, self._selection.options))
+        return (
+            *found,
+            *order_remarks(steps, first, self.times, self._selection.options),
+            *unit_remarks(self._check.clock, self.times),
+        )
 
     @property
     def errors(self) -> tuple[TableError, ...]:

@@ -10,6 +10,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables import check_tables
+from mtlmon.text.plausible_times import implausible_time
 from tests.cli.process import mtlmon
 from tests.tables.logs_of_times import FORMATS, Log, written
 
@@ -317,3 +318,54 @@ def test_all_hours_of_a_year_are_those_of_zoneinfo(zone: str, year: int) -> None
                 assert instant.astimezone(local.tzinfo).replace(tzinfo=None) != moment
             else:
                 assert stamp == int(instant.timestamp())
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_times_that_are_implausible_for_their_unit(tmp_path: Path, format: str) -> None:
+    """Milliseconds as seconds, by which a window of 9 s has 9 ms."""
+    log = written(tmp_path, format, [(1714550400000, "request"), (1714550410000, "response")])
+    check = check_tables(log.path, RESPONSE, event="what", pattern=log.pattern)
+    check.to_arrow()
+    assert check.events.remarks == (
+        "the unit of times is s, by which 1714550410000 is in the year 56301: in ms it would be in "
+        "2024",
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "time", "remark"),
+    [
+        ("s", 1714550410, None),
+        ("s", 9_000, None),
+        ("s", 16_000_000_000, None),
+        ("s", 1714550410000, "in ms it would be in 2024"),
+        ("s", 1714550410000000, "in us it would be in 2024"),
+        ("ms", 1714550410000, None),
+        ("ms", 1714550410000000, "in us it would be in 2024"),
+        (
+            "ms",
+            1714550410,
+            "by which 1714550410 is in the year 1970: in s it would be in 2024",
+        ),
+        # rationale: clocks of programs count microseconds from their start
+        ("us", 1714550410, None),
+        ("us", 1714550410000000000, "in ns it would be in 2024"),
+        ("d", 1714550410, "in s it would be in 2024"),
+        # rationale: a time that stands for no end is in no year
+        ("s", 2**62, "is in the year"),
+    ],
+)
+def test_which_units_are_implausible(unit: str, time: int, remark: str | None) -> None:
+    found = implausible_time(time, unit)
+    assert found is None if remark is None else found is not None and remark in found
+
+
+def test_text_logs_in_another_unit(tmp_path: Path) -> None:
+    log = "@1714550400000 p\n@1714550410000\n"
+    remark = "mtlmon: the unit of times is s, by which 1714550410000 is in the year 56301"
+    ended = mtlmon("--unit", "s", "-e", "p implies EVENTUALLY[0,9s] p", log=log)
+    assert remark in ended.errors
+    several = tmp_path / "p.mtl"
+    several.write_text("unit s\npolicy a: p\npolicy b: not p")
+    assert remark in mtlmon(str(several), log=log).errors
+    assert mtlmon("-e", "p", log=log).errors == ""
