@@ -161,6 +161,7 @@ class Options(argparse.Namespace):
     time: str | None
     time_unit: str | None
     time_format: str | None
+    time_zone: str | None
     delimiter: str
     quote: str
     null_values: list[str]

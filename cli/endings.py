@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import TextLog
 from mtlmon.cli.failure import note
 from mtlmon.cli.late_rows import note_refused
-from mtlmon.cli.report import absent_atoms, plural, policy_name
+from mtlmon.cli.report import absent_atoms, note_unit, plural, policy_name
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def report_end(work: PolicyWork) -> None:
     """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
     check, source, options = work.check, work.source, work.options
     note_skipped(source)
+    if isinstance(source, TextLog):
+        note_unit(source.clock, options.unit)
     note_refused(source.refused, source.row_name, options)
     if work.is_complete and (source.unseen_atoms or not check.event_count):
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))

@@ -8,7 +8,8 @@ from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import MonitoredText, Pump
 from mtlmon.cli.report import (
     name_list,
-    note_times,
+    note_slow,
+    note_unit,
     progress_for,
     report_end,
     summary,
@@ -78,7 +79,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     if monitor.mode != options.mode:
         what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {monitor.mode} here")
-    note_times([(name, formula)], options)
+    note_slow([(name, formula)], options)
     order = None
     if options.reorders or options.sort:
         from mtlmon.cli.late_rows import text_order
@@ -111,6 +112,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     def report(_status: int, _seconds: float) -> None:
         if order is not None:
             order.note_refused(options)
+        note_unit(text_monitor.scanner.last_time_stamp, options.unit)
         report_end(
             text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
         )

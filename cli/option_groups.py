@@ -277,6 +277,12 @@ def add_time_options(group: argparse._ActionsContainer) -> None:
         "the first times)",
     )
     group.add_argument(
+        "--time-zone",
+        metavar="ZONE",
+        help="the time zone of times without an offset, as 'Europe/Berlin', or 'Europe/Berlin "
+        "first' or 'second' for the hour that occurs twice (default: the policy file's; UTC)",
+    )
+    group.add_argument(
         "--resolution",
         type=unit_name,
         choices=tuple(UNITS),

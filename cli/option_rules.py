@@ -196,6 +196,7 @@ def check_text_options(options: Options) -> None:
         "--time": options.time,
         "--time-unit": options.time_unit,
         "--time-format": options.time_format,
+        "--time-zone": options.time_zone,
         "--null-values": options.null_values != [""],
         "--delimiter": options.delimiter != ",",
         "--quote": options.quote != '"',

@@ -19,7 +19,7 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import name_list, note_times, progress_for, wants_summary
+from mtlmon.cli.report import name_list, note_slow, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.cli.table_output import table_output
@@ -303,7 +303,7 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: Option
         names = tuple(name for name, _ in unbounded if name is not None)
         what = f"the future of {name_list(names)}" if names else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
-    note_times([(policy.name, policy.formula) for policy in policies], options)
+    note_slow([(policy.name, policy.formula) for policy in policies], options)
 
 
 def shown_in(
@@ -449,6 +449,7 @@ def open_table_source(
             time=options.time,
             time_unit=options.time_unit,
             time_format=options.time_format,
+            time_zone=options.time_zone,
             null_values=options.null_values,
             delimiter=options.delimiter,
             quote=options.quote,

@@ -69,6 +69,7 @@ class Options(argparse.Namespace):
     time: str | None
     time_unit: str | None
     time_format: str | None
+    time_zone: str | None
     resolution: str | None
     on_error: str
     sort: bool
@@ -112,6 +113,7 @@ def query(arguments: Sequence[str]) -> int:
             time=options.time or file.time,
             time_unit=options.time_unit,
             time_format=options.time_format,
+            time_zone=options.time_zone or file.time_zone,
             resolution=options.resolution or file.unit,
             null_values=options.null_values,
             delimiter=options.delimiter,

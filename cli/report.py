@@ -39,7 +39,8 @@ __all__ = [
     "is_for_people",
     "is_terminal",
     "name_list",
-    "note_times",
+    "note_slow",
+    "note_unit",
     "plural",
     "policies_summary",
     "policy_name",
@@ -137,6 +138,16 @@ def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
     """Print a summary if it is wanted; if that is not specified, only on a terminal."""
     if wants_summary(wanted):
         say(f"{make()}\n")
+
+
+def note_unit(time_stamp: int | None, unit: str | None) -> None:
+    """Mention that the time-stamps of a text log are probably in another unit."""
+    from mtlmon.text.plausible_times import implausible_time
+
+    if time_stamp is not None and unit is not None:
+        found = implausible_time(time_stamp, unit)
+        if found is not None:
+            note(found)
 
 
 def report_end(
@@ -528,7 +539,7 @@ def absent_atoms(
     return f"no event has the {noun} {name_list(absent)}{hint}"
 
 
-def note_times(policies: Sequence[tuple[str | None, Formula]], options: Options) -> None:
+def note_slow(policies: Sequence[tuple[str | None, Formula]], options: Options) -> None:
     """Mention once which policies have no bound on the time that an event takes.
 
     Mode global is chosen for what it finds, and `--explain-formula` tells of it.

@@ -53,7 +53,8 @@ MOST_MEMORY = 1 << 30
 SECONDS = 30.0
 
 SHARED = (
-    *("format", "pattern", "time", "time_unit", "time_format", "resolution", "event"),
+    *("format", "pattern", "time", "time_unit", "time_format", "time_zone"),
+    *("resolution", "event"),
     *(
         "event_separator",
         "keys",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 UNIT = "unit"
 TIME = "time"
+TIME_ZONE = "time zone"
 EVENT = "event"
 PATTERN = "pattern"
 ZONE = "zone"
@@ -38,10 +39,10 @@ FIND = "find"
 TRIGGER = "trigger"
 FORMULA = "formula"
 
-LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, COLUMN, ASSUME})
+LINES = frozenset({UNIT, TIME, TIME_ZONE, EVENT, PATTERN, ZONE, KEY, COLUMN, ASSUME})
 """The declarations that end with their line."""
 
-TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
+TEXTS = frozenset({TIME, TIME_ZONE, EVENT, PATTERN, ZONE})
 """Those of them that are a keyword and a text in double quotes."""
 
 CHECKED = frozenset({POLICY, FIND, TRIGGER, FORMULA})
@@ -66,9 +67,11 @@ _HEAD = re.compile(
       (?P<name> "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\s"`=:(),\#]+ ) [ \t]*
       (?: (?P<sign> = (?! > ) | : ) | (?P<arguments> \( ) |
          (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )
-    | [ \t]* (?P<line> unit | time | event | pattern | zone | key ) [ \t]+
+    | [ \t]* (?P<line>
+         time [ \t]+ zone (?= [ \t]+ " ) | unit | time | event | pattern | zone | key ) [ \t]+
       (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
-         (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )* )
+         (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )*
+         (?: [ \t]+ (?: first | second ) )? )
       (?= [ \t]* (?: \# | /\* | \r?\n | \Z ) )
     | [ \t]* (?P<column> column ) [ \t]+
       (?P<types> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
@@ -186,7 +189,7 @@ def _declaration(
     text: str, source: str, head: re.Match[str], errors: list[FormulaError]
 ) -> Declaration:
     if line := next((group for group in _LINE_GROUPS if head[group]), None):
-        kind, group = head[line], _LINE_GROUPS[line]
+        kind, group = " ".join(head[line].split()), _LINE_GROUPS[line]
         end = _end_of_line(text, head.end())
         assert end is not None
         return Declaration(kind, head[group], head.start(group), end)

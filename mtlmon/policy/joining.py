@@ -53,7 +53,7 @@ class _Joiner:
         text = JoinedText((file.text, file.source) for file in files)
         self.file = PolicyFile(text, ", ".join(file.source for file in files), unit)
         self.file.parts = tuple(files)
-        for name in ("time", "event", "pattern", "zone"):
+        for name in ("time", "time_zone", "event", "pattern", "zone"):
             values = [getattr(file, name) for file in files]
             setattr(self.file, name, next((one for one in values if one is not None), None))
         zone = self.file.zone or UTC

@@ -31,6 +31,8 @@ class PolicyFile:
         time: the column of times, or None if the file does not say.
         event: the column of names of events, or None.
         pattern: the regular expression of the log's lines, or None.
+        time_zone: the time zone of texts without an offset in the column of times, as
+            `Europe/Berlin` or `Europe/Berlin first`, or None.
         zone: the time zone of hours and days, or None.
         key: the columns whose values divide the log into traces; None if the file does not say.
         column_types: the types that are declared for columns, by the name of the column.
@@ -82,6 +84,7 @@ class PolicyFile:
         "table_types",
         "text",
         "time",
+        "time_zone",
         "unit",
         "zone",
     )
@@ -93,6 +96,7 @@ class PolicyFile:
         self.time: str | None = None
         self.event: str | None = None
         self.pattern: str | None = None
+        self.time_zone: str | None = None
         self.zone: str | None = None
         self.key: tuple[str, ...] | None = None
         self.column_types: dict[str, str] = {}

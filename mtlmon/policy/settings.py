@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.clauses import read_assumption
-from mtlmon.policy.declarations import ASSUME, COLUMN, KEY, TEXTS, TIME, UNIT, ZONE
+from mtlmon.policy.declarations import ASSUME, COLUMN, KEY, TEXTS, TIME, TIME_ZONE, UNIT, ZONE
 from mtlmon.support.time_columns import time_columns
+from mtlmon.support.time_zones import REPEATED, read_time_zone
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
@@ -98,7 +99,10 @@ class SettingsReader:
                 self.require_zone(value, declaration)
             if kind == TIME:
                 value = self.joined_columns(value, declaration)
-            setattr(self.file, kind, value)
+            if kind == TIME_ZONE:
+                word = next((one for one in REPEATED if clauses.take(one)), None)
+                value = self.time_zone(value if word is None else f"{value} {word}", declaration)
+            setattr(self.file, kind.replace(" ", "_"), value)
         else:
             self.file.assumptions += (read_assumption(clauses),)
         clauses.require_end("the end of the line")
@@ -130,6 +134,14 @@ class SettingsReader:
             return ",".join(time_columns(names))
         except MtlmonError as error:
             hint = 'write the columns of times with commas between them: time "Date,Time"'
+            raise self.reader.error(declaration.place, str(error), hint) from None
+
+    def time_zone(self, text: str, declaration: Declaration) -> str:
+        """Return a time zone, and which of two hours is meant, as `read_time_zone` takes them."""
+        try:
+            return str(read_time_zone(text))
+        except MtlmonError as error:
+            hint = 'write time zone "Europe/Berlin", and "first" or "second" behind it if needed'
             raise self.reader.error(declaration.place, str(error), hint) from None
 
     def require_zone(self, name: str, declaration: Declaration) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 
 from mtlmon.errors import MtlmonError, PolicyError
-from mtlmon.policy.declarations import CONST, EVENT, PATTERN, TIME, UNIT
+from mtlmon.policy.declarations import CONST, EVENT, PATTERN, TIME, TIME_ZONE, UNIT
 from mtlmon.policy.declared_text import DeclaredText
 from mtlmon.policy.reading import check_policies, parse_policies
 from mtlmon.support.encodings import decoded
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy.policy_file import PolicyFile
 
-_AGREED = (UNIT, TIME, EVENT, PATTERN)
+_AGREED = (UNIT, TIME, TIME_ZONE, EVENT, PATTERN)
 """The declarations of which a run has one: files that have them must have the same."""
 
 _SUFFIXES = (".mtl", ".policy", ".policies", ".txt")
@@ -71,7 +71,7 @@ def load_policies(
     Each file has its own names, constants, zone and key. Where a name of one file is declared or
     used in another, it gets the name of its file before it, as in `web:failed`, and so do policies
     of one name. A formula without a name is called like its file. Files that say a unit, a time or
-    event column or a pattern must say the same; it holds for the others, too.
+    event column, a time zone or a pattern must say the same; it holds for the others, too.
 
     Args:
         paths: a path, or a list with at least one.

@@ -62,7 +62,10 @@ def _quoted(text: str) -> str:
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
 SPARK = OptionNames(
-    False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "quote", "format"))
+    False,
+    dict.fromkeys(
+        ("sort", "time_format", "time_zone", "null_values", "delimiter", "quote", "format")
+    ),
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
 
@@ -84,6 +87,7 @@ ASSERTION = OptionNames(
                 "sort_memory",
                 "time_format",
                 "time_unit",
+                "time_zone",
             )
         ),
     },

@@ -36,7 +36,7 @@ from mtlmon.tables.formats.files import (
 )
 from mtlmon.tables.formats.line_patterns import LinePattern
 from mtlmon.tables.partition_keys import OrderedNumbers, PartitionKeys
-from mtlmon.tables.remarks import order_remarks, quote_remarks, time_remarks
+from mtlmon.tables.remarks import order_remarks, quote_remarks, time_remarks, unit_remarks
 from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
@@ -334,6 +334,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         if isinstance(self._order, Arrivals):
             steps, first = self._order.steps_back, self._order.first_step_back
         found += order_remarks(steps, first, self.times, self._selection.options)
+        found += unit_remarks(self._check.clock, self.times)
         return [*found, *quote_remarks(self.stray_quotes), *self.writings.remarks]
 
     @property

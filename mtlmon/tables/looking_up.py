@@ -311,7 +311,11 @@ def known_relations(
     Raises:
         MtlmonError: as for `looked_up_relations`, or a relation reads the rows of the log.
     """
-    options = {"resolution": environment.unit, "time_unit": environment.time_unit}
+    options = {
+        "resolution": environment.unit,
+        "time_unit": environment.time_unit,
+        "time_zone": file.time_zone,
+    }
     if log is not None:
         found = looked_up_relations(file, wanted, environment, options, lambda: log.names, changing)
         of_rows = {name: log.known(one, environment) for name, one in found.of_rows.items()}

@@ -17,10 +17,11 @@ from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import LINES
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import Duration
 from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.letters import environment_of
-from mtlmon.tables.columns.times import Times
+from mtlmon.tables.columns.times import ANY_ORDER, Times
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.columns.writings import Writings
 from mtlmon.tables.corrections import CorrectionColumns
@@ -60,6 +61,7 @@ def open_tables(
     time: str | Sequence[str] | None = None,
     time_unit: str | None = None,
     time_format: str | None = None,
+    time_zone: str | None = None,
     resolution: str | None = None,
     event: str | None = None,
     event_separator: str = "|",
@@ -122,6 +124,10 @@ def open_tables(
             by blanks, and expressions call the joined column as its columns, `Date,Time`.
         time_unit: as for `Times`.
         time_format: as for `Times`.
+        time_zone: the time zone of times that are texts without an offset, a name of IANA such as
+            "Europe/Berlin"; by default the one that `policies` declare, or else UTC. Of the hour
+            that occurs twice when clocks are put back, the order of rows tells which one is meant,
+            unless it is said, as in "Europe/Berlin first" or "Europe/Berlin second".
         resolution: as for `Times`.
         event: the column with the names of events: lists of texts, or texts in which
             `event_separator` separates the names.
@@ -207,9 +213,12 @@ def open_tables(
         raise MtlmonError("policies= defines all atoms, so predicates= would say nothing")
     if partitions is not None and key:
         raise MtlmonError("partitions= has all keys, so key= would say nothing")
+    if time_zone is None and policies is not None:
+        time_zone = policies.time_zone
     of_times = {
         "time_unit": time_unit,
         "time_format": time_format,
+        "time_zone": time_zone,
         "resolution": resolution,
         "option_names": option_names,
     }
@@ -271,7 +280,12 @@ def open_tables(
             if name in defined and name not in needs.remembering
         }
     of_log = [name for name in atoms if name not in defined]
-    times = Times(time_unit, time_format, resolution)
+    disorder = ANY_ORDER if sort or in_any_order else 0
+    if wait is not None:
+        unit = UNITS[resolution or time_unit or "s"]
+        length = _length_of_time(wait)
+        disorder = (length * unit if isinstance(length, int) else length.nanoseconds) // UNITS["s"]
+    times = Times(time_unit, time_format, resolution, time_zone, min(disorder, ANY_ORDER))
     zone = None if policies is None else policies.zone
     environment = environment_of(Selection(time, None, (), (), ()), times, zone)
     relations: dict[str, LogRelation] = {}

@@ -31,7 +31,7 @@ from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.columns.concatenation import concatenated
-from mtlmon.tables.columns.times import MISSING, Times
+from mtlmon.tables.columns.times import ANY_ORDER, MISSING, Times
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 from mtlmon.tables.given_options import OF_ROWS, require_known
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 # The options of the log that say how times are written, and so hold for all tables.
-_OF_TIMES = ("time_unit", "time_format", "resolution", "option_names")
+_OF_TIMES = ("time_unit", "time_format", "time_zone", "resolution", "option_names")
 
 
 @overload
@@ -86,8 +86,8 @@ def query(
         relation: the name of the relation.
         tables: the log, as `open_tables` takes it; relations of tables alone need none.
         options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
-            `resolution`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error`, `sort` and
-            `sort_memory`; and
+            `time_zone`, `resolution`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error`,
+            `sort` and `sort_memory`; and
             `max_memory`, how much memory rows and records may hold, in bytes or as a text such as
             "500M".
 
@@ -146,6 +146,7 @@ def file_of(
     if options.get("format") is not None:
         options["pattern"] = None
     options["time"] = options.get("time") or file.time
+    options["time_zone"] = options.get("time_zone") or file.time_zone
     return file
 
 
@@ -422,7 +423,13 @@ def _table(
             path=path,
             column=source.start,
         )
-    times = Times(own.get("time_unit"), own.get("time_format"), own.get("resolution"))
+    times = Times(
+        own.get("time_unit"),
+        own.get("time_format"),
+        own.get("resolution"),
+        own.get("time_zone"),
+        ANY_ORDER,
+    )
     written = found.pop(source.end)
     values, faults = times.read(written)
     wrong = np.zeros(len(values), np.bool_) if faults is None else faults != 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.syntax.bounds import UNITS
+from mtlmon.text.plausible_times import implausible_time
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["order_remarks", "time_remarks"]
+__all__ = ["order_remarks", "time_remarks", "unit_remarks"]
 
 
 def time_remarks(times: Times, options: OptionNames) -> Iterator[str]:
@@ -55,8 +58,8 @@ def order_remarks(
     if steps == 1:
         rows, keep = "1 row steps back", "keeps its place"
     place = f"row {first.row}" if first.line is None else f"line {first.line}"
-    mends = [options.written("sort", True), options.written("resolution", times.finer_unit)]
-    mends = [one for one in mends if one is not None]
+    found = options.written("sort", True), options.written("resolution", times.finer_unit)
+    mends = [one for one in found if one is not None]
     advice = f": {' or '.join(mends)} puts them in order" if mends else ""
     yield (
         f"{rows} within a time-stamp, the first one in {first.path}, {place}, and {keep}{advice}"
@@ -68,3 +71,19 @@ def quote_remarks(count: int) -> Iterator[str]:
     if count:
         cells = "cell begins" if count == 1 else "cells begin"
         yield f"{count} {cells} with a quote that was read as a character"
+
+
+def unit_remarks(clock: int | None, times: Times) -> Iterator[str]:
+    """Yield a sentence if numbers are probably not times in their unit.
+
+    Args:
+        clock: the largest time-stamp.
+        times: has read the times.
+    """
+    unit = times.unit or times.known_unit
+    resolution = times.known_unit
+    if clock is None or not times.are_numbers or unit is None or resolution is None:
+        return
+    found = implausible_time(clock * UNITS[resolution] // UNITS[unit], unit)
+    if found is not None:
+        yield found

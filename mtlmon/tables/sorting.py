@@ -1,7 +1,7 @@
 """Sort any number of events by time in bounded memory: an external merge sort.
 
-Events of one time keep their order; it can be finer than their time-stamps. See D. E. Knuth, "The
-Art of Computer Programming", volume 3, section 5.4, for sorting by runs in files that are merged.
+Events of one time keep their order; times can be finer than time-stamps. See D. E. Knuth, "The Art
+of Computer Programming", volume 3, section 5.4, for sorting by runs in files that are merged.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class Subject(NamedTuple):
         unit: the unit of the time-stamps, or None.
         key: the columns whose values divide the events into traces; () if it has none.
         time: the name of a table's column of time-stamps that the file declares, or None.
-        zone: the time zone that the file declares, or None.
+        zone: the time zone of dates and times without one: the `time zone` that the file declares,
+            or else its `zone`, or None.
         title: the name of the policy, and its text if it has one; empty for a formula.
     """
 
@@ -129,7 +130,7 @@ def subject_of(
         file.unit or unit or default_unit,
         key,
         file.time,
-        file.zone,
+        file.time_zone or file.zone,
         title,
     )
 

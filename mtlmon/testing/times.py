@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from mtlmon.errors import EventTypeError, TimeStampError
+from mtlmon.support.time_zones import read_time_zone
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
@@ -23,12 +24,16 @@ class TimeReader:
 
     Args:
         unit: the unit of the time-stamps, one of ns, us, ms, s, m, h and d, or None.
-        zone: the name of the time zone of dates and times that have none, or None.
+        zone: the time zone of dates and times that have none, as for `read_time_zone`, or None. Of
+            an hour that occurs twice, the second one is meant if that is said, by the zone or by
+            the `fold` of the time, and else if the time read before is later than the first one.
     """
 
     def __init__(self, unit: str | None, zone: str | None = None) -> None:
         self.unit = unit
-        self.zone = zone
+        self.zone = None if zone is None else read_time_zone(zone)
+        # what was read last
+        self._before: datetime | None = None
 
     def read(self, time: TimeStamp) -> SupportsIndex:
         """Return a time as an integer, rounded down to the unit.
@@ -52,7 +57,8 @@ class TimeReader:
             return exact // length
         if isinstance(time, datetime):
             length = self._length(time, "dates count from 1970")
-            return _nanoseconds(self._in_zone(time) - _EPOCH) // length
+            self._before = self._in_zone(time)
+            return _nanoseconds(self._before - _EPOCH) // length
         if isinstance(time, timedelta):
             return _nanoseconds(time) // self._length(time, "it is converted")
         return time
@@ -87,11 +93,22 @@ class TimeReader:
         if self.zone is None:
             raise TimeStampError(
                 f"time-stamp {time!r} has no time zone: make it with datetime.now(UTC), or declare "
-                'one in the policy, as in zone "Europe/Berlin"'
+                'one in the policy, as in time zone "Europe/Berlin"'
             )
         from zoneinfo import ZoneInfo
 
-        return time.replace(tzinfo=ZoneInfo(self.zone))
+        zone = ZoneInfo(self.zone.name)
+        times = [time.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+        offsets = [one.utcoffset() or timedelta(0) for one in times]
+        first, second = (one.astimezone(UTC) for one in times)
+        if offsets[0] < offsets[1]:
+            raise TimeStampError(
+                f"time-stamp {time!r} does not exist in {zone}: clocks are put forward there"
+            )
+        is_second = self.zone.repeated == "second" or bool(time.fold)
+        if self.zone.repeated is None and self._before is not None:
+            is_second = is_second or self._before > first
+        return second if is_second else first
 
 
 def _nanoseconds(length: timedelta) -> int:

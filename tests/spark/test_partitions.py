@@ -230,3 +230,25 @@ def test_errors_of_files(spark: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(MtlmonError, match=message):
             given: dict[str, Any] = {"paths": tmp_path / "a.log", "policy": "p", **arguments}
             monitor_files(spark, **given)
+
+
+def test_time_zones(spark: SparkSession, tmp_path: Path) -> None:
+    """Of texts without an offset, by a declaration or an option; the repeated hour is by order."""
+    texts = ["2024-10-27 02:59:00", "2024-10-27 02:00:30", "2024-10-27T01:01:00Z"]
+    times = [1729990740, 1729990830, 1729990860]
+    policy = "unit s\npolicy p: p"
+    declared = f'time zone "Europe/Berlin"\n{policy}'
+    (tmp_path / "log.csv").write_text("ts,p\n" + "".join(f"{text},true\n" for text in texts))
+    events = spark.createDataFrame([Row(ts=text, p=True) for text in texts]).coalesce(1)
+    lines = spark.sparkContext.parallelize([Row(ts=text, p=True) for text in texts], 1)
+    path = str(tmp_path / "log.csv")
+    zone = {"time_zone": "Europe/Berlin"}
+    for verdicts in (
+        monitor_files(spark, path, declared),
+        monitor_files(spark, path, policy, options=zone),
+        monitor_partitions(events, declared, time="ts"),
+        monitor_partitions(events, policy, time="ts", time_zone="Europe/Berlin"),
+    ):
+        assert [row.time for row in verdicts.collect()] == times
+    found = monitor_partitions(lines, policy, time="ts", time_zone="Europe/Berlin").collect()
+    assert [verdict.time_stamp for verdict in found] == times

@@ -51,6 +51,24 @@ def test_zones_of_policies() -> None:
         assert_holds(policy, [(berlin + timedelta(hours=9), {"p": True})])
 
 
+def test_time_zones_of_policies() -> None:
+    """`time zone` says where times are that have no offset; `hour` goes by `zone` alone."""
+    policy = 'time zone "Europe/Berlin"\nunit s\npolicy noon: hour(ts) = 12'
+    assert_holds(policy, [(START.replace(hour=14, tzinfo=None), {"p": True})])
+    # clocks are put back at 1:00 UTC, from 3:00 to 2:00
+    early, late = datetime(2024, 10, 27, 2, 10), datetime(2024, 10, 27, 2, 50)
+    first = int(datetime(2024, 10, 27, 0, 10, tzinfo=UTC).timestamp())
+    reader = TimeReader("s", "Europe/Berlin")
+    found = [reader.read(one) for one in (early, late, early, late)]
+    assert found == [first, first + 2400, first + 3600, first + 6000]
+    assert TimeReader("s", "Europe/Berlin").read(early.replace(fold=1)) == first + 3600
+    assert TimeReader("s", "Europe/Berlin second").read(early) == first + 3600
+    reader = TimeReader("s", "Europe/Berlin first")
+    assert [reader.read(one) for one in (late, early)] == [first + 2400, first]
+    with pytest.raises(TimeStampError, match="does not exist in Europe/Berlin"):
+        TimeReader("s", "Europe/Berlin").read(datetime(2024, 3, 31, 2, 30))
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "kind", "message"),
     [

@@ -169,10 +169,10 @@ def monitor_files(
         resolve: as for `monitor`.
         end_time: what is known about the time after a file's last event, as for
             `monitor_partitions`.
-        options: how to read tables: the options `time`, `time_unit`, `time_format`, `resolution`,
-            `event`, `event_separator` and `pattern` of `mtlmon.tables.open_tables`. With a pattern,
-            here or in the policy file, all files are lines of text; those that do not match it are
-            no rows.
+        options: how to read tables: the options `time`, `time_unit`, `time_format`, `time_zone`,
+            `resolution`, `event`, `event_separator` and `pattern` of `mtlmon.tables.open_tables`.
+            With a pattern, here or in the policy file, all files are lines of text; those that do
+            not match it are no rows.
 
     Returns:
         A row for each verdict, as for `monitor`, with the path in the column `file`.
@@ -252,6 +252,7 @@ _OPTIONS = (
     "time",
     "time_unit",
     "time_format",
+    "time_zone",
     "resolution",
     "event",
     "event_separator",

@@ -44,6 +44,7 @@ def monitor_partitions(
     event: str | None = None,
     event_separator: str = "|",
     time_unit: str | None = None,
+    time_zone: str | None = None,
     resolution: str | None = None,
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
@@ -72,6 +73,8 @@ def monitor_partitions(
         event: for rows, as for `monitor`.
         event_separator: for rows, as for `monitor`.
         time_unit: for rows, as for `monitor`.
+        time_zone: for rows whose times are texts without an offset, their time zone, as for
+            `mtlmon.tables.open_tables`.
         resolution: for rows, as for `monitor`.
         on_error: for rows, as for `monitor`. Lines and pairs are never skipped.
         counts: for rows, as for `monitor`.
@@ -85,7 +88,9 @@ def monitor_partitions(
 
     policies = compile_policies(policy, mode, resolution, time_unit)
     predicates = dict(atoms) if atoms else None
-    columns = Columns(time, predicates, event, event_separator, time_unit, resolution, on_error)
+    columns = Columns(
+        time, predicates, event, event_separator, time_unit, resolution, on_error, time_zone
+    )
     source = PartitionTrace(policies, resolve, None, columns).source("DataFrame")
     if isinstance(events, RDD):
         if isinstance(end_time, date):

@@ -44,6 +44,7 @@ class Columns(NamedTuple):
     time_unit: str | None
     resolution: str | None
     on_error: OnError = "stop"
+    time_zone: str | None = None
 
 
 class PartitionTrace:
@@ -219,6 +220,7 @@ class PartitionTrace:
             separator=columns.separator,
             time_unit=columns.time_unit,
             resolution=columns.resolution,
+            time_zone=columns.time_zone,
             place=place,
             on_error=columns.on_error,
         )

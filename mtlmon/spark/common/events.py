@@ -94,6 +94,7 @@ class EventSource(NamedTuple):
             some.
         no_skipping: why a row on which a stream has no value cannot be skipped, or None.
         beside: what else a row has to be an event for; None if there is nothing.
+        time_zone: the time zone of texts without an offset; None for the one of the policy file.
     """
 
     policies: Policies
@@ -109,6 +110,7 @@ class EventSource(NamedTuple):
     has_messages: bool = False
     no_skipping: str | None = None
     beside: RowSource | None = None
+    time_zone: str | None = None
 
     @property
     def columns_read(self) -> tuple[str, ...]:
@@ -126,7 +128,9 @@ class EventSource(NamedTuple):
 
     def times(self) -> Times:
         """The conversion of times to time-stamps."""
-        return Times(self.time_unit, None, self.resolution)
+        file = self.policies.file
+        zone = self.time_zone or (None if file is None else file.time_zone)
+        return Times(self.time_unit, None, self.resolution, zone)
 
     def environment(self) -> Environment:
         """What expressions need to know of the time column, its unit and the zone."""
@@ -164,6 +168,7 @@ def event_source(
     separator: str = "|",
     time_unit: str | None = None,
     resolution: str | None = None,
+    time_zone: str | None = None,
     place: str = "DataFrame",
     on_error: OnError = "stop",
     options: OptionNames = SPARK,
@@ -180,6 +185,7 @@ def event_source(
         separator: the separator of names in a text in the column of events.
         time_unit: the unit of times that are integers.
         resolution: the unit of time-stamps; by default the unit of the policies.
+        time_zone: the time zone of texts without an offset; by default the one of the policy file.
         place: the name of the rows in messages.
         on_error: what to do with rows that are not events.
         options: how messages write arguments.
@@ -239,6 +245,7 @@ def event_source(
         on_error,
         keys=tuple(keys),
         has_messages=policies.has_messages,
+        time_zone=time_zone,
     )
     source.times()
     return source

@@ -36,6 +36,9 @@ _LARGEST = 2**63 - 1
 # How many texts to examine to see whether times are numbers.
 _TYPED_ROWS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HOUR = UNITS["h"]
+ANY_ORDER = 2**62
+"""How many seconds rows may come late that come in any order."""
 # The units in which what is below a time-stamp is counted, 10^-14 seconds, in a nanosecond.
 _PARTS = 100_000
 
@@ -77,9 +80,8 @@ class Times:
         resolution: a key of UNITS; if not given, it is the unit of numbers, and "s" for other
             times.
         zone: the time zone of texts without an offset, as for `read_time_zone`; None for UTC.
-        order: "rows" if the rows are in the order of time, "any" if they may be out of order, and
-            "none" if their order means nothing. Times of an hour that occurs twice are told apart
-            by it.
+        disorder: how many seconds rows may come late; None if their order means nothing. Times of
+            an hour that occurs twice are told apart by the order of rows.
 
     Raises:
         MtlmonError: the unit, the format or the zone is unknown.
@@ -91,7 +93,7 @@ class Times:
         format: str | None = None,
         resolution: str | None = None,
         zone: str | None = None,
-        order: Literal["rows", "any", "none"] = "rows",
+        disorder: int | None = 0,
     ) -> None:
         for name, value in (("unit of time", unit), ("resolution", resolution)):
             if value is not None and value not in UNITS:
@@ -112,7 +114,7 @@ class Times:
             self._notation = "number"
         self._is_given = format is not None
         self._zone = None if zone is None else read_time_zone(zone)
-        self._order: Literal["rows", "any", "none"] = order
+        self._disorder = disorder
         if self._zone is not None and isinstance(self._notation, TimeFormat):
             self._require_dates(self._notation)
         self._reader: TimeReader | None = None
@@ -231,6 +233,17 @@ class Times:
         return self.resolution or self.unit or (None if self._is_number else "s")
 
     @property
+    def has_zone(self) -> bool:
+        """Whether texts without an offset are in another time zone than UTC."""
+        return self._zone is not None
+
+    def of_another(self, unit: str) -> Times:
+        """Return what reads another column of times of ISO 8601 in the same time zone."""
+        found = Times(None, "iso", unit, disorder=ANY_ORDER)
+        found._zone = self._zone
+        return found
+
+    @property
     def cycles(self) -> tuple[str, int]:
         """What times are written without, "year" or "day", and how often a next one began."""
         if self._reader is None or not isinstance(self._notation, TimeFormat):
@@ -247,6 +260,21 @@ class Times:
             return "", 0, 0
         return self._zone.name, self._reader.doubtful, self._reader.second_hours
 
+    def may_be_repeated(self, later: int, earlier: int) -> bool:
+        """Whether rows may step back because clocks are put back, not as they are out of order.
+
+        Args:
+            later: the time-stamp of a row.
+            earlier: a smaller time-stamp of a row behind it.
+        """
+        unit = UNITS[self.known_unit or "s"]
+        if self._reader is None or (later - earlier) * unit > _HOUR:
+            return False
+        if self._zone is not None:
+            return self._zone.repeated is not None and self._reader.doubtful > 0
+        # As a rule, clocks are put back at night.
+        return self._reader.has_local and later * unit % UNITS["d"] < 4 * _HOUR
+
     @property
     def finer_unit(self) -> str:
         """A unit of time-stamps that is finer than the present one."""
@@ -261,7 +289,7 @@ class Times:
     def timestamps(self, column: pa.Array, kind: pa.TimestampType) -> pa.Array:
         """Convert texts that have been read, and are no numbers, to timestamps of Arrow."""
         if self._finer is None:
-            self._finer = Times(resolution=kind.unit, order=self._order)
+            self._finer = Times(resolution=kind.unit, disorder=self._disorder)
             self._finer._notation = self._notation
             self._finer._zone = self._zone
         return pa.array(self._finer.read(column)[0], kind)
@@ -357,6 +385,7 @@ class Times:
                 unit,
                 None if self._zone is None else partial(offsets_at, self._zone.name),
                 self._repeated,
+                self._disorder or 0,
             )
         time_stamps = np.empty(len(column), np.int64)
         faults = np.empty(len(column), np.uint8)
@@ -366,13 +395,11 @@ class Times:
         return ReadTimes(time_stamps, faults if count else None, rests if has_rests else None)
 
     @property
-    def _repeated(self) -> Literal["first", "second", "order", "nearness", "neither"]:
+    def _repeated(self) -> Literal["first", "second", "order", "neither"]:
         """Which one of two hours with the same local times is meant, for the reader."""
         if self._zone is not None and self._zone.repeated is not None:
             return "first" if self._zone.repeated == "first" else "second"
-        if self._order == "rows":
-            return "order"
-        return "nearness" if self._order == "any" else "neither"
+        return "neither" if self._disorder is None else "order"
 
 
 def _none(count: int) -> ReadTimes:

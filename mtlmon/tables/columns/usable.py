@@ -235,6 +235,8 @@ class RowCheck:
         self.passed = 0
         self.steps_back = 0
         self.first_step_back: TableError | None = None
+        # reads other columns of local times, by their names
+        self._local: dict[str, Times] = {}
         # what is left of the time of the last row behind its time-stamp
         self._rest = 0
 
@@ -276,7 +278,8 @@ class RowCheck:
             read = self._times.read_exactly(self._selection.cells(block.batch, name))
         except MtlmonError as error:
             raise TableError(str(error), path=block.path, column=name) from None
-        rows = UsableRows(self._with_times(block), read.time_stamps, read.rests)
+        block = self._with_times(self._in_time_zone(block))
+        rows = UsableRows(block, read.time_stamps, read.rests)
         try:
             self._check_cells(rows, read.faults)
             if self._is_ordered:
@@ -292,6 +295,30 @@ class RowCheck:
         if len(rows.time_stamps):
             self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
         return rows
+
+    def _in_time_zone(self, block: Block) -> Block:
+        """Make instants of local times that texts are, in other columns than that of times.
+
+        Raises:
+            TableError: a time does not exist in the time zone.
+        """
+        if not self._times.has_zone or block.text_of is None:
+            return block
+        batch = block.batch
+        for place, field in enumerate(batch.schema):
+            kind = field.type
+            if not (pa.types.is_timestamp(kind) and kind.tz is None):
+                continue
+            times = self._local.setdefault(field.name, self._times.of_another(kind.unit))
+            texts = batch.column(place).cast(pa.string())
+            values, faults = times.read(texts)
+            if faults is not None and (wrong := faults * (faults != MISSING)).any():
+                row = int(wrong.argmax())
+                message = times.message(texts, row, int(faults[row]), self._selection.options)
+                raise block.error(row, message, field.name)
+            mask = np.asarray(texts.is_null())
+            batch = batch.set_column(place, field.name, pa.array(values, kind, mask=mask))
+        return block._replace(batch=batch)
 
     def _with_times(self, block: Block) -> Block:
         """Put times in the place of the texts in the time column, if expressions need them."""
@@ -376,11 +403,17 @@ class RowCheck:
         latest = np.maximum.accumulate(np.concatenate([[clock], stamps]))[:-1]
         sorting = self._selection.options.written("sort", True)
         advice = f": add {sorting}" if sorting else ""
+        zone = self._selection.options.written("time_zone", "Europe/Berlin")
 
         def error_at(row: int) -> TableError:
             message = (
                 f"time-stamp {stamps[row]} comes after {latest[row]}, so the rows are out of order"
-            ) + advice
+            )
+            if zone and self._times.may_be_repeated(int(latest[row]), int(stamps[row])):
+                message += f": if clocks were put back, name the time zone only, as in {zone}; else"
+                message += advice[1:]
+            else:
+                message += advice
             if latest[row] == self.passed > (self.clock or 0):
                 message = (
                     f"time-stamp {stamps[row]} comes too late: nothing came for some time, and so "

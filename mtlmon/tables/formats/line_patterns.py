@@ -18,8 +18,9 @@ from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.ready_patterns import NAMES, fitting_pattern, ready_pattern
+from mtlmon.tables.formats.blocks import BadRow, Block
 from mtlmon.tables.formats.dialect import Dialect
-from mtlmon.tables.formats.pairs import pair_names, pair_values
+from mtlmon.tables.formats.pairs import has_twice, pair_names, pair_values
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.tables.columns.wanted import Selection
-    from mtlmon.tables.formats.blocks import BadRow, Block
     from mtlmon.tables.formats.delimited import DelimitedReader
     from mtlmon.tables.formats.files import ByteStream, TableFile
 
@@ -123,6 +123,8 @@ class LineReader:
         self._delimited = delimited
         self.unmatched = 0
         self._has_match = False
+        # the rows of the present text in which a name occurs twice, by their places
+        self._repeated: dict[int, str] = {}
         self._path = ""
         # columns of pairs that no line has had
         self._absent = set(selection.names) if pattern.regex is None else set()
@@ -147,8 +149,21 @@ class LineReader:
         for text in text_blocks(stream):
             block = self._matches(text, regex, wanted, file)
             if block is not None:
-                yield from self._delimited.read(block, file, [_MARK, *wanted], row)
+                for read in self._delimited.read(block, file, [_MARK, *wanted], row):
+                    yield self._without_repeated(read, row) if self._repeated else read
                 row += block.row_count
+
+    def _without_repeated(self, read: Block | BadRow, row: int) -> Block | BadRow:
+        """Mark the rows in which a name occurs twice as unreadable; `row` is the text's first."""
+        if not isinstance(read, Block):
+            return read
+        unreadable = dict(read.unreadable)
+        for number, name in self._repeated.items():
+            place = number + row - read.first_row
+            if 0 <= place < read.batch.num_rows:
+                error = read.error(place, "the line has it twice", name)
+                unreadable.setdefault(place, BadRow(error))
+        return read._replace(unreadable=unreadable)
 
     def check_matches(self) -> None:
         """Check that some line matches, if there are lines, and that all columns occur.
@@ -188,6 +203,11 @@ class LineReader:
         if not len(places):
             return None
         self._has_match = True
+        self._repeated = {}
+        if regex is None:
+            for name in names:
+                repeated = np.searchsorted(places, np.intersect1d(has_twice(lines, name), places))
+                self._repeated.update(dict.fromkeys(repeated.tolist(), name))
         chosen = pa.array(places)
         nulls = pa.scalar(None, lines.type)
         empty = pa.scalar("", lines.type)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _NAME = re.compile(r"[^\s=\"]+")
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -21,7 +26,8 @@ _CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 def pair_values(lines: pa.Array, name: str) -> pa.Array:
     """Return the value of a name in each line; null where it does not occur, or has no value.
 
-    Where a name occurs several times, the first one counts. A name without `=` is true.
+    Where a name occurs several times, this is the first one; see `has_twice`. A name without `=` is
+    true.
 
     Raises:
         MtlmonError: no pair can have this name.
@@ -46,6 +52,20 @@ def pair_values(lines: pa.Array, name: str) -> pa.Array:
     value = pc.if_else(pc.equal(found.field("sign"), empty), true, value)
     has_value = pc.and_(found.is_valid(), pc.not_equal(value, empty))
     return pc.if_else(has_value, value, pa.scalar(None, lines.type))
+
+
+def has_twice(lines: pa.Array, name: str) -> NDArray[np.int64]:
+    """Return the indices of the lines in which a name occurs more than once.
+
+    PERF: few lines have its letters more than once, and only these are taken apart.
+    """
+    places = np.flatnonzero(pc.fill_null(pc.greater(pc.count_substring(lines, name), 1), False))
+    if not len(places):
+        return places
+    again = rf"{re.escape(name)}(?:={_QUOTED}|=[^\s\"]*)?"
+    regex = rf"^\s*{_PAIR}*?{again}\s+{_PAIR}*?{again}(?:\s|$)"
+    is_found = np.asarray(pc.match_substring_regex(lines.take(pa.array(places)), regex))
+    return places[is_found.astype(np.bool_)]
 
 
 def pair_names(lines: list[str]) -> list[str]:

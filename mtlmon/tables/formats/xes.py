@@ -35,6 +35,9 @@ __all__ = ["CASE", "TIME", "XesReader", "XesRows"]
 CASE = "case:"
 """What the columns of a trace's attributes begin with."""
 
+# holds an attribute that an event has twice
+_AGAIN = "\0again"
+
 TIME = "time:timestamp"
 """The column of times, if none is given."""
 
@@ -199,7 +202,12 @@ class XesRows:
         path = self._path
         tag = path.pop()
         if tag == "event" and path in (["log"], ["log", "trace"]):
-            self._written.append(f"{json.dumps(self._event)}\n")
+            again = self._event.pop(_AGAIN, None)
+            text = json.dumps(self._event)
+            if again is not None:
+                # the reader of JSON lines refuses the row
+                text = f"{text[:-1]}, {json.dumps(again)[1:]}"
+            self._written.append(f"{text}\n")
             self._numbers.append(self._line)
             self.count += 1
         elif tag == "trace" and path == ["log"]:
@@ -213,7 +221,10 @@ class XesRows:
             return
         name = prefix + key
         if self._columns is None or name in self._columns:
-            found[name] = _value(tag, value)
+            if name in found:
+                found[_AGAIN] = {name: None}
+            else:
+                found[name] = _value(tag, value)
         elif name not in self._present and len(self._present) < _MOST_NAMES:
             # for messages about columns that no event has
             self._present[name] = None

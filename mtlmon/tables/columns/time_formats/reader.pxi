@@ -32,7 +32,6 @@ FAULTS = {
 
 _REPEATED = {
     "order": BY_ORDER,
-    "nearness": BY_NEARNESS,
     "first": FIRST,
     "second": SECOND,
     "neither": NEITHER,
@@ -61,14 +60,15 @@ cdef class TimeReader:
     offsets: for times without an offset, a function that returns the offsets of their zone: for the
         local seconds since 1970 of a time, the first and the last local second for which they hold,
         the instants from which each one holds, and the offsets in seconds. None for UTC.
-    repeated: which one of two hours that have the same local times is meant: "first", "second", the
-        one that fits the "order" of rows, or the nearest one to the row before ("nearness");
-        "neither" makes them faults.
+    repeated: which one of two hours that have the same local times is meant: "first", "second", or
+        the one that fits the "order" of rows; "neither" makes them faults.
+    disorder: for "order", how many seconds rows may come late.
 
     Attributes:
         steps: how many times the rows have gone on to the next year, or day, that is not written.
         doubtful: how many rows were in an hour that occurs twice.
         second_hours: how many of these are in its second one.
+        has_local: whether a time without an offset has been read.
     """
 
     cdef Notation notation
@@ -77,11 +77,14 @@ cdef class TimeReader:
     cdef bint in_cycles
     cdef Cycles cycles
     cdef bint has_zone
+    # whether a time without an offset has been read
+    cdef readonly bint has_local
     cdef object offsets
     cdef Zone zone
 
     def __init__(
-        self, notation, uint64_t multiply, uint64_t divide, uint64_t unit, offsets, str repeated
+        self, notation, uint64_t multiply, uint64_t divide, uint64_t unit, offsets, str repeated,
+        int64_t disorder
     ):
         if isinstance(notation, TimeFormat):
             self.notation = FORMATTED
@@ -101,6 +104,7 @@ cdef class TimeReader:
         self.offsets = offsets
         self.has_zone = offsets is not None and self.notation != NUMBERS
         self.zone.repeated = _REPEATED[repeated]
+        self.zone.disorder = disorder
 
     @property
     def steps(self):
@@ -242,8 +246,10 @@ cdef class TimeReader:
             status = read_iso(text, end, instant)
         else:
             status = self.read_formatted(text, end, instant)
-        if status == PARSED and self.has_zone:
-            status = self.in_zone(instant, unreached)
+        if status == PARSED:
+            self.has_local |= instant.is_local
+            if self.has_zone:
+                status = self.in_zone(instant, unreached)
         return status
 
     cdef ParseStatus read_formatted(

@@ -2,7 +2,7 @@
 """Find the instants of local times, by the offsets of a time zone.
 
 Where clocks are put back, an hour occurs twice. By order, a time of it is of the first hour, unless
-the row before it is later than that.
+the row before it is later than that, by more than rows may come late.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -13,9 +13,7 @@ cdef enum:
 
 
 cdef enum RepeatedHour:
-    # in rows that are in order, in rows that may be out of order, or in rows without order
     BY_ORDER
-    BY_NEARNESS
     FIRST
     SECOND
     NEITHER
@@ -32,6 +30,8 @@ cdef struct ZoneOffsets:
 
 cdef struct Zone:
     RepeatedHour repeated
+    # how many seconds rows may come late
+    int64_t disorder
     ZoneOffsets offsets
     # the place among the offsets of the last time
     size_t place
@@ -79,7 +79,5 @@ cdef ParseStatus from_zone(Zone *zone, Instant *instant) noexcept nogil:
 cdef bint is_second(const Zone *zone, int64_t first, int64_t second) noexcept nogil:
     """Whether a time that occurs twice is the second one."""
     if zone.repeated == BY_ORDER:
-        return zone.has_before and zone.before > first
-    if zone.repeated == BY_NEARNESS:
-        return zone.has_before and zone.before - first > (second - first) // 2
+        return zone.has_before and zone.before - first > min(zone.disorder, (second - first) // 2)
     return zone.repeated == SECOND
