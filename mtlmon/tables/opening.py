@@ -104,7 +104,7 @@ def open_tables(
             batches have for each partition, as `EventBatch.shown_of`: at rows under 0, and at
             ticks under their period.
         format: "csv", "tsv", "jsonl", "arrow", "parquet" or "xes", instead of the format that the
-            names imply. Compression (gzip, zstd, bz2) is recognised from the content.
+            names imply. Compression (gzip, zstd, bz2, xz) is recognised from the content.
         pattern: instead of a format, a regular expression for the lines of text files, of which
             the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
             a line. Lines that do not match are no rows. The names in
