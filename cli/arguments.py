@@ -163,6 +163,7 @@ class Options(argparse.Namespace):
     time_format: str | None
     delimiter: str
     quote: str
+    decimal: str
     null_values: list[str]
     resolution: str | None
     event: str | None

@@ -209,6 +209,13 @@ def add_cell_options(group: argparse._ActionsContainer) -> None:
         'does not end its cell on the line is a character (default: "; TSV is read as with lines)',
     )
     group.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        default=".",
+        help="what stands before the fraction of a number in CSV, TSV and patterns (default: a "
+        "point)",
+    )
+    group.add_argument(
         "--null-values",
         action="extend",
         type=null_values,

@@ -199,6 +199,7 @@ def check_text_options(options: Options) -> None:
         "--null-values": options.null_values != [""],
         "--delimiter": options.delimiter != ",",
         "--quote": options.quote != '"',
+        "--decimal": options.decimal != ".",
         "--resolution": options.resolution,
         "--event": options.event,
         "--event-separator": options.event_separator,

@@ -66,6 +66,7 @@ class Options(argparse.Namespace):
     null_values: list[str]
     delimiter: str
     quote: str
+    decimal: str
     time: str | None
     time_unit: str | None
     time_format: str | None
@@ -116,6 +117,7 @@ def query(arguments: Sequence[str]) -> int:
             null_values=options.null_values,
             delimiter=options.delimiter,
             quote=options.quote,
+            decimal=options.decimal,
             on_error=options.on_error,
             sort=options.sort,
             max_memory=options.max_memory,

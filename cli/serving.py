@@ -64,6 +64,7 @@ SHARED = (
         "null_values",
         "delimiter",
         "quote",
+        "decimal",
     ),
 )
 """The options that mean the same for the command."""

@@ -62,7 +62,10 @@ def _quoted(text: str) -> str:
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
 SPARK = OptionNames(
-    False, dict.fromkeys(("sort", "time_format", "null_values", "delimiter", "quote", "format"))
+    False,
+    dict.fromkeys(
+        ("sort", "time_format", "null_values", "delimiter", "quote", "decimal", "format")
+    ),
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
 
@@ -72,6 +75,7 @@ ASSERTION = OptionNames(
         "resolution": "unit",
         **dict.fromkeys(
             (
+                "decimal",
                 "delimiter",
                 "event",
                 "event_separator",

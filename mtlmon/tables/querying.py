@@ -84,7 +84,7 @@ def query(
         relation: the name of the relation.
         tables: the log, as `open_tables` takes it; relations of tables alone need none.
         options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
-            `resolution`, `null_values`, `delimiter`, `quote`, `on_error` and `sort`; and
+            `resolution`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error` and `sort`; and
             `max_memory`, how much memory rows and records may hold, in bytes or as a text such as
             "500M".
 

@@ -183,7 +183,9 @@ class DelimitedReader:
         if self._fits(pa.schema({**types, **found})):
             return found
         demanded = {
-            name: _most(table.column(name)) if data_type == pa.string() else data_type
+            name: _most(table.column(name), self._dialect.decimal)
+            if data_type == pa.string()
+            else data_type
             for name, data_type in found.items()
         }
         return demanded if self._fits(pa.schema({**types, **demanded})) else found
@@ -210,7 +212,7 @@ class DelimitedReader:
     def _suspects(self, block: TextBlock, names: list[str]) -> list[int]:
         """The rows with cells that are probably no numbers, in columns of numbers."""
         patterns = {
-            name: _INTEGER if pa.types.is_integer(found) else _NUMBER
+            name: _INTEGER if pa.types.is_integer(found) else _number(self._dialect.decimal)
             for name, found in self._types.items()
             if pa.types.is_integer(found) or pa.types.is_floating(found)
         }
@@ -370,6 +372,7 @@ class DelimitedReader:
                 true_values=TRUE_TEXTS,
                 false_values=FALSE_TEXTS,
                 strings_can_be_null=True,
+                decimal_point=self._dialect.decimal,
                 quoted_strings_can_be_null=False,
             ),
         )
@@ -398,10 +401,10 @@ def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
     return buffer
 
 
-def _most(column: pa.ChunkedArray) -> pa.DataType:
+def _most(column: pa.ChunkedArray, decimal: str) -> pa.DataType:
     """The type of number that most cells have, or text."""
     texts = column.cast(pa.string(), safe=False).drop_null()
-    for pattern, data_type in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
+    for pattern, data_type in ((_INTEGER, pa.int64()), (_number(decimal), pa.float64())):
         count = pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0
         if 2 * count > len(texts):
             return data_type
@@ -422,7 +425,12 @@ class _WrongQuote(Exception):
 
 
 _INTEGER = r"^[-+]?[0-9]+$"
-_NUMBER = r"^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$"
+
+
+def _number(decimal: str) -> str:
+    return rf"^[-+]?([0-9]+[{decimal}]?[0-9]*|[{decimal}][0-9]+)([eE][-+]?[0-9]+)?$"
+
+
 _BAD_VALUE = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): "
     r"(?:invalid value '(.*)'|(.*))",

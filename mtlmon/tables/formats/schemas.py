@@ -145,6 +145,7 @@ def _delimited_schema(stream: pa.NativeFile, format: str, dialect: Dialect) -> p
             true_values=TRUE_TEXTS,
             false_values=FALSE_TEXTS,
             strings_can_be_null=True,
+            decimal_point=dialect.decimal,
         ),
     )
     return table.schema
