@@ -17,6 +17,7 @@ from mtlmon.cli.option_groups import (
 )
 from mtlmon.cli.option_rules import (
     check_checkpoint_options,
+    check_csv_safe,
     check_exit_options,
     check_follow_options,
     check_late_options,
@@ -164,6 +165,7 @@ class Options(argparse.Namespace):
     time_zone: str | None
     delimiter: str
     quote: str
+    decimal: str
     null_values: list[str]
     resolution: str | None
     event: str | None
@@ -191,6 +193,7 @@ class Options(argparse.Namespace):
     context_after: int | None
     # what is given, or else text
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
+    csv_safe: bool
     signature: str | None
     negate: bool
     nonewlastts: bool
@@ -257,6 +260,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options = parser.read(arguments, Options())
     options.arguments = arguments
     options.output_format = options.given_format or "text"
+    check_csv_safe(parser, options.csv_safe, options.output_format)
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
         parser.error(

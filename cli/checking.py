@@ -80,6 +80,7 @@ class Options(argparse.Namespace):
     pattern: str | None
     delimiter: str
     quote: str
+    decimal: str
     null_values: list[str]
     slices: int | None
 
@@ -106,7 +107,7 @@ def check_policy(arguments: Sequence[str]) -> int:
             file,
             options.files[0],
             options.pattern or file.pattern,
-            Dialect(options.null_values, options.delimiter, options.quote),
+            Dialect(options.null_values, options.delimiter, options.quote, options.decimal),
         )
         schema = with_times(file, file.environment, schema)
         found += errors_with_columns(

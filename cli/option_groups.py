@@ -193,6 +193,16 @@ def add_pattern_option(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_csv_option(group: argparse._ActionsContainer) -> None:
+    """Add the option for CSV that spreadsheets open."""
+    group.add_argument(
+        "--csv-safe",
+        action="store_true",
+        help="with --output-format csv: put an apostrophe before texts that begin with =, +, -, @, "
+        "a tab or a carriage return, which spreadsheets would take for formulas",
+    )
+
+
 def add_cell_options(group: argparse._ActionsContainer) -> None:
     """Add the options that say how the cells of CSV are written."""
     group.add_argument(
@@ -207,6 +217,13 @@ def add_cell_options(group: argparse._ActionsContainer) -> None:
         metavar="{CHARACTER,none,lines}",
         help="the character around quoted cells of CSV and TSV; or none; or lines: a quote that "
         'does not end its cell on the line is a character (default: "; TSV is read as with lines)',
+    )
+    group.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        default=".",
+        help="what stands before the fraction of a number in CSV, TSV and patterns (default: a "
+        "point)",
     )
     group.add_argument(
         "--null-values",
@@ -385,6 +402,7 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         choices=("text", "jsonl", "csv", "parquet", "monpoly"),
         help="the format of verdicts (default: text); monpoly needs --signature",
     )
+    add_csv_option(group)
     group.add_argument(
         "--rows",
         action="store_true",

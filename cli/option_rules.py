@@ -169,6 +169,12 @@ def check_monpoly_options(parser: Parser, options: Options) -> None:
             parser.error(f"{name} is for files of MonPoly: add --signature FILE")
 
 
+def check_csv_safe(parser: Parser, is_safe: bool, output_format: str) -> None:
+    """Raise Failure if the texts of another format than CSV are to be safe in spreadsheets."""
+    if is_safe and output_format != "csv":
+        parser.error("--csv-safe is for CSV: add --output-format csv")
+
+
 def check_time_stamps(parser: Parser, options: Options) -> None:
     """Raise Failure if --time-stamps iso stands with what has no lines for people."""
     if options.time_stamps != "iso":
@@ -200,6 +206,7 @@ def check_text_options(options: Options) -> None:
         "--null-values": options.null_values != [""],
         "--delimiter": options.delimiter != ",",
         "--quote": options.quote != '"',
+        "--decimal": options.decimal != ".",
         "--resolution": options.resolution,
         "--event": options.event,
         "--event-separator": options.event_separator,

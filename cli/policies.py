@@ -453,6 +453,7 @@ def open_table_source(
             null_values=options.null_values,
             delimiter=options.delimiter,
             quote=options.quote,
+            decimal=options.decimal,
             resolution=options.resolution or options.unit,
             event=options.event,
             event_separator="|" if options.event_separator is None else options.event_separator,

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from mtlmon.cli.files import open_verdicts, texts_of
 from mtlmon.cli.option_groups import (
     add_cell_options,
+    add_csv_option,
     add_error_option,
     add_memory_option,
     add_pattern_option,
     add_time_options,
     add_unit_options,
 )
+from mtlmon.cli.option_rules import check_csv_safe
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
 from mtlmon.cli.table_output import table_output
 from mtlmon.support.option_names import COMMAND
@@ -61,11 +63,13 @@ class Options(argparse.Namespace):
     settings: list[tuple[str, str]]
     output: str | None
     output_format: str
+    csv_safe: bool
     format: str | None
     pattern: str | None
     null_values: list[str]
     delimiter: str
     quote: str
+    decimal: str
     time: str | None
     time_unit: str | None
     time_format: str | None
@@ -118,6 +122,7 @@ def query(arguments: Sequence[str]) -> int:
             null_values=options.null_values,
             delimiter=options.delimiter,
             quote=options.quote,
+            decimal=options.decimal,
             on_error=options.on_error,
             sort=options.sort,
             max_memory=options.max_memory,
@@ -178,6 +183,7 @@ def make_parser() -> Parser:
         default="jsonl",
         help="the format of the records (default: jsonl)",
     )
+    add_csv_option(parser)
     parser.add_argument(
         "--format",
         choices=FORMAT_NAMES,
@@ -198,6 +204,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
+    check_csv_safe(parser, options.csv_safe, options.output_format)
     if not options.files:
         parser.error("no policy file: name one")
     if len(options.files) < 2:

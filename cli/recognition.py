@@ -125,14 +125,18 @@ def compressed_format(begin: bytes) -> str:
 
 def decompressed(begin: bytes) -> bytes:
     """Return what the beginning of compressed data holds, as far as it is complete."""
+    import io
+
     try:
-        import pyarrow as pa
+        from mtlmon.tables.formats.files import decompressed as open_compressed
     except ImportError:
         raise Failure("tables need pyarrow: pip install 'mtlmon[tables]'") from None
 
     found = b""
+    compression = compression_of(begin)
+    assert compression is not None
     try:
-        with pa.CompressedInputStream(pa.BufferReader(begin), compression_of(begin)) as stream:
+        with open_compressed(io.BytesIO(begin), compression) as stream:
             # What is behind the last complete piece cannot be read.
             while len(found) < LINE_BYTES and (piece := stream.read(PIECE_BYTES)):
                 found += piece

@@ -65,6 +65,7 @@ SHARED = (
         "null_values",
         "delimiter",
         "quote",
+        "decimal",
     ),
 )
 """The options that mean the same for the command."""

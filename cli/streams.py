@@ -16,6 +16,7 @@ from mtlmon.cli.late_rows import note_refused, table_order, text_order
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
+    add_csv_option,
     add_end_option,
     add_error_option,
     add_late_options,
@@ -25,6 +26,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.option_rules import (
+    check_csv_safe,
     check_late_options,
     check_text_options,
     require_no_columns,
@@ -338,6 +340,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser = make_parser()
     options = parser.read(arguments, Options())
     fill_defaults(options)
+    check_csv_safe(parser, options.csv_safe, options.output_format)
     options.constants = dict(options.settings)
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
@@ -370,6 +373,7 @@ def add_options(parser: Parser) -> None:
         default="jsonl",
         help="the format of the values (default: jsonl)",
     )
+    add_csv_option(parser)
     parser.add_argument(
         "--format",
         choices=("text", *FORMAT_NAMES),

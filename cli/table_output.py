@@ -27,6 +27,10 @@ class OutputOptions(Protocol):
     def output_format(self) -> str:
         """The format."""
 
+    @property
+    def csv_safe(self) -> bool:
+        """Whether no text of CSV begins like a formula of a spreadsheet."""
+
 
 class VerdictOptions(OutputOptions, Protocol):
     """The options that choose the output of verdicts."""
@@ -51,7 +55,7 @@ def table_output(table: RowTable[_Rows], options: OutputOptions) -> RowOutput[_R
     require_no_terminal(options)
     from mtlmon.tables.outputs import row_output
 
-    return row_output(table, options.output_format)
+    return row_output(table, options.output_format, csv_safe=options.csv_safe)
 
 
 def continue_table(output: object, size: int, options: VerdictOptions) -> None:

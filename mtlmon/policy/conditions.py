@@ -30,7 +30,7 @@ _BACKQUOTED = re.compile(r"(?:`[^`\n]*`)+")
 # The signs of formulas come first, as the longest sign wins.
 _SIGN = re.compile(r"(?!->|=>|<->|<=>)(?:==|!=|<>|<=|>=|[=<>+%]|\*(?!/)|/(?!\*)|-)")
 _COMPARISON = re.compile(r"(?!=>|<->|<=>)(?:==|!=|<>|<=|>=|[=<>])")
-_TEST = re.compile(r"(?i:in\s*\(|not\s+in\s*\(|is\s+(?:not\s+)?null\b)")
+_TEST = re.compile(r"(?i:(?:not\s+)?in(?:\s*\(|\s+[\w$`]|\s*`)|is\s+(?:not\s+)?null\b)")
 # A name with a dash, as in foo-bar, and whether it is compared with something.
 _GLUED = re.compile(r"(?:-[\w$.']+)+")
 _OFFSET = re.compile(rf"\.(?:{'|'.join(ops.OFFSETS)})\s*\(")

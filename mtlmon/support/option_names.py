@@ -64,7 +64,10 @@ PYTHON = OptionNames(False, {})
 SPARK = OptionNames(
     False,
     dict.fromkeys(
-        ("sort", "time_format", "time_zone", "null_values", "delimiter", "quote", "format")
+        (
+            *("sort", "time_format", "time_zone", "null_values", "delimiter", "quote", "decimal"),
+            "format",
+        )
     ),
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
@@ -75,6 +78,7 @@ ASSERTION = OptionNames(
         "resolution": "unit",
         **dict.fromkeys(
             (
+                "decimal",
                 "delimiter",
                 "event",
                 "event_separator",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "COMPRESSIONS",
     "COMPRESSION_BYTES",
@@ -33,20 +35,22 @@ FORMAT_NAMES = tuple(dict.fromkeys(FORMATS.values()))
 LINES = "lines"
 """The format of text files whose lines a pattern reads."""
 
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 """The compression for each extension that can follow the format's."""
 
 # The first bytes of compressed files; no text of a table begins like this.
-_MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 # of bz2, followed by a digit and the mark of a block or of the end
 _BZ2 = b"BZh"
 _BZ2_NEXT = b"1AY&SY", b"\x17rE8P\x90"
+# what logrotate and others add to the name of a log
+_ROTATED = re.compile(r"\.[0-9]{1,6}$|[-.][0-9]{4}-?[0-9]{2}-?[0-9]{2}(?:-?[0-9]+)?$")
 COMPRESSION_BYTES = 10
 """How many of the first bytes tell the compression."""
 
 
 def compression_of(first: bytes) -> str | None:
-    """Return the compression of a file, "gzip", "zstd", "bz2" or None, by its first bytes.
+    """Return the compression of a file, "gzip", "zstd", "bz2", "xz" or None, by its first bytes.
 
     >>> compression_of(b"\\x1f\\x8b\\x08")
     'gzip'
@@ -65,15 +69,19 @@ def may_be_compressed(first: bytes) -> bool:
 def table_format(path: str) -> tuple[str, str | None] | None:
     """Return the format and the compression of a table, or None if its name does not tell them.
 
-    >>> table_format("log.csv.gz")
-    ('csv', 'gzip')
+    Numbers and dates behind the extension are those of logs that were rotated.
+
+    >>> table_format("log.csv.gz"), table_format("log.jsonl.1"), table_format("log.csv-20240501.xz")
+    (('csv', 'gzip'), ('jsonl', None), ('csv', 'xz'))
     """
     name = path.rpartition("/")[2].lower()
     compression = None
+    # `log.csv.gz.1` is a file that was rotated once more
+    name = _ROTATED.sub("", name)
     for ending, found in COMPRESSIONS.items():
         if name.endswith(ending):
             compression = found
-            name = name.removesuffix(ending)
+            name = _ROTATED.sub("", name.removesuffix(ending))
             break
     stem, point, last = name.rpartition(".")
     format = FORMATS.get(point + last) if stem else None

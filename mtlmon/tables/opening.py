@@ -70,6 +70,7 @@ def open_tables(
     null_values: Sequence[str] = ("",),
     delimiter: str = ",",
     quote: str = QUOTE,
+    decimal: str = ".",
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
     sort_memory: int | None = None,
@@ -110,7 +111,7 @@ def open_tables(
             batches have for each partition, as `EventBatch.shown_of`: at rows under 0, and at
             ticks under their period.
         format: "csv", "tsv", "jsonl", "arrow", "parquet" or "xes", instead of the format that the
-            names imply. Compression (gzip, zstd, bz2) is recognised from the content.
+            names imply. Compression (gzip, zstd, bz2, xz) is recognised from the content.
         pattern: instead of a format, a regular expression for the lines of text files, of which
             the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
             a line. Lines that do not match are no rows. The names in
@@ -139,6 +140,8 @@ def open_tables(
         quote: the character around quoted cells of CSV and TSV; or "none", if quotes are characters
             as others are; or "lines", if a quote that does not end its cell on the line is a
             character, as in TSV, where this is the default. In CSV, quoted cells may span lines.
+        decimal: for CSV, TSV and patterns, what stands before the fraction of a number: a point or
+            a comma. It does not concern the time column.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
@@ -235,8 +238,9 @@ def open_tables(
     formats = {one.format if isinstance(one, TableFile) else None for one in sources}
     if time is None and formats == {"xes"}:
         time = XES_TIME
-    dialect = Dialect(null_values, delimiter, quote)
+    dialect = Dialect(null_values, delimiter, quote, decimal)
     dialect.check()
+    dialect.check_decimal(formats, option_names.written("decimal", decimal))
     if delimiter != "," and "csv" not in formats:
         option = option_names.written("delimiter", delimiter)
         raise MtlmonError(f"{option} is for CSV, and no log is CSV")

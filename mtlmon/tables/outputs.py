@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.predicates.kinds import is_text
 from mtlmon.tables.json_rows import JsonRowsOutput
 from mtlmon.text.byte_writer import ByteWriter
 
@@ -40,14 +43,20 @@ class RowTable(Protocol[_Rows_contra]):
 class CsvOutput(Generic[_Rows]):
     """Writes comma-separated values with a header; both null and the empty text are empty cells.
 
+    Args:
+        table: makes the rows.
+        is_safe: whether texts that a spreadsheet would take for formulas begin with an apostrophe:
+            those that begin with `=`, `+`, `-`, `@`, a tab or a carriage return.
+
     Attributes:
         has_header: whether the header is written; set it to continue a file that has one.
     """
 
     lines = None
 
-    def __init__(self, table: RowTable[_Rows]) -> None:
+    def __init__(self, table: RowTable[_Rows], *, is_safe: bool = False) -> None:
         self.has_header = False
+        self._is_safe = is_safe
         self.writer = ByteWriter()
         self.table = table
         self._csv: arrow_csv.CSVWriter | None = None
@@ -56,7 +65,8 @@ class CsvOutput(Generic[_Rows]):
     def put(self, rows: _Rows) -> None:
         """Write the rows."""
         for batch in self.table.batches(rows):
-            self._opened(batch.schema).write_batch(batch)
+            written = _without_formulas(batch) if self._is_safe else batch
+            self._opened(written.schema).write_batch(written)
 
     def close(self) -> None:
         """Rows need no end, but the header is written even without rows."""
@@ -70,12 +80,32 @@ class CsvOutput(Generic[_Rows]):
             self._schema = schema
             if not self.has_header:
                 header = io.StringIO()
-                csv.writer(header, lineterminator="\n").writerow(schema.names)
+                names = schema.names
+                if self._is_safe:
+                    names = [_FORMULA.sub(r"'\1", name) for name in names]
+                csv.writer(header, lineterminator="\n").writerow(names)
                 self.writer.write(header.getvalue().encode())
                 self.has_header = True
             options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
             self._csv = arrow_csv.CSVWriter(self.writer, schema, write_options=options)
         return self._csv
+
+
+# What a cell begins with that spreadsheets compute.
+_FORMULA = re.compile(r"\A([=+\-@\t\r])")
+
+
+def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Put an apostrophe before the texts that spreadsheets would compute."""
+    columns = [_without_formula(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _without_formula(column: pa.Array) -> pa.Array:
+    whole = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if not is_text(whole.type):
+        return whole
+    return pc.replace_substring_regex(whole, _FORMULA.pattern, r"'\1")
 
 
 class ParquetOutput(Generic[_Rows]):
@@ -130,8 +160,12 @@ RowOutput = CsvOutput[_Rows] | JsonRowsOutput[_Rows] | ParquetOutput[_Rows]
 """Something that writes a table."""
 
 
-def row_output(table: RowTable[_Rows], output_format: str) -> RowOutput[_Rows]:
-    """Return what writes a table as `jsonl`, `csv` or `parquet`."""
+def row_output(
+    table: RowTable[_Rows], output_format: str, *, csv_safe: bool = False
+) -> RowOutput[_Rows]:
+    """Return what writes a table as `jsonl`, `csv` or `parquet`; `csv_safe` as for `CsvOutput`."""
     if output_format == "jsonl":
         return JsonRowsOutput(table)
-    return ParquetOutput(table) if output_format == "parquet" else CsvOutput(table)
+    if output_format == "parquet":
+        return ParquetOutput(table)
+    return CsvOutput(table, is_safe=csv_safe)

@@ -36,6 +36,9 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": Guess(
         "this is compressed by zstd", None, "decompress it first, as in zstd -dc LOG | mtlmon ..."
     ),
+    b"\xfd7zXZ\x00": Guess(
+        "this is compressed by xz", None, "decompress it first, as in xz -dc LOG | mtlmon ..."
+    ),
     b"PK\x03\x04": Guess(
         "this looks like a spreadsheet or an archive",
         None,

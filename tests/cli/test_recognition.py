@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -53,6 +54,7 @@ def content(format: str) -> bytes:
 COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
+    "xz": lzma.compress,
     "zst": lambda data: pa.compress(data, "zstd", asbytes=True),
 }
 
@@ -81,6 +83,8 @@ def run(arguments: list[str], path: Path, *, is_pipe: bool) -> Ended:
         "csv.gz",
         "jsonl.zst",
         "tsv.bz2",
+        "csv.xz",
+        "arrow.xz",
         "arrow.gz",
         "arrows.zst",
     ],

@@ -210,6 +210,17 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
         assert collected(found) == sorted(truth, key=repr)
 
 
+def test_how_cells_of_files_are_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Executors read delimited text by the same rules, with the same options."""
+    (tmp_path / "a.tsv").write_text('ts\tuser\tx\n1\t"ann\t1\n2\tb"\t3\n3\t"c\t5\n')
+    (tmp_path / "b.csv").write_text("ts;user;x\n1;'a;b';1,5\n2;'c\nd';2,5\n")
+    found = monitor_files(spark, tmp_path / "a.tsv", "x > 2", resolve=False).collect()
+    assert [(row.time, row.verdict) for row in found] == [(1, False), (2, True), (3, True)]
+    options = {"delimiter": ";", "quote": "'", "decimal": ","}
+    found = monitor_files(spark, tmp_path / "b.csv", "x > 2", resolve=False, options=options)
+    assert [(row.time, row.verdict) for row in found.collect()] == [(1, False), (2, True)]
+
+
 def test_errors_of_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("@1 p\n@x p\n")
     (tmp_path / "b.csv").write_text("ts,p\n1,true\n0,true\n")

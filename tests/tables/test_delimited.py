@@ -258,3 +258,36 @@ def test_a_carriage_return_alone(tmp_path: Path) -> None:
         read(path, "p")
     path.write_bytes(b'ts,p,note\n1,true,"a\rb"\n2,true,c\n')
     assert [stamp for stamp, _ in read(path, "p")] == [1, 2]
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "log"])
+def test_decimal_commas(format: str, tmp_path: Path) -> None:
+    """Numbers with a comma were texts, so that a comparison with a number was an error."""
+    path = tmp_path / f"log.{format}"
+    cells = ["1,5", "2", "-0,25", "1e3", ",5", "1.5", "x"]
+    text = "ts;x\n" + "".join(f"{stamp};{cell}\n" for stamp, cell in enumerate(cells))
+    path.write_text(text.replace(";", "\t") if format == "tsv" else text)
+    predicates = parse_policies("atom p = x > 1.25\npolicy a: p").predicates
+    asked: dict[str, Any] = {"predicates": predicates, "decimal": ",", "on_error": "skip"}
+    if format == "csv":
+        asked["delimiter"] = ";"
+    if format == "log":
+        asked["pattern"] = "^(?P<ts>[0-9]+);(?P<x>.*)$"
+    with open_tables(path, ("p",), **asked) as tables:
+        found = all_rows(tables, ("p",))
+        assert [stamp for stamp, _ in found] == [0, 1, 2, 3, 4]
+        assert [stamp for stamp, atoms in found if atoms] == [0, 1, 3]
+        assert tables.skipped == 2
+
+
+def test_where_decimal_commas_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,p\n1,true\n")
+    with pytest.raises(MtlmonError, match="decimal=',': cells of CSV end at commas, too"):
+        read(path, "p", decimal=",")
+    with pytest.raises(MtlmonError, match=r"stands '\.' or ',', not ';'"):
+        read(path, "p", decimal=";")
+    other = tmp_path / "log.jsonl"
+    other.write_text('{"ts":1,"p":true}')
+    with pytest.raises(MtlmonError, match="decimal=',' is for CSV, TSV and patterns"):
+        read(other, "p", decimal=",")

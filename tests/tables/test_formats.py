@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +17,15 @@ from pyarrow import csv, ipc, parquet  # noqa: E402
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
 from mtlmon.tables import open_tables  # noqa: E402
+from mtlmon.tables.formats.schemas import read_schema  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "feather"]
-COMPRESSED = [
-    f"{name}.{ending}" for name in ("csv", "jsonl", "arrow") for ending in ("gz", "zst", "bz2")
-]
+COMPRESSIONS = ("gz", "zst", "bz2", "xz", "1", "2.gz", "bz2.3")
+COMPRESSED = [f"{name}.{ending}" for name in ("csv", "jsonl", "arrow") for ending in COMPRESSIONS]
 
 
 def table_of(rows: int) -> Any:
@@ -41,7 +43,7 @@ def table_of(rows: int) -> Any:
 
 
 def write(table: Any, path: Path) -> None:
-    endings = path.name.split(".")[1:]
+    endings = [one for one in path.name.split(".")[1:] if not one.isdigit()]
     compression = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}.get(endings[-1])
     if endings[0] == "parquet":
         parquet.write_table(table, path, row_group_size=3000)
@@ -50,7 +52,10 @@ def write(table: Any, path: Path) -> None:
         with ipc.new_file(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=1000)
         return
-    with pa.output_stream(path, compression=compression) as stream:
+    is_xz = endings[-1] == "xz"
+    with (
+        lzma.open(path, "w") if is_xz else pa.output_stream(path, compression=compression) as stream
+    ):
         if endings[0] == "arrow":
             with ipc.new_stream(stream, table.schema) as writer:
                 writer.write_table(table, max_chunksize=1000)
@@ -58,7 +63,7 @@ def write(table: Any, path: Path) -> None:
             for row in table.to_pylist():
                 stream.write((json.dumps(row) + "\n").encode())
         else:
-            delimiter = "\t" if endings[0] == "tsv" else ","
+            delimiter = "\t" if endings[0].startswith("tsv") else ","
             csv.write_csv(table, stream, csv.WriteOptions(delimiter=delimiter))
 
 
@@ -72,7 +77,7 @@ def test_one_table_in_every_format(ending: str, rows: int, tmp_path: Path) -> No
     table = table_of(rows)
     if ending.startswith("tsv"):
         # its quoted cells end on their lines
-        other = pc.replace_substring(table.column("other"), "\n", " ")
+        other = pc.replace_substring(table.column("other").cast(pa.string()), "\n", " ")
         table = table.set_column(0, "other", other)
     path = tmp_path / f"log.{ending}"
     write(table, path)
@@ -81,6 +86,26 @@ def test_one_table_in_every_format(ending: str, rows: int, tmp_path: Path) -> No
     found = keyed(path, key="key")
     assert [row[0] for row in found] == keys
     assert [row[1:] for row in found] == expected(table)
+
+
+@pytest.mark.parametrize(
+    "ending", ["csv.xz", "jsonl.1", "jsonl.1.gz", "arrow.xz", "tsv-20240501.xz"]
+)
+def test_columns_of_rotated_and_compressed_files(ending: str, tmp_path: Path) -> None:
+    """The compression is told by the content, whatever the name says of it."""
+    table = table_of(7).drop(["other"])
+    path = tmp_path / f"log.{ending}"
+    write(table, path)
+    assert set(read_schema(str(path)).names) == {*table.column_names}
+    other = tmp_path / "log.csv"
+    with gzip.open(other, "w") as stream:
+        csv.write_csv(table, stream)
+    assert set(read_schema(str(other)).names) == {*table.column_names}
+    damaged = path.read_bytes()[:-30]
+    path.write_bytes(damaged)
+    if "xz" in ending:
+        with pytest.raises(TableError, match="the xz data is damaged or incomplete"):
+            read(path)
 
 
 @pytest.mark.parametrize("ending", FORMATS)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.predicate import Predicate
 
 _REMEMBERING = frozenset({ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()})
+_ELEMENTS = {
+    "boolean": "true and false",
+    "integer": "integers",
+    "float": "numbers",
+    "text": "texts",
+}
 _BY_NAME = {kind.name: kind for kind in (kinds.BOOLEAN, kinds.INTEGER, kinds.FLOAT, kinds.TEXT)}
 
 
@@ -144,6 +150,8 @@ class _Checker(Requirements):
                 self.require(operand, kinds.BOOLEAN, f"'{operator.word}' takes")
         elif operator in {ops.IN, ops.NOT_IN}:
             self.membership(node)
+        elif operator in {ops.IN_COLUMN, ops.NOT_IN_COLUMN}:
+            self.elements(node)
         elif operator.arity == 2:
             self.comparison(node)
         return kinds.BOOLEAN
@@ -451,6 +459,27 @@ class _Checker(Requirements):
                     return
                 if not self.require_order(operand, f"'{node.operator.word}'"):
                     return
+
+    def elements(self, node: Expression) -> None:
+        """Check a value that is looked for in a column of lists."""
+        value, column = node.operands
+        found, lists = self.kinds[id(value)], self.kinds[id(column)]
+        if column.operator is not ops.COLUMN:
+            hint = 'name a column of lists, as in "admin" in tags, or values in parentheses'
+            self.report(column, f"{self.written(column)} is no column", hint)
+        elif value.operator is ops.CONSTANT and value.value is None:
+            self.report(value, "nothing equals null", "join by or with 'is null'")
+        elif found.name == "other":
+            self.unusable(value)
+        elif lists.name not in kinds.OPEN and not lists.element:
+            message = f"'in' takes a list, but {self.described(column)}"
+            self.report(column, message, "write values in parentheses, as in lane in (1, 2)")
+        elif lists.element and not {found.name, lists.element} & kinds.OPEN:
+            numbers = {"integer", "float"}
+            if found.name != lists.element and not {found.name, lists.element} <= numbers:
+                words = _ELEMENTS[lists.element]
+                message = f"column {column_text(column.name)} has lists of {words}"
+                self.report(value, f"{message}, but {self.described(value)}")
 
     def membership(self, node: Expression) -> None:
         (operand,) = node.operands

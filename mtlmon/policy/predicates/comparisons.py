@@ -6,6 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,14 +14,15 @@ from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.policy.predicates import numbers
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.columns import as_column
+from mtlmon.policy.predicates.columns import as_values
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+from mtlmon.policy.predicates.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtlmon.policy.predicates.expression import Constant, Expression
-    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.numbers import Values
     from mtlmon.policy.predicates.operators import Operator
 
@@ -72,6 +74,38 @@ def instant_in(text: str, kind: Kind) -> Fraction:
     read = read_instant(text)
     assert read is not None
     return read[0] / kind.unit
+
+
+def is_element(
+    values: Values, lists: Values, *, kind: Kind, element: str, is_negated: bool
+) -> Values:
+    """Whether each value is in the list of its row; null where the value or the list is null.
+
+    Elements that are null are equal to nothing.
+    """
+    if isinstance(lists, pa.Scalar) or kind.name == "null":
+        return pa.scalar(None, pa.bool_())
+    flat = as_values(pc.list_flatten(lists), Kind(element, ""))
+    rows = pc.list_parent_indices(lists)
+    each = values if isinstance(values, pa.Scalar) else values.take(rows)
+    if element == "null":
+        found = pa.nulls(len(flat), pa.bool_())
+    elif kind.name == element:
+        found = pc.equal(flat, pc.cast(each, flat.type))
+    elif element == "integer":
+        found = numbers.compare_integers_with_floats(ops.EQUAL, flat, _broadcast(each, len(flat)))
+    else:
+        found = numbers.compare_integers_with_floats(ops.EQUAL, _broadcast(each, len(flat)), flat)
+    is_in = np.zeros(len(lists), bool)
+    is_in[rows.filter(pc.fill_null(found, False)).to_numpy()] = True
+    answer = pa.array(is_in != is_negated, mask=np.asarray(lists.is_null()))
+    if isinstance(values, pa.Scalar):
+        return answer if values.is_valid else pa.nulls(len(lists), pa.bool_())
+    return pc.if_else(values.is_valid(), answer, pa.scalar(None, pa.bool_()))
+
+
+def _broadcast(values: Values, length: int) -> pa.Array:
+    return pa.repeat(values, length) if isinstance(values, pa.Scalar) else values
 
 
 def is_member(values: Values, members: pa.Array, is_negated: bool) -> Values:

@@ -53,6 +53,7 @@ from mtlmon.policy.predicates.comparisons import (
     compare_times,
     floats_with_integer,
     instant_in,
+    is_element,
     is_member,
     members_of,
     rank,
@@ -376,6 +377,8 @@ class _Program:
             function = partial(_converted, operator, computed_type(self.kind(node)))
         elif operator in {ops.IN, ops.NOT_IN}:
             function = self.membership(node)
+        elif operator in {ops.IN_COLUMN, ops.NOT_IN_COLUMN}:
+            function = self.elements(node)
         elif operator.binding == ops.COMPARISON:
             function, arguments = self.comparison(node, arguments)
         elif operator in _FLOATS:
@@ -449,6 +452,12 @@ class _Program:
         if "decimal" in names:
             return partial(_on_floats, numbers.COMPARE[operator]), arguments
         return numbers.COMPARE[operator], arguments
+
+    def elements(self, node: Expression) -> Callable[..., Values]:
+        """The function of values and lists that tells which values are in their lists."""
+        found, lists = (self.kind(operand) for operand in node.operands)
+        is_negated = node.operator is ops.NOT_IN_COLUMN
+        return partial(is_element, kind=found, element=lists.element, is_negated=is_negated)
 
     def membership(self, node: Expression) -> Callable[..., Values]:
         kind = self.kind(node.operands[0])

@@ -22,6 +22,8 @@ class Kind(NamedTuple):
         scale: for decimals, the number of digits after the point.
         precision: for decimals, the number of all digits.
         is_date: for times, whether they are whole days, which no time zone moves.
+        element: for lists, of which a predicate can ask what is in them, the name of the kind of
+            their elements.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Kind(NamedTuple):
     scale: int = 0
     precision: int = 0
     is_date: bool = False
+    element: str = ""
 
 
 BOOLEAN = Kind("boolean", "true or false")
@@ -43,8 +46,10 @@ NULL = Kind("null", "null")
 UNKNOWN = Kind("unknown", "not known")
 """The kind of columns before the table is known, and of expressions with an error."""
 OTHER = Kind("other", "of another type")
-"""Of a column that a predicate can only test whether it is null."""
+"""Of a column that a predicate can only test whether it is null, or what is in it."""
 
+ELEMENTS = frozenset({"boolean", "integer", "float", "text", "null"})
+"""The names of the kinds of the elements of lists in which values are looked for."""
 NUMBERS = frozenset({"integer", "float", "decimal"})
 OPEN = frozenset({"null", "unknown"})
 """The names of the kinds that fit everywhere."""
@@ -77,6 +82,9 @@ def kind_of(data_type: pa.DataType) -> Kind:
         return TIME._replace(unit=UNITS["d"], is_date=True)
     if types.is_date64(data_type):
         return TIME._replace(unit=UNITS["ms"], is_date=True)
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        element = kind_of(data_type.value_type).name
+        return OTHER._replace(words="a list", element=element) if element in ELEMENTS else OTHER
     return NULL if types.is_null(data_type) else OTHER
 
 

@@ -113,6 +113,8 @@ GREATER_EQUAL = Operator("GREATER_EQUAL", ">=", 2, COMPARISON)
 
 IN = Operator("IN", "in", 1, COMPARISON)
 NOT_IN = Operator("NOT_IN", "not in", 1, COMPARISON)
+IN_COLUMN = Operator("IN_COLUMN", "in", 2, COMPARISON)
+NOT_IN_COLUMN = Operator("NOT_IN_COLUMN", "not in", 2, COMPARISON)
 IS_NULL = Operator("IS_NULL", "is null", 1, COMPARISON)
 IS_NOT_NULL = Operator("IS_NOT_NULL", "is not null", 1, COMPARISON)
 

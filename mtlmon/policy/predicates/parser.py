@@ -264,7 +264,8 @@ class _Parser(CallParser):
                 if self.read_comma(token):
                     return True
             elif kind in {"is", "in", "not"}:
-                self.read_postfix(token)
+                if self.read_postfix(token):
+                    return True
             elif kind == OFFSET:
                 self.read_offset(token)
             elif kind == ")":
@@ -312,8 +313,11 @@ class _Parser(CallParser):
                 return False
         raise self.operator_missing()
 
-    def read_postfix(self, token: Token) -> None:
-        """Read `is null`, `is not null`, `in (...)` or `not in (...)`."""
+    def read_postfix(self, token: Token) -> bool:
+        """Read `is null`, `is not null`, `in (...)` or `not in (...)`.
+
+        Return whether an operand follows: the column behind `in` or `not in`.
+        """
         values: tuple[Constant, ...] | None = None
         self.index += 1
         if token.kind == "is":
@@ -331,6 +335,14 @@ class _Parser(CallParser):
                     hint = "join two predicates by and or or"
                     raise self.expected("in after not", hint)
                 self.index += 1
+            is_name = self.token.kind == COLUMN and self.token.value not in self.constants
+            if is_name or self.token.kind == ROW_COLUMN:
+                operator = ops.NOT_IN_COLUMN if token.kind == "not" else ops.IN_COLUMN
+                self.apply_before(operator, token)
+                # the operand that follows is read next
+                self.index -= 1
+                self.wait(token, operator)
+                return True
             operator = ops.NOT_IN if token.kind == "not" else ops.IN
             self.apply_before(operator, token)
             values = self.read_list(operator)
@@ -338,6 +350,7 @@ class _Parser(CallParser):
         self.bare.pop()
         span = Span(start, self.ahead(-1).end)
         self.push(Expression(operator, (operand,), values, span), ops.COMPARISON)
+        return False
 
     def read_list(self, operator: Operator) -> tuple[Constant, ...]:
         if self.token.kind != "(":

@@ -19,6 +19,7 @@ from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema
 from mtlmon.spark.session import cores_of
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.table_formats import FORMAT_NAMES, table_format
+from mtlmon.tables.formats.dialect import QUOTE
 from mtlmon.tables.formats.files import ByteStream, TableFile
 from mtlmon.tables.formats.line_patterns import line_pattern
 from mtlmon.tables.opening import open_tables
@@ -170,9 +171,9 @@ def monitor_files(
         end_time: what is known about the time after a file's last event, as for
             `monitor_partitions`.
         options: how to read tables: the options `time`, `time_unit`, `time_format`, `time_zone`,
-            `resolution`, `event`, `event_separator` and `pattern` of `mtlmon.tables.open_tables`.
-            With a pattern, here or in the policy file, all files are lines of text; those that do
-            not match it are no rows.
+            `resolution`, `event`, `event_separator`, `delimiter`, `quote`, `decimal` and `pattern`
+            of `mtlmon.tables.open_tables`. With a pattern, here or in the policy file, all files
+            are lines of text; those that do not match it are no rows.
 
     Returns:
         A row for each verdict, as for `monitor`, with the path in the column `file`.
@@ -248,6 +249,7 @@ def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
     return list(dict.fromkeys(found))
 
 
+_CELLS = {"event_separator": "|", "delimiter": ",", "quote": QUOTE, "decimal": "."}
 _OPTIONS = (
     "time",
     "time_unit",
@@ -255,16 +257,16 @@ _OPTIONS = (
     "time_zone",
     "resolution",
     "event",
-    "event_separator",
+    *_CELLS,
     "pattern",
 )
 
 
 def _table_options(options: Mapping[str, str] | None) -> dict[str, str | None]:
-    """The options of tables; except for the separator, they are None by default."""
+    """The options of tables; except for those of cells, they are None by default."""
     given = dict(options or {})
     for name in given:
         if name not in _OPTIONS:
             raise MtlmonError(f"no option is called {name!r}; there are {', '.join(_OPTIONS)}")
-    defaults: dict[str, str | None] = {**dict.fromkeys(_OPTIONS), "event_separator": "|"}
+    defaults: dict[str, str | None] = {**dict.fromkeys(_OPTIONS), **_CELLS}
     return {**defaults, **given}

@@ -60,7 +60,7 @@ def is_readable(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_simple(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return is_text(kind.value_type)
+        return _is_simple(kind.value_type)
     return _is_simple(kind)
 
 

@@ -184,7 +184,7 @@ class DelimitedReader:
                 self._types[out] = pa.string()
             elif is_again and column.type == NUMBER and pa.types.is_integer(known):
                 cells = self._cells_of(block, names, column.name)
-                if _has_fractions(cells):
+                if _has_fractions(cells, self._dialect.decimal):
                     self._types[out] = pa.float64()
             elif column.type in _INFERRED and (is_again or pa.types.is_null(known)):
                 seen = block if is_again else block.head(_TYPED_BYTES)
@@ -201,7 +201,7 @@ class DelimitedReader:
         cells = self._cells_of(block, names, column.name)
         first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else ""
         if column.type == ORDERED and read_instant(first) is None:
-            return pa.float64() if _has_fractions(cells) else pa.int64()
+            return pa.float64() if _has_fractions(cells, self._dialect.decimal) else pa.int64()
         has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
         return pa.timestamp("us", "UTC" if has_zone else None)
 
@@ -237,7 +237,9 @@ class DelimitedReader:
     def _suspects(self, block: TextBlock, names: list[str]) -> list[int]:
         """The rows with cells that are probably no numbers, in columns of numbers."""
         patterns = {
-            self._columns[out].name: _INTEGER if pa.types.is_integer(found) else _NUMBER
+            self._columns[out].name: _INTEGER
+            if pa.types.is_integer(found)
+            else _number(self._dialect.decimal)
             for out, found in self._types.items()
             if pa.types.is_integer(found) or pa.types.is_floating(found)
         }
@@ -401,6 +403,7 @@ class DelimitedReader:
                 true_values=TRUE_TEXTS,
                 false_values=FALSE_TEXTS,
                 strings_can_be_null=True,
+                decimal_point=self._dialect.decimal,
                 quoted_strings_can_be_null=False,
             ),
         )
@@ -458,10 +461,10 @@ def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
     return buffer
 
 
-def _has_fractions(column: pa.ChunkedArray) -> bool:
+def _has_fractions(column: pa.ChunkedArray, decimal: str) -> bool:
     """Whether some cells are numbers, but no integers of 64 bits."""
     texts = pc.utf8_trim_whitespace(column.drop_null()).combine_chunks()
-    others = texts.filter(pc.match_substring_regex(texts, _NUMBER))
+    others = texts.filter(pc.match_substring_regex(texts, _number(decimal)))
     is_short = pc.and_(
         pc.match_substring_regex(others, _INTEGER), pc.less(pc.utf8_length(others), _SHORT)
     )
@@ -491,10 +494,18 @@ class _WrongQuote(Exception):
 
 
 _INTEGER = r"^[-+]?[0-9]+$"
-_NUMBER = r"^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:nan|inf|infinity)$"
 # so many characters of a number always fit 64 bits
 _SHORT = 19
 _ZONE = r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
+
+
+def _number(decimal: str) -> str:
+    return (
+        rf"^[-+]?([0-9]+[{decimal}]?[0-9]*|[{decimal}][0-9]+)([eE][-+]?[0-9]+)?$"
+        r"|^[-+]?(?i:nan|inf|infinity)$"
+    )
+
+
 _BAD_VALUE = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): "
     r"(?:invalid value '(.*)'|(.*))",

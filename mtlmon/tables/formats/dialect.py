@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError
+from mtlmon.support.table_formats import LINES
 from mtlmon.tables.native import RowSyntax
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 __all__ = ["LONGEST_ROW", "QUOTE", "Dialect"]
 
 QUOTE = '"'
 LONGEST_ROW = 1 << 26
 """How many bytes a row may have."""
+
+DECIMALS = (".", ",")
+"""What can stand before the fraction of a number."""
 
 NO_QUOTE = "none"
 ON_LINES = "lines"
@@ -31,11 +35,13 @@ class Dialect(NamedTuple):
         delimiter: the character between the cells of CSV; TSV has tabs.
         quote: the character around quoted cells; or "none"; or "lines", for quotes of which those
             that do not end their cell on the line are characters, as in TSV.
+        decimal: what stands before the fraction of a number, in patterns as well.
     """
 
     null_values: Sequence[str] = ("",)
     delimiter: str = ","
     quote: str = QUOTE
+    decimal: str = "."
 
     def check(self) -> None:
         """Check the delimiter and the quote.
@@ -57,6 +63,27 @@ class Dialect(NamedTuple):
             raise MtlmonError(
                 "the quote is one character of ASCII that is neither the delimiter nor the end of "
                 f"a line, or {NO_QUOTE!r}, or {ON_LINES!r}, not {quote!r}"
+            )
+
+        if self.decimal not in DECIMALS:
+            raise MtlmonError(
+                f"before the fraction of a number stands '.' or ',', not {self.decimal!r}"
+            )
+
+    def check_decimal(self, formats: Collection[str | None], option: str | None) -> None:
+        """Check that the decimal comma is for numbers in the formats of the logs.
+
+        Raises:
+            MtlmonError: it is not; or cells of CSV end at commas as well.
+        """
+        if self.decimal == ".":
+            return
+        if not {"csv", "tsv", LINES} & {*formats}:
+            raise MtlmonError(f"{option} is for CSV, TSV and patterns, and no log is one of them")
+        if "csv" in formats and self.delimiter == self.decimal:
+            raise MtlmonError(
+                f"{option}: cells of CSV end at commas, too; say which character stands between "
+                "them, for instance ';'"
             )
 
     def syntax_of(self, format: str) -> RowSyntax:

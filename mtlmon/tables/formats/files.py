@@ -8,7 +8,7 @@ import select
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from mtlmon.support.table_formats import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Protocol
+    from typing import IO, Protocol
 
     import polars
     from _typeshed import WriteableBuffer
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     Tables = str | os.PathLike[str] | SupportsArrowStream | polars.LazyFrame
 
 STANDARD_INPUT = "-"
+_XZ_BYTES = 1 << 16
 
 
 class TableFile(NamedTuple):
@@ -215,7 +216,7 @@ class ByteStream:
 
     Attributes:
         is_regular: whether it is a regular file, whose bytes all exist already.
-        compression: "gzip", "zstd", "bz2" or None, according to the first bytes.
+        compression: "gzip", "zstd", "bz2", "xz" or None, according to the first bytes.
         size: the size of the file, or None if it is not regular.
         bytes_read: how many bytes of the file have been read, before decompression; 0 if it is not
             regular. Other threads may read this.
@@ -239,10 +240,11 @@ class ByteStream:
         self._poll.register(self.raw.fileno(), select.POLLIN)
         self._begin = self._first_bytes()
         self.compression = compression_of(self._begin)
-        self._stream: pa.NativeFile | None = None
+        self._stream: pa.NativeFile | io.BufferedIOBase | None = None
         if self.compression is not None:
-            inner = pa.PythonFile(_Joined(self._begin, self.raw), mode="r")
-            self._stream = pa.CompressedInputStream(inner, self.compression)
+            self._stream = decompressed(
+                cast("IO[bytes]", _Joined(self._begin, self.raw)), self.compression
+            )
             self._begin = b""
 
     def __enter__(self) -> ByteStream:
@@ -335,6 +337,41 @@ class ByteStream:
                 break
             found += read
         return found
+
+
+def decompressed(source: IO[bytes], compression: str) -> pa.NativeFile | io.BufferedIOBase:
+    """Return a stream of what is compressed.
+
+    Raises:
+        MtlmonError: this Python cannot read the compression.
+
+    Reading the stream raises OSError without a number if the data is damaged.
+    """
+    if compression == "xz":
+        return io.BufferedReader(_Xz(source), _XZ_BYTES)
+    return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), compression)
+
+
+class _Xz(io.RawIOBase):
+    """Decompressed data of xz, which Arrow does not read."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        try:
+            import lzma
+        except ImportError:
+            raise MtlmonError("this Python has no lzma, which reads files of xz") from None
+        self._errors = (lzma.LZMAError, EOFError)
+        # closed with the file that it reads, by the owner of that
+        self._file = lzma.LZMAFile(source)  # noqa: SIM115
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: WriteableBuffer, /) -> int:
+        try:
+            return self._file.readinto(room)
+        except self._errors as error:
+            raise OSError(str(error)) from None
 
 
 class _Joined(io.RawIOBase):

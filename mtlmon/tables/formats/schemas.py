@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.expression import TypedColumn, typed_columns
 from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.encodings import other_encoding
-from mtlmon.support.table_formats import FORMATS, LINES, table_format
+from mtlmon.support.table_formats import (
+    COMPRESSION_BYTES,
+    FORMATS,
+    LINES,
+    compression_of,
+    table_format,
+)
 from mtlmon.support.time_columns import time_columns
 from mtlmon.tables.formats.dialect import Dialect
 
@@ -47,9 +53,12 @@ def read_schema(path: str, dialect: Dialect | None = None, format: str | None = 
         found = format, None if found is None else found[1]
     if found is None:
         raise MtlmonError(f"{path}: the name does not end in one of {', '.join(FORMATS)}")
-    name, compression = found
+    name, _ = found
+    compression = None
     try:
-        with pa.input_stream(path, compression=compression) as stream:
+        with open(path, "rb") as file:
+            compression = compression_of(file.peek(COMPRESSION_BYTES))
+            stream = pa.PythonFile(_opened(file, compression), mode="r")
             if name in {"csv", "tsv"}:
                 return _delimited_schema(stream, name, dialect or Dialect())
             return _READERS[name](stream, path, compression)
@@ -62,6 +71,13 @@ def read_schema(path: str, dialect: Dialect | None = None, format: str | None = 
         raise MtlmonError(
             f"{path}: the {compression} data is damaged or incomplete: {error}"
         ) from None
+
+
+def _opened(file: IO[bytes], compression: str | None) -> Any:
+    """The content of a file, decompressed."""
+    from mtlmon.tables.formats.files import decompressed
+
+    return file if compression is None else decompressed(file, compression)
 
 
 def read_line_schema(path: str, pattern: str, dialect: Dialect | None = None) -> pa.Schema:
@@ -200,6 +216,7 @@ def _delimited_schema(stream: pa.NativeFile, format: str, dialect: Dialect) -> p
             true_values=TRUE_TEXTS,
             false_values=FALSE_TEXTS,
             strings_can_be_null=True,
+            decimal_point=dialect.decimal,
         ),
     )
     return table.schema
@@ -267,8 +284,8 @@ def _arrow_schema(stream: pa.NativeFile, path: str, compression: str | None) -> 
     # a file is a mark, padded to eight bytes, and a stream
     if stream.read(8).startswith(b"ARROW1"):
         return ipc.open_stream(stream).schema
-    with pa.input_stream(path, compression=compression) as again:
-        return ipc.open_stream(again).schema
+    with open(path, "rb") as again:
+        return ipc.open_stream(pa.PythonFile(_opened(again, compression), mode="r")).schema
 
 
 def _parquet_schema(_stream: pa.NativeFile, path: str, _compression: str | None) -> pa.Schema:
