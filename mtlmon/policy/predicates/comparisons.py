@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.policy.predicates import numbers
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.columns import as_column
-from mtlmon.policy.predicates.columns import as_values
+from mtlmon.policy.predicates.columns import as_column, as_values
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 from mtlmon.policy.predicates.kinds import Kind
