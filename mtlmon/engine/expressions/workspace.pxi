@@ -7,8 +7,8 @@ back to the native form.
 
 The variables of one family whose windows are open form a chain: the sooner its window ends, the
 more an obligation demands, so u(5) implies u(7). Where no window of a family has an end, those that
-are ahead are part of the chain: the later a window begins, the more is demanded. Every expression is
-reduced to a unique representative modulo these implications. They depend on the state, so memo
+are ahead are part of the chain: the later a window begins, the more is demanded. Every expression
+is reduced to a unique representative modulo these implications. They depend on the state, so memo
 tables store what was true before the reduction.
 """
 
