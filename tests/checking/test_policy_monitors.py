@@ -51,7 +51,7 @@ def test_an_error_ends_all_policies_at_the_same_event(
     monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     """A verdict on an event behind the error would be written again when the log is resumed."""
-    wide = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    wide = "(EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
     monitor = Monitor(wide)
     events = 0
@@ -73,7 +73,7 @@ def test_a_broken_stream_ends_all_policies_before_its_event(
 ) -> None:
     """Nothing that was done in a former batch counts for the batch that fails at once."""
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
-    wide = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    wide = "(EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
     policies = PolicyMonitors([KeyedMonitors(wide), KeyedMonitors("NOT p")])
     with pytest.raises(LimitError):
         feed(policies, *((time_stamp, 0, "") for time_stamp in range(20)))
@@ -137,7 +137,7 @@ def test_streams_that_are_not_as_good_as_new(formula: str, atoms: str) -> None:
 
 def test_a_stream_that_broke_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """It must not pass for a new one, though nothing was pending before the event that broke it."""
-    wide = "p AND ((EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q))"
+    wide = "p AND ((EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q))"
     policies = PolicyMonitors([KeyedMonitors(wide)])
     feed(policies, (20, 0, ""))
     with monkeypatch.context() as patch, pytest.raises(LimitError):
@@ -460,7 +460,7 @@ def test_partitions_that_do_not_fit() -> None:
 
 def test_an_error_with_events_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The events of all policies end at the place of the failing event."""
-    wide = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    wide = "(EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
     monitor = Monitor(wide)
     events = 0

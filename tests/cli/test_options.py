@@ -56,7 +56,8 @@ def test_resolving_says_what_stays_open() -> None:
 @pytest.mark.parametrize("bdd", ["auto", "autoref"])
 def test_back_ends(bdd: str) -> None:
     formula = "((p UNTIL[0,5] q) OR EVENTUALLY[0,3] (q AND NEXT p)) IFF (ALWAYS[0,4] p)"
-    one, other = mtlmon("-e", formula, log=LOG), mtlmon("--bdd", bdd, "-e", formula, log=LOG)
+    options = ("--mode", "global", "-e", formula)
+    one, other = mtlmon(*options, log=LOG), mtlmon("--bdd", bdd, *options, log=LOG)
     assert one == other
 
 
@@ -237,7 +238,13 @@ def test_explain_formula() -> None:
             "expressions  mode global compares time-points of different time-stamps",
         ),
         ((), "p UNTIL q", "expressions  its future is unbounded"),
-        ((), "p EQUIV NEXT q", "expressions  NEXT q is used both as it is and negated"),
+        ((), "p EQUIV NEXT q", "expressions  none of its operators waits for another"),
+        (
+            (),
+            "EVENTUALLY[0,5] (p EQUIV NEXT q)",
+            "network  its future is bounded, and it has 2 operators that can wait; NEXT q is used"
+            " both as it is and negated, so verdicts can come later than in mode global",
+        ),
     ],
 )
 def test_explain_formula_says_which_engine_runs_it(

@@ -328,7 +328,8 @@ def test_any_numbers_in_the_texts_of_keys(columns: str) -> None:
 def test_nodes_of_a_bdd_out_of_order() -> None:
     """Nodes in any order over 2n variables may make a function of 2^n nodes, slowly."""
     program = """
-monitor = Monitor("EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))")
+formula = "EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))"
+monitor = Monitor(formula, "global")
 snapshot = monitor.snapshot()
 pairs = 40
 

@@ -312,7 +312,7 @@ def test_wrong_calls_leave_all_streams_as_they_are() -> None:
 def test_a_stream_that_breaks_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
     monitors: Monitors[str] = Monitors(
-        "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+        "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)", "global"
     )
     monitors.step("good", 1, ("p",))
     with pytest.raises(LimitError):
@@ -328,7 +328,7 @@ def test_a_stream_that_breaks_leaves_the_others_alone(monkeypatch: pytest.Monkey
 def test_a_whole_stream_that_breaks_leaves_the_others_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    formula = "(EVENTUALLY[2,900] p) EQUIV (EVENTUALLY[3,800] EVENTUALLY[1,300] q)"
+    formula = "(EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,800] EVENTUALLY[1,300] q)"
     monitors: Monitors[str] = Monitors(formula, "naive")
     apart = Monitor(formula, "naive")
     for time_stamp in range(0, 700, 10):
@@ -352,7 +352,7 @@ def test_a_stream_that_breaks_at_its_end_leaves_the_others_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its state is one in the middle of an event, which nobody may go on with."""
-    formula = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    formula = "(EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
     monitors: Monitors[int] = Monitors(formula)
     apart = Monitor(formula)
     for time_stamp in range(12):

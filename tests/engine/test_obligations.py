@@ -16,6 +16,10 @@ FORMULAS = (
     "(EVENTUALLY[0,40] p) AND NOT (EVENTUALLY[0,13] p)",
     "(EVENTUALLY[0,60] p) EQUIV (EVENTUALLY[20,31] p)",
     "((EVENTUALLY[0,9] p) EQUIV (EVENTUALLY[0,27] p)) OR NOT (EVENTUALLY[5,50] p)",
+    # windows that have not begun and have no end
+    "ALWAYS[2,7] EVENTUALLY[9,*) p",
+    "ALWAYS[2,5] ((EVENTUALLY[4,*) p) EQUIV EVENTUALLY[8,*) p)",
+    "(EVENTUALLY[4,*) p) AND NOT ONCE[0,9] ((EVENTUALLY[0,6] p) AND EVENTUALLY[12,*) p)",
 )
 
 
@@ -44,3 +48,15 @@ def test_values_are_those_of_the_evaluator(formula: str, seed: int) -> None:
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_states_that_are_saved(formula: str) -> None:
     compare_saved(with_expressions(formula), trace(formula, 80), "local")
+
+
+def test_windows_without_an_end_come_to_one() -> None:
+    """So the obligations of a time-point are not as many as the time-stamps that it looks at."""
+    sizes = []
+    for bound in (50, 100):
+        monitor = Monitor(f"ALWAYS[{bound},{2 * bound}] EVENTUALLY[{2 * bound},*) r")
+        for time in range(6 * bound):
+            monitor.step(time, ())
+        sizes.append(len(monitor.snapshot()))
+    assert sizes[0] < 2_000
+    assert sizes[1] < 2.4 * sizes[0]

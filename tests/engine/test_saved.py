@@ -238,7 +238,7 @@ def test_bdds_with_their_variables_in_another_order() -> None:
     others = 0
     for seed in range(30):
         source = random.Random(seed)
-        one, other = Monitor(MIXED), Monitor(MIXED)
+        one, other = Monitor(MIXED, "global"), Monitor(MIXED, "global")
         start = SavedState(one)
         for time_stamp in range(20):
             other.step(time_stamp, {name for name in "pq" if source.random() < 0.4})
@@ -284,7 +284,7 @@ def test_a_finished_monitor_starts_again() -> None:
 def test_a_broken_monitor_goes_on_from_a_saved_state() -> None:
     """A BDD over more obligations than `dd` can recurse through breaks the monitor."""
     formula = "ALWAYS[0,9999] ((EVENTUALLY[0,9000] p) EQUIV EVENTUALLY[0,8000] q)"
-    monitor = Monitor(formula)
+    monitor = Monitor(formula, "global")
     monitor.step(0, ())
     state = SavedState(monitor)
     with pytest.MonkeyPatch.context() as patch:
@@ -296,7 +296,7 @@ def test_a_broken_monitor_goes_on_from_a_saved_state() -> None:
             refused(monitor)
     state.load(monitor)
     assert state.is_state_of(monitor)
-    twin = Monitor(formula)
+    twin = Monitor(formula, "global")
     assert twin.step(0, ()) == []
     assert monitor.step(1, {"p"}) == twin.step(1, {"p"})
 

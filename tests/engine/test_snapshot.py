@@ -153,7 +153,7 @@ def test_the_same_bytes_from_both_back_ends() -> None:
     snapshots = []
     for back_end in ("cudd", "autoref"):
         try:
-            monitor = Monitor(MIXED, bdd=back_end)
+            monitor = Monitor(MIXED, "global", bdd=back_end)
         except bdd.BackEndError as error:
             pytest.skip(f"dd brings no {back_end} here: {error}")
         list(monitor(log))

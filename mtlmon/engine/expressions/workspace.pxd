@@ -38,6 +38,7 @@ cdef class Workspace(NodeTable):
     cdef uint32_t image_count, image_capacity
     cdef uint32_t *chain_least          # by family: literal + 1, or 0
     cdef uint32_t *chain_greatest
+    cdef bint *is_endless               # by family: whether none of its windows has an end
     # Memo tables of fixed budget.
     cdef PairEntry *pairs
     cdef uint32_t pairs_size, pair_count
@@ -111,7 +112,8 @@ cdef class Workspace(NodeTable):
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION
     cdef int _take(self, list items) except -1
     cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION
-    cdef Window *_open_window(self, uint32_t slot) noexcept nogil
+    cdef bint _is_in_chain(self, uint32_t slot) noexcept nogil
+    cdef uint64_t _place_in_chain(self, uint32_t slot) noexcept nogil
     cdef int look_at_signals(self) except -1 nogil
 
 

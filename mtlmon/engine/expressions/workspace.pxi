@@ -6,13 +6,15 @@ other functions use BDDs, and the result of a BDD operation that is a cube or a 
 back to the native form.
 
 The variables of one family whose windows are open form a chain: the sooner its window ends, the
-more an obligation demands, so u(5) implies u(7). Every expression is reduced to a unique
-representative modulo these implications. They depend on the state, so memo tables store what was
-true before the reduction.
+more an obligation demands, so u(5) implies u(7). Where no window of a family has an end, those that
+are ahead are part of the chain: the later a window begins, the more is demanded. Every expression
+is reduced to a unique representative modulo these implications. They depend on the state, so memo
+tables store what was true before the reduction.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final, no_gc
+from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
@@ -79,10 +81,19 @@ cdef class Workspace(NodeTable):
 
     cdef int _allocate(self) except -1:
         cdef size_t families = self.program.family_count + 1
+        cdef size_t number
+        cdef const Instruction *instruction
         self.chain_least = <uint32_t *> calloc(families, sizeof(uint32_t))
         self.chain_greatest = <uint32_t *> calloc(families, sizeof(uint32_t))
-        if self.chain_least == NULL or self.chain_greatest == NULL:
+        self.is_endless = <bint *> calloc(families, sizeof(bint))
+        if self.chain_least == NULL or self.chain_greatest == NULL or self.is_endless == NULL:
             raise MemoryError("mtlmon: out of memory")
+        for number in range(families):
+            self.is_endless[number] = True
+        for number in range(self.program.instruction_count):
+            instruction = &self.program.instructions[number]
+            if instruction.operation == OP_UNTIL and instruction.upper != UNBOUNDED():
+                self.is_endless[instruction.index] = False
         return 0
 
     def __dealloc__(self):
@@ -91,6 +102,7 @@ cdef class Workspace(NodeTable):
         free(self.images)
         free(self.chain_least)
         free(self.chain_greatest)
+        free(self.is_endless)
         free(self.pairs)
 
     cdef int look_at_signals(self) except -1 nogil:
@@ -419,17 +431,26 @@ cdef class Workspace(NodeTable):
 
     # ---- chains ----------------------------------------------------------------------------
 
-    cdef Window *_open_window(self, uint32_t slot) noexcept nogil:
-        """The window of a slot that is part of a chain, or NULL."""
-        cdef Window *window
+    cdef bint _is_in_chain(self, uint32_t slot) noexcept nogil:
+        """Whether the slot is part of the chain of its family."""
+        cdef const Window *window
         cdef uint32_t family = family_of(&self.slots, slot)
         if family == NO_FAMILY:
-            return NULL
+            return False
         window = &self.families[family].windows[member_of(&self.slots, slot)]
-        return window if window.phase == PHASE_OPEN else NULL
+        return window.phase == PHASE_OPEN or (
+            self.is_endless[family] and window.phase == PHASE_CLOSED
+        )
+
+    cdef uint64_t _place_in_chain(self, uint32_t slot) noexcept nogil:
+        """A slot implies those of its chain that have a greater place."""
+        cdef const Window *window = &self.families[
+            family_of(&self.slots, slot)
+        ].windows[member_of(&self.slots, slot)]
+        return window.upper if window.phase == PHASE_OPEN else UINT64_MAX - window.lower
 
     cdef Expression _reduce(self, Expression expression) except? NO_EXPRESSION nogil:
-        """The representative of an expression modulo the implications between open windows."""
+        """The representative of an expression modulo the implications between windows."""
         cdef uint32_t node = expression >> 1
         cdef Expression result
         if not self.nodes[node].may_chain:
@@ -464,25 +485,23 @@ cdef class Workspace(NodeTable):
         cdef uint32_t count = 0
         cdef uint32_t *best
         cdef bint is_false = False
-        cdef Window *window
         for i in range(length):
-            window = self._open_window(literals[i] >> 1)
-            if window == NULL:
+            if not self._is_in_chain(literals[i] >> 1):
                 continue
             family = family_of(&self.slots, literals[i] >> 1)
             best = &self.chain_greatest[family] if literals[i] & 1 else &self.chain_least[family]
             if best[0] == 0 or (
-                (window.upper > self._open_window(best[0] - 1 >> 1).upper) == (literals[i] & 1)
-            ):
+                self._place_in_chain(literals[i] >> 1) > self._place_in_chain(best[0] - 1 >> 1)
+            ) == (literals[i] & 1):
                 best[0] = literals[i] + 1
         for i in range(length):
             item = literals[i]
-            if self._open_window(item >> 1) != NULL:
+            if self._is_in_chain(item >> 1):
                 family = family_of(&self.slots, item >> 1)
                 if self.chain_least[family] and self.chain_greatest[family]:
                     is_false |= (
-                        self._open_window(self.chain_least[family] - 1 >> 1).upper
-                        <= self._open_window(self.chain_greatest[family] - 1 >> 1).upper
+                        self._place_in_chain(self.chain_least[family] - 1 >> 1)
+                        <= self._place_in_chain(self.chain_greatest[family] - 1 >> 1)
                     )
                 best = (
                     &self.chain_greatest[family] if item & 1 else &self.chain_least[family]
@@ -504,17 +523,15 @@ cdef class Workspace(NodeTable):
         cdef uint32_t count = 0
         cdef uint32_t i, j, slot, family
         cdef bint in_chain = False
-        cdef Window *window
         cdef Expression result
-        # The open slots, by family and end of window: the reduction depends on nothing else.
+        # The slots in chains, by family and place: the reduction depends on nothing else.
         reserve(
             <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
         )
         self.image_count = base + length
         for i in range(length):
             slot = self.pool[self.nodes[node].start + i]
-            window = self._open_window(slot)
-            if window == NULL:
+            if not self._is_in_chain(slot):
                 continue
             family = family_of(&self.slots, slot)
             j = base + count
@@ -522,7 +539,7 @@ cdef class Workspace(NodeTable):
                 family_of(&self.slots, self.images[j - 1]) > family
                 or (
                     family_of(&self.slots, self.images[j - 1]) == family
-                    and self._open_window(self.images[j - 1]).upper > window.upper
+                    and self._place_in_chain(self.images[j - 1]) > self._place_in_chain(slot)
                 )
             ):
                 self.images[j] = self.images[j - 1]
