@@ -252,7 +252,9 @@ print(read)
 """
 
 
-@pytest.mark.parametrize("kind", ["History", "RelationalMonitor", "slices", "RelationalHistory"])
-def test_forged_snapshots(kind: str) -> None:
+def test_forged_snapshots() -> None:
     """With digests that fit; no crash, no table as large as a number says, no endless loop."""
-    assert int(run_child(_FORGED, kind, "400", str(Path(__file__).parents[1]))) > 0
+    root = str(Path(__file__).parents[1])
+    # no parameters, of which the sanitized build would take the first only
+    for kind in ("History", "RelationalMonitor", "slices", "RelationalHistory"):
+        assert int(run_child(_FORGED, kind, "300", root)) > 0, kind
