@@ -45,10 +45,11 @@ cdef enum:
 cdef class KeyedMonitors:
     """Monitors many streams, identified by the numbers 0, 1, 2, ..., against one formula.
 
-    The arguments are those of `Monitor`, without `unknown`: events are columns of the atoms. A stream exists as soon as its number, or a larger one, is
-    first mentioned. All streams share one clock: no event has a time-stamp below that of an earlier
-    event. With `own_clocks`, this only holds for the events of one stream; the end of the log then
-    matters to streams only if no more events come at all.
+    The arguments are those of `Monitor`, without `unknown`: events are columns of the atoms. A
+    stream exists as soon as its number, or a larger one, is first mentioned. All streams share one
+    clock: no event has a time-stamp below that of an earlier event. With `own_clocks`, this only
+    holds for the events of one stream; the end of the log then matters to streams only if no more
+    events come at all.
     """
 
     def __cinit__(
