@@ -57,7 +57,8 @@ class JsonLinesReader:
     of texts. If a number with a point follows integers, all of them become such numbers; times with
     a point are decimals, not floats. A missing value is null.
 
-    A column `a.b` is b of the object a, unless there is a column with that name.
+    A column `a.b` is, row by row, the member with that name or b of the object a; a row that has
+    both with different values is an error.
 
     Args:
         selection: the columns to read.
@@ -66,7 +67,10 @@ class JsonLinesReader:
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self._types: dict[str, pa.DataType] = dict.fromkeys(selection.names, pa.null())
+        # the columns of names with a dot that are members of rows, and those within objects
+        self._literal: set[str] = set()
         self._nested: set[str] = set()
+        self._dotted = [name for name in selection.names if "." in name]
         self._present: dict[str, None] = {}
         # the columns within objects, for messages
         self._within: dict[str, None] = {}
@@ -132,6 +136,8 @@ class JsonLinesReader:
     def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
         if any(pa.types.is_null(found) for found in self._types.values()):
             self._learn(block.head(_TYPED_BYTES))
+        if self._dotted:
+            self._find_ways(block)
         try:
             parts: Iterable[tuple[int, Parsed | BaseException]] = [
                 (0, Parsed(self._parse(block, _PARSED_BYTES)))
@@ -220,18 +226,39 @@ class JsonLinesReader:
         self._has_false = self._has_false or any(value is False for value in row.values())
         return [self._type(name, row) for name in self._types]
 
+    def _find_ways(self, block: TextBlock) -> None:
+        """Find out whether columns that are members of rows are within objects as well, or so on.
+
+        PERF: only rows that have the names are parsed, and not too many of these.
+        """
+        text: bytes | None = None
+        for name in self._dotted:
+            if (name in self._literal) == (name in self._nested):
+                continue
+            text = block.buffer.to_pybytes() if text is None else text
+            parts = name.split(".") if name in self._literal else [name]
+            marks = [json.dumps(part).encode() for part in parts]
+            if not all(mark in text for mark in marks):
+                continue
+            place = text.find(marks[-1])
+            while place >= 0 and (name in self._literal) != (name in self._nested):
+                end = text.find(b"\n", place)
+                end = len(text) if end < 0 else end
+                self._looks -= 1
+                if self._looks < 0:
+                    break
+                json_rows([text[text.rfind(b"\n", 0, place) + 1 : end]], self._look_at)
+                place = text.find(marks[-1], end)
+
     def _type(self, name: str, row: dict[str, Any]) -> pa.DataType:
-        if name in row:
-            self._nested.discard(name)
-            value = row[name]
-        elif "." in name and name not in self._present:
-            value = row
-            for part in name.split("."):
-                value = value.get(part) if isinstance(value, dict) else None
-            if value is not None:
+        value = row.get(name)
+        if "." in name:
+            if name in row:
+                self._literal.add(name)
+            within = _value_within(row, name)
+            if within is not None:
                 self._nested.add(name)
-        else:
-            value = None
+            value = within if value is None else value
         data_type = type_of(value)
         if pa.types.is_floating(data_type) and name in self._selection.time_columns:
             return EXACT
@@ -266,9 +293,12 @@ class JsonLinesReader:
     def _schema(self) -> pa.Schema:
         """The types to parse: objects if columns are parts of objects."""
         tree: dict[str, Any] = {}
-        for name in sorted(self._types, key=lambda one: one in self._nested):
+        no_way: list[str] = []
+        ways = [(no_way, name) for name in self._types if self._is_literal(name)]
+        ways += [(name.split(".")[:-1], name) for name in self._types if name in self._nested]
+        for way, name in ways:
             data_type = self._types[name]
-            *way, last = name.split(".") if name in self._nested else [name]
+            last = name.rpartition(".")[2] if way else name
             branch = tree
             for part in way:
                 known = branch.get(part)
@@ -290,9 +320,21 @@ class JsonLinesReader:
         column = table.column(first)
         for part in way:
             if not pa.types.is_struct(column.type):
-                return pa.chunked_array([pa.nulls(len(column), self._types[name])])
+                column = pa.chunked_array([pa.nulls(len(column), self._types[name])])
+                break
             column = pc.struct_field(column, [column.type.get_field_index(part)])
-        return column
+        if not self._is_literal(name):
+            return column
+        own = table.column(name)
+        both = pc.and_(own.is_valid(), column.is_valid())
+        if pc.any(both).as_py() and own.filter(both).to_pylist() != column.filter(both).to_pylist():
+            outer = name.rpartition(".")[0]
+            raise _RefusedRow(f"the row has {name} and this in {outer} with different values")
+        return pc.coalesce(own, column)
+
+    def _is_literal(self, name: str) -> bool:
+        """Whether a column is a member of rows, as far as is known."""
+        return name in self._literal or name not in self._nested
 
 
 def _can_be_object(data_type: pa.DataType) -> bool:
@@ -359,6 +401,14 @@ def _fits(found: pa.DataType, known: pa.DataType) -> bool:
         return True
     is_real = pa.types.is_floating(known) or pa.types.is_decimal(known)
     return bool(is_real and pa.types.is_integer(found))
+
+
+def _value_within(row: dict[str, Any], name: str) -> Any:
+    """Return the value of a column that is within an object; None if there is none."""
+    value: Any = row
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _row_has(text: bytes, name: str) -> bool:
