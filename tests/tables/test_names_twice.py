@@ -102,3 +102,56 @@ def test_attributes_of_events(tmp_path: Path) -> None:
         check_tables(str(log), f"unit s\n{POLICY}").to_arrow()
     check = check_tables(str(log), f"unit s\n{POLICY}", on_error="skip")
     assert check.to_arrow().num_rows == 2 and check.events.skipped == 2
+
+
+# rationale: both ways of writing a column occur in one log, and each row means what it says
+DOTTED = [
+    ('{"ts": 1, "a.b": 3}', True),
+    ('{"ts": 2, "a": {"b": 4, "c": 1}}', True),
+    ('{"ts": 3, "a": {"b": 1}}', False),
+    ('{"ts": 4, "a": {"b": 3}, "a.b": 3}', True),
+    ('{"ts": 5, "a": {"b": null}, "a.b": 5}', True),
+    ('{"ts": 6, "a": {}, "a.b": 1}', False),
+    ('{"ts": 7, "a": {"b": 7}, "a.b": null}', True),
+    ('{"ts": 8}', False),
+]
+
+
+@pytest.mark.parametrize("first", range(len(DOTTED)))
+def test_names_with_dots_and_within_objects(tmp_path: Path, first: int) -> None:
+    rows = [*DOTTED[first:], *DOTTED[:first]]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(f"{row}\n" for row, _ in rows))
+    found = check_tables(str(log), "policy p: `a.b` > 2", sort=True).to_arrow()
+    assert found["verdict"].to_pylist() == [verdict for _, verdict in DOTTED]
+
+
+def test_other_ways_of_writing_a_name_in_later_blocks(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    ways = ('{"ts": %d, "a.b": 3, "x": "%s"}\n', '{"ts": %d, "a": {"b": 3}, "x": "%s"}\n')
+    for one, other in (ways, ways[::-1]):
+        lines = [one % (number, "z" * 100) for number in range(40_000)]
+        lines[39_990] = other % (39_990, "")
+        log.write_text("".join(lines))
+        check = check_tables(str(log), "policy p: `a.b` > 2")
+        check.to_arrow()
+        assert check.counts["p"].false == 0
+
+
+def test_both_ways_with_different_values(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = [row for row, _ in DOTTED]
+    log.write_text("\n".join([*rows[:4], '{"ts": 5, "a": {"b": 3}, "a.b": 4}', *rows[5:]]))
+    message = r"log\.jsonl:5: the row has a\.b and this in a with different values"
+    with pytest.raises(TableError, match=message):
+        check_tables(str(log), "policy p: `a.b` > 2").to_arrow()
+    check = check_tables(str(log), "policy p: `a.b` > 2", on_error="skip")
+    assert check.to_arrow().num_rows == 7 and check.events.skipped == 1
+
+
+def test_flat_names_beside_values_of_their_first_part(tmp_path: Path) -> None:
+    """Where nothing is within an object, `a` may be anything."""
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"ts": 1, "a": 5, "a.b": 3}\n{"ts": 2, "a": "x", "a.b": 1, "b": 2}\n')
+    found = check_tables(str(log), "policy p: `a.b` > 2").to_arrow()
+    assert found["verdict"].to_pylist() == [True, False]

@@ -303,8 +303,8 @@ def test_a_first_year_that_is_told() -> None:
     found = stamps(Times(None, "%b %d:2023"), ["Jan 1", "Feb 29", "Mar 1"])
     assert found[1] == "'Feb 29' is not a day of its year, which is no leap year"
     assert found[2] == stamps(Times(), ["2023-03-01"])[0]
-    (found,) = stamps(Times(None, "%b %d"), ["Feb 29"])
-    assert "say in which year the log begins, as in time_format='%b %d:2024'" in str(found)
+    (message,) = stamps(Times(None, "%b %d"), ["Feb 29"])
+    assert "say in which year the log begins, as in time_format='%b %d:2024'" in str(message)
 
 
 @given(st.lists(st.integers(0, 43_199), min_size=2, max_size=20), st.integers(0, DAY - 1))

@@ -107,7 +107,8 @@ class JsonLinesReader:
     PERF: the library that reads JSON is 20 times as fast as Python, and reads columns whose values
     in a block are all of one type. Python reads the others, of that block.
 
-    A column `a.b` is b of the object a, unless there is a column with that name.
+    A column `a.b` is, row by row, the member with that name or b of the object a; a row that has
+    both with different values is an error.
 
     Args:
         selection: the columns to read.
@@ -126,7 +127,10 @@ class JsonLinesReader:
         self._is_time = [name in selection.time_columns for name in selection.names]
         # the types of what is returned
         self._found: dict[str, pa.DataType] = dict.fromkeys(self._reads, pa.null())
+        # the columns of names with a dot that are members of rows, and those within objects
+        self._literal: set[str] = set()
         self._nested: set[str] = set()
+        self._dotted = [name for name in selection.names if "." in name]
         self._present: dict[str, None] = {}
         # the columns within objects, for messages
         self._within: dict[str, None] = {}
@@ -192,6 +196,8 @@ class JsonLinesReader:
     def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
         if any(pa.types.is_null(found) for found in self._types.values()):
             self._learn(block.head(_TYPED_BYTES))
+        if self._dotted:
+            self._find_ways(block)
         parts: Iterable[tuple[int, Parsed | BaseException]] | None = None
         if not self._differing and not self._are_long(block):
             try:
@@ -288,7 +294,7 @@ class JsonLinesReader:
         def parse(first: int, last: int) -> Parsed:
             part = block.part(first, last)
             if self._differing and None in rows[first:last]:
-                raise _RefusedRow("not a JSON object that can be read exactly")
+                raise _RefusedRow(self._why_unread(part))
             for name, (_, faults) in exact.items():
                 for place in range(first, last) if faults else ():
                     if place in faults:
@@ -297,6 +303,19 @@ class JsonLinesReader:
             return Parsed(self._parse(part, max(_PARSED_BYTES, 2 * len(part.text)), values))
 
         yield from usable_parts(len(block.starts) - 1, parse, _REFUSALS, sorted(suspects))
+
+    def _why_unread(self, row: TextBlock) -> str:
+        """Why a row cannot be read one by one."""
+        try:
+            values = json.loads(row.text.tobytes())
+        except (ValueError, RecursionError):
+            values = None
+        if isinstance(values, dict):
+            try:
+                self._look_at(values)
+            except ValueError as error:
+                return str(error)
+        return "not a JSON object that can be read exactly"
 
     def _choose(self, block: TextBlock, rows: Sequence[list[Any] | None]) -> None:
         """Choose how to read the columns of a block whose values may have any types."""
@@ -362,18 +381,48 @@ class JsonLinesReader:
         self._has_false = self._has_false or any(value is False for value in row.values())
         return [self._value(name, row) for name in self._types]
 
+    def _find_ways(self, block: TextBlock) -> None:
+        """Find out whether columns that are members of rows are within objects as well, or so on.
+
+        PERF: only rows that have the names are parsed, and not too many of these.
+        """
+        text: bytes | None = None
+        for name in self._dotted:
+            if (name in self._literal) == (name in self._nested):
+                continue
+            text = block.buffer.to_pybytes() if text is None else text
+            parts = name.split(".") if name in self._literal else [name]
+            marks = [json.dumps(part).encode() for part in parts]
+            if not all(mark in text for mark in marks):
+                continue
+            place = text.find(marks[-1])
+            while place >= 0 and (name in self._literal) != (name in self._nested):
+                end = text.find(b"\n", place)
+                end = len(text) if end < 0 else end
+                self._looks -= 1
+                if self._looks < 0:
+                    break
+                json_rows([text[text.rfind(b"\n", 0, place) + 1 : end]], self._look_at)
+                place = text.find(marks[-1], end)
+
     def _value(self, name: str, row: dict[str, Any]) -> Any:
+        """The value of a column in a row.
+
+        Raises:
+            ValueError: the row has two different ones.
+        """
+        value = row.get(name)
+        if "." not in name:
+            return value
         if name in row:
-            self._nested.discard(name)
-            return row[name]
-        if "." not in name or name in self._present:
-            return None
-        value: Any = row
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if value is not None:
-            self._nested.add(name)
-        return value
+            self._literal.add(name)
+        within = _value_within(row, name)
+        if within is None:
+            return value
+        self._nested.add(name)
+        if value is not None and value != within:
+            raise ValueError(_two_values(name))
+        return within
 
     def _type(self, place: int, value: Any) -> pa.DataType:
         """The type of a value of the column at a place."""
@@ -434,10 +483,13 @@ class JsonLinesReader:
     def _schema(self) -> pa.Schema:
         """The types to parse: objects if columns are parts of objects."""
         tree: dict[str, Any] = {}
+        no_way: list[str] = []
         read = [name for name in self._types if name not in self._differing]
-        for name in sorted(read, key=lambda one: one in self._nested):
+        ways = [(no_way, name) for name in read if self._is_literal(name)]
+        ways += [(name.split(".")[:-1], name) for name in read if name in self._nested]
+        for way, name in ways:
             data_type = self._types[name]
-            *way, last = name.split(".") if name in self._nested else [name]
+            last = name.rpartition(".")[2] if way else name
             branch = tree
             for part in way:
                 known = branch.get(part)
@@ -460,9 +512,20 @@ class JsonLinesReader:
         column = table.column(first)
         for part in way:
             if not pa.types.is_struct(column.type):
-                return pa.chunked_array([pa.nulls(len(column), self._types[name])])
+                column = pa.chunked_array([pa.nulls(len(column), self._types[name])])
+                break
             column = pc.struct_field(column, [column.type.get_field_index(part)])
-        return column
+        if not self._is_literal(name):
+            return column
+        own = table.column(name)
+        both = pc.and_(own.is_valid(), column.is_valid())
+        if pc.any(both).as_py() and own.filter(both).to_pylist() != column.filter(both).to_pylist():
+            raise _RefusedRow(_two_values(name))
+        return pc.coalesce(own, column)
+
+    def _is_literal(self, name: str) -> bool:
+        """Whether a column is a member of rows, as far as is known."""
+        return name in self._literal or name not in self._nested
 
 
 def _reads(selection: Selection) -> dict[str, tuple[str, str]]:
@@ -547,6 +610,19 @@ def _fits(found: pa.DataType, known: pa.DataType) -> bool:
         return True
     is_real = pa.types.is_floating(known) or pa.types.is_decimal(known)
     return bool(is_real and pa.types.is_integer(found))
+
+
+def _two_values(name: str) -> str:
+    outer, _, inner = name.rpartition(".")
+    return f"the row has {name} and {inner} in {outer} with different values"
+
+
+def _value_within(row: dict[str, Any], name: str) -> Any:
+    """Return the value of a column that is within an object; None if there is none."""
+    value: Any = row
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _row_has(text: bytes, name: str) -> bool:

@@ -222,7 +222,7 @@ class XesRows:
         name = prefix + key
         if self._columns is None or name in self._columns:
             if name in found:
-                found[_AGAIN] = {name: None}
+                found[_AGAIN] = {name: found[name]}
             else:
                 found[name] = _value(tag, value)
         elif name not in self._present and len(self._present) < _MOST_NAMES:
