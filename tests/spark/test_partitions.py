@@ -214,8 +214,12 @@ def test_how_cells_of_files_are_written(spark: SparkSession, tmp_path: Path) -> 
     """Executors read delimited text by the same rules, with the same options."""
     (tmp_path / "a.tsv").write_text('ts\tuser\tx\n1\t"ann\t1\n2\tb"\t3\n3\t"c\t5\n')
     (tmp_path / "b.csv").write_text("ts;user;x\n1;'a;b';1,5\n2;'c\nd';2,5\n")
-    found = monitor_files(spark, tmp_path / "a.tsv", "x > 2", resolve=False).collect()
-    assert [(row.time, row.verdict) for row in found] == [(1, False), (2, True), (3, True)]
+    found = monitor_files(spark, tmp_path / "a.tsv", "x > 2", resolve=False)
+    assert [(row.time, row.verdict) for row in found.collect()] == [
+        (1, False),
+        (2, True),
+        (3, True),
+    ]
     options = {"delimiter": ";", "quote": "'", "decimal": ","}
     found = monitor_files(spark, tmp_path / "b.csv", "x > 2", resolve=False, options=options)
     assert [(row.time, row.verdict) for row in found.collect()] == [(1, False), (2, True)]
