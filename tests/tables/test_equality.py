@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Values of JSON, and whether they are equal.
-PAIRS = [
+PAIRS: list[tuple[str, str, bool]] = [
     ("7", "7", True),
     ("7", "8", False),
     ("7", "7.0", True),
@@ -282,7 +282,7 @@ COLUMNS = {
 SEVENS = [name for name in COLUMNS if name != "other text"]
 
 
-def stored(table: pa.Table, path: Path, format: str) -> Any:
+def stored(table: Any, path: Path, format: str) -> Any:
     """The table in a file, or as an object."""
     if format == "parquet":
         parquet.write_table(table, path.with_suffix(".parquet"))
@@ -424,13 +424,13 @@ CANONICAL = [
 
 
 @pytest.mark.parametrize(("array", "texts"), CANONICAL)
-def test_canonical_texts(array: pa.Array, texts: list[str | None]) -> None:
+def test_canonical_texts(array: Any, texts: list[str | None]) -> None:
     assert canonical_texts(array).to_pylist() == texts
 
 
 def test_canonical_texts_against_those_of_single_numbers() -> None:
     """Columns of floats and of decimals have the texts of their values, which are those values."""
-    numbers = [json.loads(one[place]) for one in PAIRS for place in (0, 1) if '"' not in one[place]]
+    numbers = [json.loads(text) for one in PAIRS for text in one[:2] if '"' not in text]
     floats = [float(one) for one in numbers] + [
         x * 10.0**e for x in (1.5, -3, 0.1) for e in range(-30, 40)
     ]

@@ -153,7 +153,14 @@ def test_bad_rows_among_others(seed: int, tmp_path: Path) -> None:
     """Wherever bad rows are, and however many, the others are read, and the first are named."""
     source = random.Random(seed)
     share = source.choice([0.01, 0.2, 0.9])
-    bad = ['{"ts":%d,"n":"x7"}', '{"ts":%d,"n":true}', '{"ts":%d,"n":[7]}', "null%d", '{"ts":%d', ""]
+    bad = [
+        '{"ts":%d,"n":"x7"}',
+        '{"ts":%d,"n":true}',
+        '{"ts":%d,"n":[7]}',
+        "null%d",
+        '{"ts":%d',
+        "",
+    ]
     good = {
         '{"ts":%d,"n":7}': P,
         '{"ts":%d,"n":" 07"}': P,
