@@ -261,7 +261,7 @@ def late_rows_kept(
     if rows is None:
         return Kept(name, words, None, None, _NO_RATE)
     needs = needs_of(file, names)
-    columns = [field for field in schema if field.name in needs.columns]
+    columns = [field for field in schema if field.name.partition("\0")[0] in needs.columns]
     of_row = sum(_width(field.type) for field in columns) + len(needs.log_atoms) + len(names)
     of_row += _NAME_BYTES + _STATE_BYTES + _CHUNK_BYTES // _SPACING
     of_ticks = sum((lateness // period + 1) * (_TICK_BYTES + len(names)) for period in set(periods))

@@ -76,6 +76,8 @@ class LogRelation(KnownRelation):
         file, name, columns, tables, environment = read
         super().__init__(pa.table({"": pa.array([], pa.int64()), " ": pa.array([], pa.int64())}))
         self.columns = tuple(columns)
+        # as rows have them, once these are read
+        self.read_columns = tuple(columns)
         types = file.row_types
         self.typed_columns = tuple(
             TypedColumn(name, types[name]) if name in types else name for name in columns
@@ -141,8 +143,8 @@ class LogRelation(KnownRelation):
             MtlmonError: a column has another type than before.
         """
         schema = batch.schema
-        read = [column_in(schema.names, name) for name in self.typed_columns]
-        found = [batch.column(schema.get_field_index(name)) for name in read]
+        self.read_columns = tuple(column_in(schema.names, name) for name in self.typed_columns)
+        found = [batch.column(schema.get_field_index(name)) for name in self.read_columns]
         fields = [(name, one.type) for name, one in zip(self.columns, found, strict=True)]
         types = canonical_schema(pa.schema(fields))
         if self._types is None or not self._types.equals(types):

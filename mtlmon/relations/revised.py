@@ -200,7 +200,6 @@ class RevisedRelations:
 
     Attributes:
         names: their names.
-        columns: the columns of the log that they read.
         watermark: they are known below it.
         spacing: how many rows a chunk has; 0 means as many as the relations remember records.
     """
@@ -211,13 +210,16 @@ class RevisedRelations:
         self._names = tuple(relations)
         self.names = frozenset(relations)
         self._relations = tuple(relations.values())
-        columns = dict.fromkeys(name for one in self._relations for name in one.columns)
-        self.columns: tuple[str, ...] = tuple(columns)
         self._chunks: list[_Chunk] = []
         # how many spans of the last chunk are of one batch
         self._unmerged = 0
         # those at the end, while others are loaded
         self._live: list[QueryState] = []
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of rows that the relations read, once rows are known."""
+        return tuple(dict.fromkeys(name for one in self._relations for name in one.read_columns))
 
     def read(self, batch: pa.RecordBatch) -> None:
         """Get to know the columns of the log, by the rows that come next.
