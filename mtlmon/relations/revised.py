@@ -110,8 +110,8 @@ class RevisedRelation(LogRelation):
         assert self._query is not None
         assert self._types is not None
         columns = [pa.array(rows.time_stamps), pa.array(after(rows.time_stamps))]
-        for name, known in zip(self.columns, self._types.types, strict=True):
-            column = rows.inputs.column(rows.inputs.schema.get_field_index(name))
+        for name, known in zip(self.read_columns, self._types.types, strict=True):
+            column = rows.inputs.column(name)
             columns.append(column.cast(known) if pa.types.is_null(column.type) else column)
         table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
         return self._advanced(self._query, table, watermark)
@@ -151,7 +151,8 @@ class RevisedRelation(LogRelation):
         """Return its columns of the log and its state as bytes, for `restore`."""
         assert self._query is not None
         assert self._types is not None
-        return self._types.serialize().to_pybytes(), self._query.snapshot()
+        schema = pa.schema(zip(self.read_columns, self._types.types, strict=True))
+        return schema.serialize().to_pybytes(), self._query.snapshot()
 
     def restore(self, types: bytes, state: bytes) -> None:
         """Go on from a snapshot.
