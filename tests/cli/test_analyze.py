@@ -182,7 +182,7 @@ def test_errors_have_their_place(tmp_path: Path, rules: Path) -> None:
     ended = mtlmon("analyze", str(rules), str(table))
     assert ended.status == 2
     assert "there is no column status" in ended.errors
-    rules.write_text("policy p: x > 1 AND x = y AND lower(x) = y AND y > 2")
+    rules.write_text("stream s = x\npolicy p: s > 1 AND lower(s) = y")
     assert "name a table" in mtlmon("analyze", str(rules)).errors
     assert mtlmon("analyze", "--help").output.startswith("usage: mtlmon analyze [options]")
 
