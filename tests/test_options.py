@@ -167,10 +167,15 @@ def streamed(**options: Any) -> list[str]:
     return asyncio.run(found())
 
 
+def keyed_step(**options: Any) -> object:
+    monitors: Monitors[str] = Monitors("p")
+    return monitors.step("a", 1, **options)
+
+
 example("mtlmon.Monitor.finish", lambda **o: ended(Monitor, **o))(end_time="inf")
 example("mtlmon.Monitors.finish", lambda **o: ended(Monitors, **o))(end_time="inf")
 example("mtlmon.Monitor.astream", streamed)(end_time="inf")
-example("mtlmon.Monitors.step", lambda **o: Monitors[str]("p").step("a", 1, **o))(atoms=["p"])
+example("mtlmon.Monitors.step", keyed_step)(atoms=["p"])
 example(
     "mtlmon.explain", lambda **o: mtlmon.explain("EVENTUALLY[0,5] p", [(1, [])], 0, **o).to_text()
 )(end_time="inf")
@@ -488,9 +493,11 @@ OF_ROWS_VALUES: dict[str, tuple[object, object, dict[str, object]]] = {
     "time": ("at", ROWS, {}),
     "time_unit": ("m", ROWS, {"resolution": "s"}),
     "time_format": ("%d.%m.%Y", ("d.csv", "ts,k,p\n02.01.2024,a,true\n"), {"resolution": "s"}),
+    "time_zone": ("Asia/Tokyo", ROWS, {"time": "text", "resolution": "s"}),
     "resolution": ("h", ROWS, {"time": "text"}),
     "null_values": (["-"], ("n.csv", "ts,k,p\n1,a,true\n2,b,-\n"), {}),
     "delimiter": (";", ("s.csv", "ts;k;p\n1;a;true\n"), {}),
+    "quote": ("'", ("q.csv", "ts,k,p\n1,'a,b',true\n"), {}),
     "on_error": ("skip", ("e.csv", "ts,k,p\n1,a,true\nx,a,true\n"), {}),
     "sort": (True, ROWS, {"time": "down"}),
     "sort_memory": (1000, ROWS, {}),
@@ -504,6 +511,8 @@ OF_ROWS_VALUES: dict[str, tuple[object, object, dict[str, object]]] = {
 def enter_rows(function: str, call: Callable[..., object], names: tuple[str, ...]) -> None:
     """Enter the options that say how rows are read."""
     for name in names:
+        if name == "decimal":
+            continue  # below: it concerns what is read as a number
         value, rows, others = OF_ROWS_VALUES[name]
 
         def run(rows: object = rows, **options: Any) -> object:
@@ -518,6 +527,28 @@ enter_rows("mtlmon.tables.check_tables", checked, OF_EVENTS)
 enter_rows("mtlmon.tables.open_tables", read, OF_EVENTS)
 enter_rows("mtlmon.query", asked, OF_ROWS)
 enter_rows("mtlmon.RelationalMonitor.feed", answered, (*OF_ROWS, "wait", "late"))
+
+
+def of_fractions(run: Callable[..., object]) -> Callable[..., object]:
+    return lambda **o: run(Files.path("f.csv", "ts;k;p\n1;a;1,5\n"), **o)
+
+
+_of_numbers: dict[str, Callable[..., object]] = {
+    "mtlmon.tables.check_tables": lambda rows, **o: checked("p > 1", rows, **o),
+    "mtlmon.tables.open_tables": lambda rows, **o: read(rows=rows, **o),
+    "mtlmon.query": lambda rows, **o: mtlmon.query(
+        "unit s\nrelation r = rows where p > 1", "r", rows, **o
+    ),
+    "mtlmon.RelationalMonitor.feed": lambda rows, **o: str(
+        [str(one) for one in RelationalMonitor("atom e(k) = p > 1\nfind a: e(x)").feed(rows, **o)]
+    ),
+}
+for _function, _compared in _of_numbers.items():
+    _others: dict[str, object] = {"delimiter": ";"}
+    if _function == "mtlmon.tables.open_tables":
+        _others["predicates"] = {"p": parse_predicate("p > 1")}
+    example(_function, of_fractions(_compared), _others)(decimal=",")
+
 NAMED = "unit s\natom e(k) = at > 0\nfind a: e(x) AND q\nfind b: e(x) AND PREVIOUS e(y)"
 
 
@@ -574,7 +605,14 @@ example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array([3])), {"res
 example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array([180])), {"unit": "s"})(
     resolution="m"
 )
-example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array(["2024-01-01"])))(format="%Y")
+example("mtlmon.tables.Times", lambda **o: Times(**o).read(pa.array(["2024-01-01"])))(
+    format="%Y", zone="Asia/Tokyo"
+)
+# the clock is put back between them
+TWICE = pa.array(["2024-10-27 02:50:00", "2024-10-27 02:10:00"])
+example("mtlmon.tables.Times", lambda **o: Times(**o).read(TWICE), {"zone": "Europe/Berlin"})(
+    disorder=None
+)
 
 
 def fed_streams(times: list[int], offsets: Any = None, **options: Any) -> KeyedMonitors:
@@ -713,7 +751,8 @@ example(LIVE, lambda **o: live("p", close=False, **o))(owner="another")
 
 def noted(name: str, *given: object, **options: Any) -> str:
     """What a live monitor with a clock makes of a call."""
-    monitor = LiveMonitor("ONCE[0,9] p AND EVENTUALLY[0,5] q", clock=at_seven, key="k", owner=None)
+    formula = "(ONCE[0,9] p) AND EVENTUALLY[0,5] q"
+    monitor = LiveMonitor(formula, clock=at_seven, key="k", owner=None)
     if name == "step":
         monitor = LiveMonitor("p", owner=None)
     getattr(monitor, name)(*given, **options)
