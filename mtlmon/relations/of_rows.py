@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
 from mtlmon.policy.predicates.expression import TypedColumn, column_in
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relations.bounds import (
     KeptChanges,
     KeptRecords,
@@ -171,7 +172,7 @@ class LogRelation(KnownRelation):
         except PolicyError:
             raise
         except MtlmonError as error:
-            raise self._refused(str(error)) from None
+            raise self._refused(str(error), _declaration(known, types)) from None
         schema = plans.schema(self.name)
         empty = [pa.array([], pa.int64())] * 2 + [pa.array([], one) for one in schema.types]
         self.know(pa.Table.from_arrays(empty, names=["", " ", *schema.names]))
@@ -207,13 +208,14 @@ class LogRelation(KnownRelation):
             self._advanced(self._query, None, FIRST)
         return self._query
 
-    def _refused(self, message: str) -> FormulaError:
+    def _refused(self, message: str, hint: str | None = None) -> FormulaError:
         place = self.file.intervals[self.name].place
         return formula_error(
             self.file.text,
             place,
             f"relation {self.name} is looked up while the log is read: {message}",
             source=self.file.source,
+            hint=hint,
             kind=PolicyError,
         )
 
@@ -327,6 +329,14 @@ class RowRelation(LogRelation):
         """Look values up in these records."""
         self._records = records
         self.replace(pa.concat_tables(map(as_table, records)))
+
+
+def _declaration(known: pa.Schema | None, types: pa.Schema) -> str | None:
+    """What to declare if a column of the log has floats now, and had integers before."""
+    for before, now in zip(known or (), types, strict=False):
+        if pa.types.is_integer(before.type) and pa.types.is_floating(now.type):
+            return f"declare the column in the policy file: column {column_text(now.name)}: float"
+    return None
 
 
 def said_as_bytes(
