@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,13 +99,19 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The types of columns, of which some may have had no value so far in some schemas."""
+    """The types of columns, of which some may have had no value so far in some schemas.
+
+    Integers may have become floats in later ones.
+    """
     fields = list(schemas[-1])
     for place, field in enumerate(fields):
+        others = [schema.field(place) for schema in schemas]
         if pa.types.is_null(field.type):
-            others = (schema.field(place) for schema in schemas)
             known = (one for one in others if not pa.types.is_null(one.type))
             fields[place] = next(known, field)
+        if pa.types.is_integer(fields[place].type):
+            floats = (one for one in others if pa.types.is_floating(one.type))
+            fields[place] = next(floats, fields[place])
     return pa.schema(fields)
 
 
@@ -114,7 +121,11 @@ def fitted(inputs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for name, column in zip(inputs.schema.names, inputs.columns, strict=True):
         place = schema.get_field_index(name)
         kind = column.type if place < 0 else schema.field(place).type
-        columns.append(column if column.type.equals(kind) else column.cast(kind))
+        # an integer becomes the nearest float
+        is_safe = not pa.types.is_floating(kind)
+        columns.append(
+            column if column.type.equals(kind) else pc.cast(column, kind, safe=is_safe)
+        )
     return pa.RecordBatch.from_arrays(columns, inputs.schema.names)
 
 
