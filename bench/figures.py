@@ -319,7 +319,7 @@ class Figures:
         """Megabytes of the whole process on f1, and on a nested formula that needs BDDs."""
         name = "bdd" if with_bdds else "f1"
         formula = (
-            "ALWAYS[0,8] (p IMPLIES EVENTUALLY[0,5] ((ONCE[0,3] q) UNTIL[1,6] p AND q))"
+            "ALWAYS[0,8] (p IMPLIES EVENTUALLY[0,5] ((ONCE[0,3] q) UNTIL[1,6] (p AND q)))"
             if with_bdds
             else WORKLOADS["f1"].formula
         )

@@ -27,6 +27,7 @@ from mtlmon.policy.predicates.expression import column_in, typed_columns
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY
+from mtlmon.policy.reading import add_parentheses
 from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams, with_times
 from mtlmon.syntax.bounds import UNITS
@@ -65,6 +66,7 @@ examples:
   mtlmon check-policy rules.mtl
   mtlmon check-policy rules.mtl events.parquet
   mtlmon check-policy --policy web.mtl --policy login.mtl access.jsonl
+  mtlmon check-policy --parentheses old.mtl > new.mtl
 
 exit status: 0 no error, 2 an error in usage, policies, log or writing
 """
@@ -83,6 +85,7 @@ class Options(argparse.Namespace):
     decimal: str
     null_values: list[str]
     slices: int | None
+    parentheses: bool
 
 
 def check_policy(arguments: Sequence[str]) -> int:
@@ -96,6 +99,10 @@ def check_policy(arguments: Sequence[str]) -> int:
     """
     options = parse_arguments(arguments)
     constants = dict(options.settings)
+    if options.parentheses:
+        ((text, path),) = texts_of(options.policies)
+        show(add_parentheses(text, path, unit=options.unit, constants=constants))
+        return 0
     file, errors = check_files(texts_of(options.policies), unit=options.unit, constants=constants)
     found = list(errors)
     schema = None
@@ -404,6 +411,11 @@ def make_parser() -> Parser:
         metavar="N",
         help="show how N slices get the rows of policies with variables, too",
     )
+    parser.add_argument(
+        "--parentheses",
+        action="store_true",
+        help="print the file as version 0.2 read it, with the parentheses that formulas need now",
+    )
     parser.add_argument("-h", "--help", action="help", help="show this help")
     return parser
 
@@ -413,6 +425,8 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser = make_parser()
     options = parser.read(arguments, Options())
     take_policy_files(parser, options)
+    if options.parentheses and (options.files or len(options.policies) > 1):
+        parser.error("--parentheses takes one policy file, and no log")
     if len(options.files) > 1:
         logs = ", ".join(options.files)
         parser.error(f"several logs ({logs}): name one at a time")

@@ -47,7 +47,7 @@ FORMULAS = {
     "future": "p UNTIL[0,5] q",
     "nested": "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)",
     "past-and-future": "p SINCE[2,8] (q OR PREVIOUS[0,3] EVENTUALLY[1,4] p)",
-    "unbounded": "NEXT p OR (q UNTIL ONCE[0,4] p)",
+    "unbounded": "NEXT (p OR (q UNTIL ONCE[0,4] p))",
     "needs-bdd": "((EVENTUALLY[0,3] p) EQUIV EVENTUALLY[1,4] q) OR NEXT (p EQUIV (NEXT q))",
 }
 Mode = Literal["local", "global", "naive"]

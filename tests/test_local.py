@@ -349,7 +349,7 @@ def test_folding_keeps_the_meaning(formula: Formula, steps: Trace, closed: bool)
         ("p WEAK_UNTIL[0,3] q", "q RELEASE[0,3] (p OR q)"),
         ("p OR EVENTUALLY[0,3] (p AND NOT p)", "p"),
         ("false UNTIL[0,3] p", "p"),
-        ("p UNTIL[0,3] (NEXT q) OR NOT (NEXT q)", "true"),
+        ("p UNTIL[0,3] ((NEXT q) OR NOT (NEXT q))", "true"),
         ("PREVIOUS (p AND false)", "false"),
         ("false SINCE[1,3] p", "false"),
         ("(EVENTUALLY[0,3] p) EQUIV true", "EVENTUALLY[0,3] p"),

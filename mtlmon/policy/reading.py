@@ -116,6 +116,37 @@ def check_policies(
     return reader.file, tuple(reader.errors)
 
 
+def add_parentheses(
+    text: str,
+    path: str | None = None,
+    *,
+    unit: str | None = None,
+    constants: Mapping[str, str] | None = None,
+) -> str:
+    """Write the reading that version 0.2 gave to a policy file, with parentheses.
+
+    Takes the same arguments as `parse_policies`.
+
+    Returns:
+        The text, in which operands of temporal operators have the parentheses that they need.
+
+    Raises:
+        FormulaError: the file has another error.
+
+    >>> add_parentheses("policy p: ONCE a AND b  # so far")
+    'policy p: ONCE (a AND b)  # so far'
+    """
+    missing: set[Span] = set()
+    reader = FileReader(text, path or _SOURCE, unit, constants or {}, False, missing)
+    reader.read()
+    if reader.errors:
+        raise min(reader.errors, key=lambda error: (error.line, error.column))
+    marks = [(span.start, "(") for span in missing] + [(span.end, ")") for span in missing]
+    for place, mark in sorted(marks, reverse=True):
+        text = text[:place] + mark + text[place:]
+    return text
+
+
 def declares(text: str) -> bool:
     """Whether the text has declarations; otherwise it is a single formula."""
     declarations, _errors = read_declarations(text, _SOURCE)
@@ -131,6 +162,7 @@ class FileReader(DeclaredText):
         unit: the unit of the time-stamps that was asked for, or None.
         constants: the texts of constants that override those of the file.
         needs_policy: whether a file without a policy is an error.
+        missing_parentheses: as for `parse_at`.
 
     Attributes:
         file: what has been read.
@@ -145,8 +177,10 @@ class FileReader(DeclaredText):
         unit: str | None,
         constants: Mapping[str, str],
         needs_policy: bool,
+        missing_parentheses: set[Span] | None = None,
     ) -> None:
         super().__init__(text, source)
+        self.missing_parentheses = missing_parentheses
         self.needs_policy = needs_policy
         self.constants = constants
         self.file = PolicyFile(text, source, read_unit(self, unit))
@@ -428,7 +462,8 @@ class FileReader(DeclaredText):
         plain: FormulaError | None = None
         if not self.names_of(STREAM) and not self.relations:
             try:
-                return parse_at(Cursor(*place, constants=constants), self.file.unit)
+                cursor = Cursor(*place, constants=constants)
+                return parse_at(cursor, self.file.unit, self.missing_parentheses)
             except FormulaError as error:
                 plain = error
         if self.is_first_order(declaration):
@@ -439,7 +474,7 @@ class FileReader(DeclaredText):
         conditions = Conditions(self.source, self.file.unit, streams, constants, self.add_condition)
         try:
             cursor = Cursor(*place, conditions, constants=constants)
-            formula = parse_at(cursor, self.file.unit)
+            formula = parse_at(cursor, self.file.unit, self.missing_parentheses)
         except FormulaError as error:
             if _INTERVAL_BEFORE.search(self.text, 0, self.offset_of(error)):
                 hint = "a parenthesis and a digit behind an operator open an interval: write x > 1"

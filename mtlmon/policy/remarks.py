@@ -9,7 +9,6 @@ from mtlmon.policy.predicates import operators as predicate_ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.hints import some
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import make
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ _OPPOSITES |= {after: before for before, after in _OPPOSITES.items()}
 def remarks(file: PolicyFile, is_nullable: Callable[[str], bool]) -> Iterator[str]:
     """Yield a remark for each part of a formula that probably says something else than was meant.
 
-    `ONCE a AND ONCE b` is `ONCE (a AND ONCE b)`, as a temporal operator reaches as far to the right
-    as it can. `NOT x > 5` is true where x is null, as the comparison is not.
+    `NOT x > 5` is true where x is null, as the comparison is not.
 
     Args:
         file: the policy file.
@@ -47,12 +45,6 @@ def remarks(file: PolicyFile, is_nullable: Callable[[str], bool]) -> Iterator[st
     named += [(f"let {name}", formula) for name, formula in file.lets.items()]
     for name, formula in named:
         for node in postorder(formula):
-            meant = _meant(node, file.text)
-            if meant is not None:
-                yield (
-                    f"{name}: {node.operator.word} is of all of ({node.operands[0]}); if that is "
-                    f"not meant, write {meant}"
-                )
             yield from (f"{name}: {text}" for text in _negated_null(node, file, nulls))
 
 
@@ -82,24 +74,3 @@ def _opposite(expression: Expression) -> str | None:
     if operator is None:
         return None
     return str(Expression(operator, expression.operands, expression.value))
-
-
-def _meant(node: Formula, text: str) -> str | None:
-    """What was probably meant instead of a formula; None if that is the formula itself."""
-    if not (_is_prefix(node) and node.operands[0].operator in {ops.AND, ops.OR}):
-        return None
-    (operand,) = node.operands
-    if operand.span is None or text[: operand.span.start].rstrip().endswith("("):
-        return None
-    left, right = operand.operands
-    last = right
-    while last.operator is ops.NOT:
-        (last,) = last.operands
-    if not _is_prefix(last):
-        return None
-    inner = make(node.operator, left, interval=node.interval)
-    return str(make(operand.operator, inner, right))
-
-
-def _is_prefix(node: Formula) -> bool:
-    return node.operator.is_temporal and node.operator.is_prefix

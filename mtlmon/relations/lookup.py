@@ -219,6 +219,11 @@ class _TextKeys:
     def __init__(self) -> None:
         self._table = KeyTable(1)
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes the texts take."""
+        return int(self._table.held_bytes)
+
     def numbered(self, texts: pa.Array) -> NDArray[np.int64]:
         """Return the numbers of texts, of which new ones get the next."""
         numbers = np.empty(len(texts), np.uint32)

@@ -5,7 +5,7 @@ The binary operators are methods of `Formula`.
 >>> from mtlmon import atoms, eventually
 >>> request, response, cancel = atoms("request response cancel")
 >>> request >> eventually(response | cancel, 0, 5)
-parse('request IMPLIES EVENTUALLY[0,5] response OR cancel')
+parse('request IMPLIES EVENTUALLY[0,5] (response OR cancel)')
 >>> (~cancel).until(response, 2, "8s")
 parse('NOT cancel UNTIL[2,8s] response', unit='later')
 """

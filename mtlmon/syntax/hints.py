@@ -72,26 +72,32 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
     return None
 
 
-def both_readings(cursor: Cursor, left: int, middle: int, incoming: Operator) -> str:
-    """Show the two ways to put parentheses around a temporal operator and the operator after it.
+def both_readings(
+    cursor: Cursor, left: int, middle: int, incoming: Operator, *, outer_first: bool = False
+) -> str:
+    """Show the two ways to put parentheses around two operators and the operand between them.
 
     Args:
-        cursor: the cursor at the incoming operator.
-        left: the index of the first token of the incoming operator's left operand.
-        middle: the index of the first token of the temporal operator's last operand.
+        cursor: the cursor at the second operator.
+        left: the index of the first token of the first operator with its operands.
+        middle: the index of the first token of the operand between them.
         incoming: the operator at the cursor.
+        outer_first: whether the reading comes first in which the second operator takes the operand.
     """
     head = shorten(cursor.words(left, middle), _WIDTH)
     body = shorten(cursor.words(middle, cursor.index), _WIDTH)
     tail = shorten(cursor.words(cursor.index, _operand_end(cursor, incoming)), _WIDTH)
-    return f"write ({head} {body}) {tail} or {head} ({body} {tail})"
+    readings = [f"({head} {body}) {tail}", f"{head} ({body} {tail})"]
+    if outer_first:
+        readings.reverse()
+    return f"write {readings[0]} or {readings[1]}"
 
 
 def _operand_end(cursor: Cursor, operator: Operator) -> int:
     """The index after the right operand of the operator at the cursor."""
     tokens = cursor.tokens
     depth, weakest = 0, operator.binding
-    index = _behind_interval(tokens, cursor.index + 1)
+    index = behind_interval(tokens, cursor.index + 1)
     while index < len(tokens) - 1:
         kind, found = tokens[index].kind, tokens[index].operator
         depth += (kind == "(") - (kind == ")")
@@ -104,11 +110,11 @@ def _operand_end(cursor: Cursor, operator: Operator) -> int:
                 break
         index += 1
         if found and found.is_temporal:
-            index = _behind_interval(tokens, index)
+            index = behind_interval(tokens, index)
     return index
 
 
-def _behind_interval(tokens: list[Token], index: int) -> int:
+def behind_interval(tokens: list[Token], index: int) -> int:
     """The index after the interval that starts at `index`, or `index` if there is none."""
     if tokens[index].kind == "[" or (
         tokens[index].kind == "(" and tokens[index + 1].kind == NUMBER

@@ -1,14 +1,18 @@
 """Parses formulas by operator precedence, in linear time and without recursion.
 
-The table in `mtlmon.syntax.operators` says how tightly operators bind. Two rules decide the rest:
+The table in `mtlmon.syntax.operators` says how tightly operators bind. A prefix operator can be
+wherever an operand can: `a SINCE ONCE b` is `a SINCE (ONCE b)`, and `NOT a AND b` is `(NOT a) AND
+b`.
 
-- A prefix operator can be wherever an operand can, and extends as far to the right as possible. So
-  `ONCE a SINCE b` is `ONCE (a SINCE b)`, `a AND ONCE b OR c` is `a AND ONCE (b OR c)`,
-  `a SINCE ONCE b` is `a SINCE (ONCE b)`, and `NOT ONCE a AND b` is `NOT (ONCE (a AND b))`,
-  whereas `NOT a AND b` is `(NOT a) AND b`, because AND binds less tightly than NOT.
-- Only a parenthesis or the end of the text ends the operand of a temporal operator. A binary
-  operator that would end it because it does not bind more tightly is an error, which shows both
-  readings: `a SINCE b UNTIL c`, `ONCE a -> b`, `a AND ONCE b -> c`.
+Where tools for temporal logic disagree on a reading, a formula is refused, and the error shows both
+readings with parentheses:
+
+- Only a parenthesis or the end of the text ends the operand of a temporal operator: `ONCE a AND b`,
+  `ONCE a SINCE b`, `a SINCE b AND c`, `a SINCE b UNTIL c`, `ONCE a -> b`, `a AND ONCE b -> c`.
+- AND and OR are no left operands of temporal operators without parentheses: `a OR b SINCE c`.
+
+A quantifier inside a temporal operator reaches as far to the right as it can: `ONCE EXISTS x. a(x)
+AND b(x)` has one reading.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from mtlmon.syntax.bounds import LATER, opens_interval, read_interval, require_u
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Formula, Span
 from mtlmon.syntax.hints import (
+    behind_interval,
     both_readings,
     where_operand_is_missing,
     where_operator_is_missing,
@@ -50,17 +55,26 @@ def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> F
     return parse_at(Cursor(text, source), unit)
 
 
-def parse_at(cursor: Cursor, unit: str | None) -> Formula:
+def parse_at(
+    cursor: Cursor, unit: str | None, missing_parentheses: set[Span] | None = None
+) -> Formula:
     """Parse the tokens of a cursor as a formula; spans and errors refer to its text.
 
     Args:
         cursor: the cursor at its first token.
         unit: a valid unit, "later" or None, as for `parse`.
+        missing_parentheses: None to refuse formulas with two readings; else operands of temporal
+            operators are read as by version 0.2, and the places of those that need parentheses are
+            added.
 
     Raises:
         FormulaError: the tokens are not a formula, as for `parse`.
     """
-    return _Parser(cursor, unit).formula()
+    parser = _Parser(cursor, unit, None if missing_parentheses is None else [])
+    formula = parser.formula()
+    if missing_parentheses is not None and parser.missing_parentheses:
+        missing_parentheses.update(parser.missing_parentheses)
+    return formula
 
 
 class _Waiting:
@@ -75,11 +89,14 @@ class _Waiting:
 
 
 class _Parser:
-    __slots__ = ("cursor", "operands", "starts", "unit", "waiting")
+    __slots__ = ("cursor", "missing_parentheses", "operands", "starts", "unit", "waiting")
 
-    def __init__(self, cursor: Cursor, unit: str | None) -> None:
+    def __init__(
+        self, cursor: Cursor, unit: str | None, missing_parentheses: list[Span] | None
+    ) -> None:
         self.cursor = cursor
         self.unit = unit
+        self.missing_parentheses = missing_parentheses
         self.waiting: list[_Waiting] = []
         self.operands: list[Formula] = []
         # The index of the first token of each operand, which can be a parenthesis.
@@ -124,6 +141,8 @@ class _Parser:
         while True:
             token = cursor.token
             if token.operator and token.operator.arity == 2:
+                if self.missing_parentheses is None:
+                    self.require_one_reading(token.operator)
                 self.apply_before(token.operator)
                 self.read_operator_at_cursor(token.operator)
                 return True
@@ -157,6 +176,27 @@ class _Parser:
         span = Span(token.start, self.cursor.ahead(-1).end)
         self.operands.append(Formula(operator, name=name, span=span))
         self.starts.append(index)
+
+    def require_one_reading(self, incoming: Operator) -> None:
+        """Refuse AND, OR and temporal operators beside an operand that could end before them."""
+        if incoming.groups_right:
+            return
+        for place in range(len(self.waiting) - 1, -1, -1):
+            waiting = self.waiting[place]
+            operator = waiting.operator
+            if operator is None or operator.is_first_order or operator.groups_right:
+                return
+            if operator.is_temporal:
+                if incoming.is_temporal and operator.arity == 2:
+                    # a chain, whose readings `apply_before` shows
+                    return
+                first = self.first_prefix(place) if operator.is_prefix else self.starts[-2]
+                middle = behind_interval(self.cursor.tokens, waiting.index + 1)
+                raise self.two_readings(operator, incoming, first, middle)
+            if incoming.is_temporal and operator.arity == 2:
+                middle = behind_interval(self.cursor.tokens, waiting.index + 1)
+                self.apply_before(incoming)
+                raise self.two_readings(operator, incoming, self.starts[-1], middle)
 
     def apply_before(self, incoming: Operator | None) -> None:
         """Apply the waiting operators that the incoming one ends; None ends all of them."""
@@ -196,6 +236,31 @@ class _Parser:
         hint = both_readings(cursor, first.index, self.starts[-1], incoming)
         raise cursor.error(message, token, hint)
 
+    def first_prefix(self, place: int) -> int:
+        """The index of the first token of the prefix operators up to a waiting one."""
+        while place and (before := self.waiting[place - 1].operator) is not None:
+            if not before.is_prefix or before.is_first_order:
+                break
+            place -= 1
+        return self.waiting[place].index
+
+    def two_readings(
+        self, operator: Operator, incoming: Operator, first: int, middle: int
+    ) -> FormulaError:
+        """The error for two operators, of which either could take the operand between them.
+
+        Args:
+            operator: the operator that waits for its last operand.
+            incoming: the operator at the cursor.
+            first: the index of the first token of the waiting operator with its operands.
+            middle: the index of the first token between the operators.
+        """
+        cursor = self.cursor
+        written = cursor.text_of(cursor.token)
+        hint = both_readings(cursor, first, middle, incoming, outer_first=operator.is_temporal)
+        message = f"{operator.word} before '{written}' needs parentheses: there are two readings"
+        return cursor.error(message, cursor.token, hint)
+
     def apply(self) -> None:
         """Apply the last waiting operator, whose last operand ends before the cursor."""
         waiting = self.waiting.pop()
@@ -203,6 +268,8 @@ class _Parser:
         assert operator is not None
         split = len(self.operands) - operator.arity
         operands = tuple(self.operands[split:])
+        if operator.is_temporal and self.missing_parentheses is not None:
+            self.note_missing_parentheses(waiting, split)
         start = waiting.index if operator.is_prefix else self.starts[split]
         tokens, end = self.cursor.tokens, self.cursor.ahead(-1).end
         span = Span(tokens[start].start, end)
@@ -213,6 +280,21 @@ class _Parser:
             value = quantifier.variables
         self.operands[split:] = [Formula(operator, operands, waiting.interval, None, span, value)]
         self.starts[split:] = [start]
+
+    def note_missing_parentheses(self, waiting: _Waiting, split: int) -> None:
+        """Note the operands of a temporal operator that `require_one_reading` refuses."""
+        assert self.missing_parentheses is not None
+        assert waiting.operator is not None
+        tokens = self.cursor.tokens
+        for place in range(split, len(self.operands)):
+            operand, start = self.operands[place], tokens[self.starts[place]].start
+            assert operand.span is not None
+            is_in_parentheses = operand.span.start != start
+            needs_them = operand.operator in _NEED_PARENTHESES or (
+                operand.operator.is_temporal and operand.operator.arity == 2
+            )
+            if needs_them and not is_in_parentheses:
+                self.missing_parentheses.append(operand.span)
 
     def ambiguous(self, cut: Operator, incoming: Operator, middle: int) -> FormulaError:
         """The error for an `incoming` operator that ends the temporal operator `cut`."""
@@ -233,6 +315,10 @@ class _Parser:
         is_open = any(waiting.operator is None for waiting in self.waiting)
         what = "an operator or ')'" if is_open else "an operator or the end"
         return self.cursor.expected(what, where_operator_is_missing(self.cursor))
+
+
+_NEED_PARENTHESES = frozenset({ops.AND, ops.OR})
+"""The operators that need parentheses in operands of temporal operators, beside temporal ones."""
 
 
 def _ends(incoming: Operator, operator: Operator) -> bool:

@@ -97,7 +97,9 @@ def to_text(formula: Formula, *, all_parentheses: bool = False, unit: str | None
                 parts.append(_written(item, unit))
                 bare = not all_parentheses and _last_is_bare(operator, operand.operator)
             else:
-                bare = not all_parentheses and _first_is_bare(operator, right_end[id(operand)])
+                bare = not all_parentheses and _first_is_bare(
+                    operator, operand.operator, right_end[id(operand)]
+                )
             parts += (operand,) if bare or not operand.operands else ("(", operand, ")")
         stack.extend(reversed(parts or [_written(item, unit)]))
     return "".join(pieces)
@@ -171,13 +173,17 @@ def _last_is_bare(operator: Operator, operand: Operator) -> bool:
     """Whether the last operand needs no parentheses, as its operator does not end this one."""
     if operand.arity < 2:
         return True
+    if operator.is_temporal:
+        return False
     if operand.binding == operator.binding:
         return operand.groups_right
     return operand.binding > operator.binding
 
 
-def _first_is_bare(operator: Operator, right_end: int) -> bool:
+def _first_is_bare(operator: Operator, operand: Operator, right_end: int) -> bool:
     """Whether a left operand needs no parentheses, as the operator ends all open ones in it."""
+    if operator.is_temporal and operand.arity == 2:
+        return False
     if right_end == operator.binding:
         return not operator.groups_right
     return right_end > operator.binding

@@ -39,7 +39,7 @@ FORMULAS = (
     "p UNTIL[0,5] q",
     "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)",
     "ALWAYS[0,4] (p IMPLIES ONCE[0,7] q)",
-    "(NEXT p) OR p SINCE[2,8] q",
+    "((NEXT p) OR p) SINCE[2,8] q",
 )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 POLICIES = """\
 policy response per user: p IMPLIES EVENTUALLY[0,4] q
 policy whole: q IMPLIES EVENTUALLY[0,3] p
-policy both per user, host: NEXT p OR ALWAYS[0,6] q
+policy both per user, host: NEXT (p OR ALWAYS[0,6] q)
 policy past per host: ONCE[0,3] p
 policy chosen per user on rows where host = "x": p IMPLIES EVENTUALLY[0,9] q
 policy ticks per user on every 5: count[0,5](user = "a") < 3

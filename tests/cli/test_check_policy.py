@@ -344,30 +344,33 @@ def test_variables_that_nothing_binds(tmp_path: Path) -> None:
         assert "nothing says which values 'g' may take in 'NOT approve(g, f)'" in result.errors
 
 
-@pytest.mark.parametrize(
-    ("formula", "meant"),
-    [
-        ("ONCE a AND ONCE b", "(ONCE a) AND ONCE b"),
-        ("c IMPLIES EVENTUALLY[0,3] a OR NOT ONCE b", "(EVENTUALLY[0,3] a) OR NOT ONCE b"),
-        ("ONCE (a) AND (ONCE b)", "(ONCE a) AND ONCE b"),
-        ("ONCE(0,3] (a OR c) AND ONCE b", "(ONCE[1,3] a OR c) AND ONCE b"),
-        ("ONCE (a AND ONCE b)", None),
-        ("(ONCE a) AND ONCE b", None),
-        ("ALWAYS a AND b", None),
-        ("ONCE (a) AND (b)", None),
-    ],
-)
-def test_operators_that_reach_far(formula: str, meant: str | None, tmp_path: Path) -> None:
-    rules = tmp_path / "rules.mtl"
-    rules.write_text(f"policy p: {formula}\n")
-    done = mtlmon("check-policy", str(rules))
-    assert done.status == 0
-    if meant is None:
-        assert done.errors == ""
-    else:
-        assert "mtlmon: policy p: " in done.errors
-        assert " is of all of (" in done.errors
-        assert done.errors.endswith(f"if that is not meant, write {meant}\n")
+def test_parentheses_that_say_how_an_older_version_read_a_file(tmp_path: Path) -> None:
+    old = tmp_path / "old.mtl"
+    old.write_text(
+        "unit s  # ONCE a AND b\n"
+        "let far = ONCE[0,5s] a AND ONCE b\n"
+        "policy p: c OR d SINCE x > 3 AND far\n"
+        "policy v: FORALL u. pay(u) IMPLIES ONCE approve(u) AND NOT ONCE back(u) SINCE new(u)\n"
+        "policy fine: a IMPLIES b UNTIL c\n"
+    )
+    refused = mtlmon("check-policy", str(old))
+    assert refused.status == 2
+    assert "there are two readings" in refused.errors
+    done = mtlmon("check-policy", "--parentheses", str(old))
+    assert (done.status, done.errors) == (0, "")
+    assert done.output == (
+        "unit s  # ONCE a AND b\n"
+        "let far = ONCE[0,5s] (a AND ONCE b)\n"
+        "policy p: (c OR d) SINCE (x > 3 AND far)\n"
+        "policy v: FORALL u. pay(u) IMPLIES "
+        "ONCE (approve(u) AND NOT ONCE (back(u) SINCE new(u)))\n"
+        "policy fine: a IMPLIES b UNTIL c\n"
+    )
+    new = tmp_path / "new.mtl"
+    new.write_text(done.output)
+    assert mtlmon("check-policy", "--parentheses", str(new)).output == done.output
+    two = mtlmon("check-policy", "--parentheses", str(new), "log.csv")
+    assert (two.status, two.output) == (2, "")
 
 
 def test_atoms_in_streams_are_in_policies(tmp_path: Path) -> None:

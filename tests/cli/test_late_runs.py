@@ -33,10 +33,10 @@ Command = Callable[..., Ended]
 
 PLAIN = {
     "plain": "policy a: p IMPLIES EVENTUALLY[0,5] q\npolicy b%s: p SINCE[0,7] q\n",
-    "past": "policy a: NOT (p AND PREVIOUS q)\npolicy b%s: ONCE[2,6] p AND NEXT[0,4] q\n",
+    "past": "policy a: NOT (p AND PREVIOUS q)\npolicy b%s: ONCE[2,6] (p AND NEXT[0,4] q)\n",
     "nested": "policy a: ALWAYS[0,6] (p IMPLIES EVENTUALLY[0,3] q)\n"
     "policy b%s: (EVENTUALLY[1,4] p) UNTIL[0,7] (PREVIOUS[0,3] q)\n",
-    "windows": "stream n = count[0,6](p)\npolicy a: n < 2\npolicy b%s: NEXT p OR NOT q\n",
+    "windows": "stream n = count[0,6](p)\npolicy a: n < 2\npolicy b%s: NEXT (p OR NOT q)\n",
     "chosen": "stream n = count[0,6](p)\npolicy a on rows where q: p OR EVENTUALLY[0,5] p\n"
     "policy b%s on rows where n > 1: EVENTUALLY[1,6] p\n",
 }

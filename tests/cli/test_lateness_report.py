@@ -18,7 +18,7 @@ RULES = """\
 unit s
 policy answered: ask IMPLIES EVENTUALLY[0,5] reply
 policy follows: reply IMPLIES ONCE[0,9] ask
-policy either: ask SINCE[0,20] reply OR EVENTUALLY stop
+policy either: ask SINCE[0,20] (reply OR EVENTUALLY stop)
 """
 
 

@@ -666,7 +666,7 @@ atom q(x: int, y: text)
 policy a: p(x) IMPLIES EVENTUALLY[0,3] q(x, _)
 find b: p(x) AND ONCE[0,2] q(x, y)
 find c: COUNT(ONCE[0,1] q(x, y)) > 3
-find d: EXISTS y. p(x) AND ONCE[0,4] q(_, y) AND q(x, y)
+find d: EXISTS y. p(x) AND ONCE[0,4] (q(_, y) AND q(x, y))
 """
 
 

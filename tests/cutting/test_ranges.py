@@ -96,7 +96,7 @@ CUTS = st.lists(st.integers(0, 60), max_size=6)
 @example(parse("NEXT[0,0] (NOT p AND (p AND q))"), (Event(0, frozenset()),), [], "local", None, 1)
 # One family is masked while another one is read to the end of the trace.
 @example(
-    parse("EVENTUALLY[1,*) NEXT[2,*) (q OR p WEAK_UNTIL ALWAYS[0,3] r)"),
+    parse("EVENTUALLY[1,*) NEXT[2,*) ((q OR p) WEAK_UNTIL ALWAYS[0,3] r)"),
     (Event(45, frozenset("pqr")), Event(52, frozenset("pqr")), Event(55, frozenset("pqr"))),
     [54],
     "naive",

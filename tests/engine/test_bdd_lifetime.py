@@ -47,7 +47,7 @@ sizes = []
 for i in range(30):
     box = Box()
     box.self = box
-    box.monitor = run(Monitor(deep(), bdd=BACK_END), 4)
+    box.monitor = run(Monitor(deep(), "global", bdd=BACK_END), 4)
     del box
     gc.collect()
     sizes.append(resident())
@@ -71,7 +71,7 @@ sizes = []
 for i in range(60):
     box = Box()
     box.self = box
-    box.monitor = run(Monitor(deep(), bdd=BACK_END), 3)
+    box.monitor = run(Monitor(deep(), "global", bdd=BACK_END), 3)
     interrupt_at(1 + 5 * i)
     try:
         for time_stamp in range(10, 100):
@@ -93,19 +93,19 @@ assert sizes[-1] - sizes[2] < 10 * 2**20, sizes
 _EXITS = """
 import threading
 
-kept = run(Monitor(deep(), bdd=BACK_END), 5)
+kept = run(Monitor(deep(), "global", bdd=BACK_END), 5)
 box = Box()
 box.self = box
-box.monitor = run(Monitor(deep(), bdd=BACK_END), 5)
+box.monitor = run(Monitor(deep(), "global", bdd=BACK_END), 5)
 ready = threading.Event()
 
 def work():
-    monitor = run(Monitor(deep(), bdd=BACK_END), 5)
+    monitor = run(Monitor(deep(), "global", bdd=BACK_END), 5)
     ready.set()
     threading.Event().wait()
 
 def leave():
-    monitor = run(Monitor(deep(), bdd=BACK_END), 5)
+    monitor = run(Monitor(deep(), "global", bdd=BACK_END), 5)
     raise SystemExit(0)
 
 threading.Thread(target=work, daemon=True).start()

@@ -52,13 +52,13 @@ def test_formulas_come_as_text_tree_or_program() -> None:
 
 @pytest.mark.parametrize("time_stamp", [-1, LARGEST + 1, 4, -(2**70)])
 def test_bad_time_stamps_leave_the_state_unchanged(time_stamp: int) -> None:
-    monitor = Monitor("(EVENTUALLY[0,5] p) AND (NEXT q OR PREVIOUS p)")
+    monitor = Monitor("(EVENTUALLY[0,5] p) AND NEXT (q OR PREVIOUS p)")
     monitor.step(5, {"p"})
     before = monitor.pending
     with pytest.raises(TimeStampError, match=str(time_stamp)):
         monitor.step(time_stamp, {"q"})
     assert monitor.pending == before
-    undisturbed = Monitor("(EVENTUALLY[0,5] p) AND (NEXT q OR PREVIOUS p)")
+    undisturbed = Monitor("(EVENTUALLY[0,5] p) AND NEXT (q OR PREVIOUS p)")
     undisturbed.step(5, {"p"})
     assert lines(monitor.step(6, {"q"})) == lines(undisturbed.step(6, {"q"}))
 

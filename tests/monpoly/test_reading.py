@@ -17,7 +17,7 @@ PARSED = [
     ("p(x) IMPLIES r() EQUIV r()", "p(x) IMPLIES r EQUIV r"),
     ("r() AND ONCE r() IMPLIES r()", "r AND ONCE (r IMPLIES r)"),
     ("r() AND ONCE r() SINCE r()", "(r AND ONCE r) SINCE r"),
-    ("NOT ONCE r() AND r()", "NOT ONCE r AND r"),
+    ("NOT ONCE r() AND r()", "NOT ONCE (r AND r)"),
     ("EXISTS x. p(x) SINCE r()", "(EXISTS x. p(x)) SINCE r"),
     ("ONCE EXISTS x. p(x) EQUIV r()", "ONCE EXISTS x. (p(x) EQUIV r)"),
     ("r() SINCE r() UNTIL r()", "r SINCE (r UNTIL r)"),

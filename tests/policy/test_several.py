@@ -345,7 +345,7 @@ ATOMS_WITH_ARGUMENTS = [
 ]
 LETS_WITH_PARAMETERS = [
     "let had(u) = ONCE ask(u)",
-    "let had(u) = ONCE[0,3] ask(u) AND NOT ONCE[0,1] other(u, n)",
+    "let had(u) = ONCE[0,3] (ask(u) AND NOT ONCE[0,1] other(u, n))",
     "let had(x) = ask(x) OR PREVIOUS ask(x)",
 ]
 POLICIES_WITH_VARIABLES = [

@@ -88,7 +88,7 @@ def test_delays_of_policies(text: str, delay: int | None) -> None:
 
 
 def test_policies_that_look_ahead_without_bound_wait() -> None:
-    engine = engine_for("ONCE (EXISTS x. p(x)) AND EVENTUALLY EXISTS x. q(x, x)")
+    engine = engine_for("ONCE ((EXISTS x. p(x)) AND EVENTUALLY EXISTS x. q(x, x))")
     atom = [one.name for one in engine.plan.named_atoms].index("p")
     for number, stamp in enumerate([1, 4, 4, 4]):
         engine.points.add(stamp, [(atom, [1])] if number else [])

@@ -53,7 +53,7 @@ def test_a_file() -> None:
     assert (approved.is_find, large.is_find) == (False, True)
     assert large.text == "much in a month"
     assert str(large.formula) == (
-        "SUM(a OVER ONCE[0,2592000] withdraw(u, a) AND point(i) BY u) > 10000"
+        "SUM(a OVER ONCE[0,2592000] (withdraw(u, a) AND point(i)) BY u) > 10000"
     )
     # names are columns in formulas without variables, in the same file
     assert str(errors.formula) == '"status = 500" IMPLIES EVENTUALLY[0,30] "status = 200"'
@@ -85,7 +85,7 @@ def test_a_file() -> None:
         ('p("x", 1, -2.5, true, _, u + 1)', 'p("x", 1, -2.5, true, _, u + 1)'),
         ("a.b(x) AND p$'(x)", "a.b(x) AND p$'(x)"),
         ('"F"(x) AND "say \\"x\\""(y)', None),
-        ("S(x) AND R(a, d) U T(x)", '"S"(x) AND "R"(a, d) UNTIL "T"(x)'),
+        ("(S(x) AND R(a, d)) U T(x)", '("S"(x) AND "R"(a, d)) UNTIL "T"(x)'),
         ("ONCE[0,5] U(x)", 'ONCE[0,5] "U"(x)'),
         ("p (x) AND q (y)", "p(x) AND q(y)"),
         ("p(on, at)", "p(on, at)"),

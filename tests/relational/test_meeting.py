@@ -124,7 +124,7 @@ def test_joins_when_something_asks_are_joins_when_events_come(
         ("q(x, y) AND ONCE (p(x) AND ONCE q(x, y))", False),
         # time ends the truth of what is remembered
         ("q(x, y) AND ONCE[0,3] (p(x) AND ONCE[0,1] q(x, y))", False),
-        ("q(x, y) AND ONCE[0,3] (p(x) AND (p(x) OR r) SINCE q(x, y))", False),
+        ("q(x, y) AND ONCE[0,3] ((p(x) AND (p(x) OR r)) SINCE q(x, y))", False),
     ],
 )
 def test_what_is_joined_when_something_asks(formula: str, expected: bool) -> None:

@@ -235,11 +235,11 @@ def test_substitution(text: str, parts: dict[str, Formula | bool], result: str) 
 
 
 def test_substitution_keeps_what_does_not_change() -> None:
-    formula = parse("ONCE[0,5] p AND (q UNTIL r)")
+    formula = parse("ONCE[0,5] (p AND (q UNTIL r))")
     assert formula.substitute({"x": P}) is formula
     changed = formula.substitute({"p": R})
-    assert changed == parse("ONCE[0,5] r AND (q UNTIL r)")
-    assert formula == parse("ONCE[0,5] p AND (q UNTIL r)")
+    assert changed == parse("ONCE[0,5] (r AND (q UNTIL r))")
+    assert formula == parse("ONCE[0,5] (p AND (q UNTIL r))")
 
 
 def test_substitution_in_deep_and_shared_formulas() -> None:

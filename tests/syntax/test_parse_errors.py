@@ -116,10 +116,10 @@ ERRORS = [
         "write (a AND ONCE b) <-> c -> d or a AND ONCE (b <-> c -> d)",
     ),
     (
-        "a SINCE[2,8] b OR (c) IMPLIES d <-> e",
+        "a SINCE[2,8] (b OR c) IMPLIES d <-> e",
         23,
         "SINCE before 'IMPLIES' needs parentheses: there are two readings",
-        "write (a SINCE[2,8] b OR (c)) IMPLIES d or a SINCE[2,8] (b OR (c) IMPLIES d)",
+        "write (a SINCE[2,8] (b OR c)) IMPLIES d or a SINCE[2,8] ((b OR c) IMPLIES d)",
     ),
     (
         "x & (p -> NOT H q -> (r -> s)) & y",
@@ -132,6 +132,36 @@ ERRORS = [
         12,
         "ONCE before '->' needs parentheses: there are two readings",
         "write (a S ONCE b) -> c or a S ONCE (b -> c)",
+    ),
+    (
+        "ONCE[0,5] a AND b",
+        13,
+        "ONCE before 'AND' needs parentheses: there are two readings",
+        "write ONCE[0,5] (a AND b) or (ONCE[0,5] a) AND b",
+    ),
+    (
+        "x -> NOT ONCE (a) OR b",
+        19,
+        "ONCE before 'OR' needs parentheses: there are two readings",
+        "write NOT ONCE ((a) OR b) or (NOT ONCE (a)) OR b",
+    ),
+    (
+        "a UNTIL NOT b AND c",
+        15,
+        "UNTIL before 'AND' needs parentheses: there are two readings",
+        "write a UNTIL (NOT b AND c) or (a UNTIL NOT b) AND c",
+    ),
+    (
+        "ONCE a SINCE[1,2] b",
+        8,
+        "ONCE before 'SINCE' needs parentheses: there are two readings",
+        "write ONCE (a SINCE[1,2] b) or (ONCE a) SINCE[1,2] b",
+    ),
+    (
+        "x -> a OR NOT b SINCE c",
+        17,
+        "OR before 'SINCE' needs parentheses: there are two readings",
+        "write (a OR NOT b) SINCE c or a OR (NOT b SINCE c)",
     ),
     # characters
     ("a = b", 3, "'=' is not part of the syntax", "equivalence is written <->, <=> or EQUIV; impl"),

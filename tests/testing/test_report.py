@@ -83,7 +83,7 @@ def test_many_atoms_are_shortened_and_those_of_the_formula_come_first() -> None:
 
 def test_names_that_may_be_misspelt() -> None:
     trace = [(1, {"logins", "ping"}), (2, {"login_ada"}), (3, {"request"})]
-    text = report("request IMPLIES ONCE login AND NOT logout", trace)
+    text = report("request IMPLIES ONCE (login AND NOT logout)", trace)
     assert "\nhint: no event has the atom login; did you mean logins?\n" in text
     assert "has logout" not in text
     assert "hint" not in report("p IMPLIES q", [(1, {"p"})])

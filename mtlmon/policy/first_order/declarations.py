@@ -168,10 +168,11 @@ class FirstOrderDeclarations:
             self.file.constants,
             reader.add_condition,
             reader.relations,
+            reader.missing_parentheses,
         )
         place = self.text, reader.source, declaration.start, declaration.end
         cursor = Cursor(*place, conditions, constants=self.file.constants)
-        formula = parse_at(cursor, self.file.unit)
+        formula = parse_at(cursor, self.file.unit, reader.missing_parentheses)
         reader.define_streams(formula)
         self.check(formula, declaration)
         return formula

@@ -69,9 +69,10 @@ class FirstOrderReader(Conditions):
         constants: the values of constants by name.
         add: takes a condition on columns and returns the name of the atom that it is.
         relations: the names of the atoms and lets with arguments that the file declares.
+        missing_parentheses: as for `parse_at`.
     """
 
-    __slots__ = ("_depth", "_formulas", "_relations", "_text")
+    __slots__ = ("_depth", "_formulas", "_missing_parentheses", "_relations", "_text")
 
     def __init__(
         self,
@@ -82,8 +83,10 @@ class FirstOrderReader(Conditions):
         constants: Mapping[str, Constant],
         add: Callable[[Expression], str],
         relations: Collection[str],
+        missing_parentheses: set[Span] | None,
     ) -> None:
         super().__init__(source, unit, streams, constants, add)
+        self._missing_parentheses = missing_parentheses
         self._text = text
         self._relations = relations
         # The formulas of the aggregates in the predicate or comparison that is being read.
@@ -165,7 +168,7 @@ class FirstOrderReader(Conditions):
         self._depth += 1
         try:
             cursor = Cursor(self._text, self._source, start, end, self, constants=self._constants)
-            return parse_at(cursor, self._unit)
+            return parse_at(cursor, self._unit, self._missing_parentheses)
         finally:
             self._depth -= 1
             self._formulas = outer

@@ -94,6 +94,7 @@ complete -c mtlmon -n '__fish_seen_subcommand_from check-policy' -l quote -x -d 
 complete -c mtlmon -n '__fish_seen_subcommand_from check-policy' -l decimal -x -a '. ,' -d 'what stands before the fraction of a number in CSV, TSV and patterns'
 complete -c mtlmon -n '__fish_seen_subcommand_from check-policy' -l null-values -x -d 'cells of CSV and of patterns that mean that there is no value, as NA'
 complete -c mtlmon -n '__fish_seen_subcommand_from check-policy' -l slices -x -d 'show how N slices get the rows of policies with variables, too'
+complete -c mtlmon -n '__fish_seen_subcommand_from check-policy' -l parentheses -d 'print the file as version 0.2 read it, with the parentheses that formulas need now'
 complete -c mtlmon -n '__fish_seen_subcommand_from check-policy' -s h -l help -d 'show this help'
 complete -c mtlmon -n 'test (count (commandline -opc)) -eq 1' -a streams -d 'Write the values of the streams that a policy file declares: a row for each row of the log and for each tick of streams with `every`, with its time-stamp, its key and the value of each stream'
 complete -c mtlmon -n '__fish_seen_subcommand_from streams' -l plot -r -F -d 'draw values, windows and violations over time into FILE.svg or FILE.png instead'

@@ -72,7 +72,7 @@ def test_hashes_of_texts(value: str, seed: int) -> None:
 ROUTED = """
 atom p(x: text)
 atom q(x: text, y: text)
-find a: p(x) AND ONCE[0,3] q(x, y) AND NOT q(y, x)
+find a: p(x) AND ONCE[0,3] (q(x, y) AND NOT q(y, x))
 find b: EXISTS y. q(x, y) AND q(y, "b") AND NOT q(x, x)
 find c: COUNT(ONCE q(x, y)) > 2 AND r
 find d: (ONCE[0,3] q(x, y)) AND q(y, z) AND EVENTUALLY[0,4] q(z, x)

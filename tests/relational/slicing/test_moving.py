@@ -148,14 +148,14 @@ OPERATORS = {
     "counts": "find a: p(x) AND HISTORICALLY[0,3] (p(x) OR q(x, x))",
     "counts without bound": "find a: p(x) AND HISTORICALLY[4,*) NOT q(x, x)",
     "always": "find a: p(x) AND ALWAYS[0,3] (NOT q(x, x) OR p(x))",
-    "neighbours": "find a: p(x) AND (PREVIOUS q(x, y)) AND NEXT NOT r AND NEXT p(y)",
+    "neighbours": "find a: p(x) AND (PREVIOUS q(x, y)) AND NEXT (NOT r AND NEXT p(y))",
     "meeting": "find a: p(x) AND ONCE[0,6] EXISTS y. (q(x, y) AND ((NOT q(y, y)) SINCE q(y, z)))",
     "aggregates": "find a: p(x) AND SUM(y OVER ONCE[0,5] (q(x, y) AND point(i)) BY x) > 4",
     "groups": "find a: p(x) AND COUNT(ONCE[0,5] q(x, y) BY x) = t AND t > 1",
     "largest": "find a: p(x) AND m = MAX(y OVER ONCE[0,5] q(x, y) BY x)",
     "built in": "find a: p(x) AND (EVENTUALLY[0,3] q(x, y)) AND point(i) AND time(t) AND i < t * 9",
     "exposed": "find a: EXISTS x. p(x) AND ONCE[0,4] q(x, y)",
-    "Boolean": "find a: EXISTS x, y. p(x) AND ONCE[0,4] q(x, y) AND q(y, x)",
+    "Boolean": "find a: EXISTS x, y. p(x) AND ONCE[0,4] (q(x, y) AND q(y, x))",
     "closed": "policy a: r IMPLIES EVENTUALLY EXISTS x. p(x) AND ONCE[0,3] q(x, x)",
     "shared": (
         "find a: p(x) AND ONCE[0,5] q(x, y)\n"

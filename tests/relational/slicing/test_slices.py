@@ -96,7 +96,7 @@ def test_frequent_values_have_grids_without_their_variable() -> None:
 
 
 def test_rates_decide_which_variable_is_split() -> None:
-    text = DECLARED + "find f: q(x, _) AND ONCE[0,5] q(x, y) AND ONCE[0,5] p(y)"
+    text = DECLARED + "find f: q(x, _) AND ONCE[0,5] (q(x, y) AND ONCE[0,5] p(y))"
     rare = only(text, 16, Statistics({"p": 1.0, "q": 100.0}))
     often = only(text, 16, Statistics({"p": 1000.0, "q": 1.0}))
     assert rare.grids[0].shares == (16,)
@@ -196,7 +196,7 @@ def test_how_many_slices_there_can_be(slices: int) -> None:
         ("p(x) AND (p(x) UNTIL[0,5] q(x, _))", []),
         ("p(x) AND (r SINCE q(x, _))", ["r SINCE q(x, _)"]),
         ("p(x) AND ((p(x) AND x < y) SINCE q(x, y))", []),
-        ("p(x) AND ((p(x) OR r) SINCE q(x, _))", ["p(x) OR r SINCE q(x, _)"]),
+        ("p(x) AND ((p(x) OR r) SINCE q(x, _))", ["(p(x) OR r) SINCE q(x, _)"]),
         ("p(x) AND ((p(x) OR NOT p(y)) SINCE q(x, y))", None),
         ("p(x) AND ((ONCE p(x)) SINCE q(x, _))", None),
         ("ONCE[0,5] p(x)", ["ONCE[0,5] p(x)"]),
@@ -310,7 +310,7 @@ def test_slices_together_answer_what_one_monitor_does(
 def test_the_owner_of_a_valuation_gets_its_rows(
     statistics: Statistics, slices: int, x: int, y: int, z: int
 ) -> None:
-    text = DECLARED + "find f: p(x) AND ONCE[0,3] q(x, y) AND NOT q(y, z) AND PREVIOUS q(z, y)"
+    text = DECLARED + "find f: p(x) AND ONCE[0,3] (q(x, y) AND NOT q(y, z) AND PREVIOUS q(z, y))"
     policy = only(text, slices, statistics)
     mine = owner(policy, (x, y, z))
     assert 0 <= mine < slices
