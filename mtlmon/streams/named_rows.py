@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from mtlmon.policy.predicates.numbers import to_floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,11 +122,11 @@ def fitted(inputs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for name, column in zip(inputs.schema.names, inputs.columns, strict=True):
         place = schema.get_field_index(name)
         kind = column.type if place < 0 else schema.field(place).type
-        # an integer becomes the nearest float
-        is_safe = not pa.types.is_floating(kind)
-        columns.append(
-            column if column.type.equals(kind) else pc.cast(column, kind, safe=is_safe)
-        )
+        if column.type.equals(kind):
+            columns.append(column)
+        else:
+            # integers become floats
+            columns.append(to_floats(column) if pa.types.is_floating(kind) else column.cast(kind))
     return pa.RecordBatch.from_arrays(columns, inputs.schema.names)
 
 

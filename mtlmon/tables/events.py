@@ -728,8 +728,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
                 columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
         if self._has_streams and isinstance(self._order, Arrivals):
             # what streams compute of the rows is not known here
-            for name in self._selection.predicates:
-                columns += digest_columns(self._selection.cells(rows.batch, name))
+            for cells in self._selection.cells_read(rows.batch):
+                columns += digest_columns(cells)
         if isinstance(self._order, Arrivals):
             columns += correction_columns(self._order.corrections)
         if self.digests_shown:
