@@ -34,23 +34,23 @@ Command = Callable[..., Ended]
 # What remembers numbers: each kind of windows, offsets, recursion, instances, ticks, later values.
 STREAMS = [
     "sum[0,9](x)",
-    "sum(x)",
+    "sum[0,*)(x)",
     "avg[1,6](x)",
-    "avg(x)",
+    "avg[0,*)(x)",
     "var[0,20](x)",
-    "stddev(x)",
+    "stddev[0,*)(x)",
     "min[0,7](x)",
     "max[0,7](x)",
-    "min(x)",
-    "max(x)",
+    "min[0,*)(x)",
+    "max[0,*)(x)",
     "first[0,9](x)",
     "last[1,*)(x)",
     "median[0,9](x)",
     "quantile[2,9](x, 0.7)",
     "distinct[0,9](x)",
-    "distinct(x)",
+    "distinct[0,*)(x)",
     "integral[0,9](x)",
-    "integral(x)",
+    "integral[0,*)(x)",
     "count[0,9](x > 2)",
     "x.last()",
     "x.last(3, or: 1)",
@@ -59,7 +59,7 @@ STREAMS = [
     "total.last(or: 0) + x",
     "if x > 2 then total.last(or: 5) - 1 else x",
 ]
-TICKS = ["sum[0,9](x)", "x.hold()", "max[0,8](x)", "avg(x)", "min[2,6](x)", "y.last() + x.hold()"]
+TICKS = ["sum[0,9](x)", "x.hold()", "max[0,8](x)", "avg[0,*)(x)", "min[2,6](x)", "y.last() + x.hold()"]
 
 
 def with_fractions(source: random.Random, rows: list[Row]) -> list[Row]:
@@ -107,8 +107,14 @@ def policies_of(source: random.Random) -> str:
     lines += [f"stream s{k} = {source.choice(STREAMS[:-2])}" for k in range(3)]
     lines += [f"stream y = {source.choice(TICKS[:-1])} every 3s"]
     lines += [f"stream z = {source.choice(TICKS)} every 3s"]
-    lines += ["stream each = sum[0,9](x) per q", "stream all = max(each over each)"]
+    lines += ["stream each = sum[0,9](x) per q", "stream most = max(each over each)"]
     return "unit s\nkey k\n" + "\n".join(lines) + "\n"
+
+
+def line_of(row: Row) -> str:
+    """The row as a line of JSON."""
+    time, key, p, q, x = row.text.strip().split(",")
+    return f'{{"ts": {time}, "k": "{key}", "p": {p}, "q": {q}, "x": {x}}}\n'
 
 
 def values_of(done: Ended) -> list[dict[str, Any]]:
@@ -128,10 +134,16 @@ def test_values_of_streams(
         log.write_text(text_of(rows))
         given = ["streams", "--format", "csv", policies]
         wanted = values_of(command(*given, log))
+        lines = tmp_path / f"{number}.jsonl"
+        lines.write_text("".join(line_of(row) for row in rows))
+        of_lines = ["streams", policies]
+        # their texts of numbers are not those of CSV
+        lines_wanted = values_of(command(*of_lines, lines))
         what = f"{policies.read_text()}{log.read_text()}"
         for size in (1, 7, source.randrange(8, 90)):
             with small_steps(monkeypatch, size):
                 assert values_of(command(*given, log)) == wanted, what
+                assert values_of(command(*of_lines, lines)) == lines_wanted, what
         path = tmp_path / "pipe"
         with pipe(path, [HEADER, *(row.text for row in rows)]):
             assert values_of(command(*given, path)) == wanted, what
