@@ -88,6 +88,10 @@ def many_rows(source: random.Random) -> list[Row]:
     return with_fractions(source, rows)
 
 
+GROUPS = "relation got = rows valid 9s group k select max(x) as x, sum(x) as s, avg(x) as a\n"
+LOOK_UPS = ["got[k].x > 2", "got[k].s > 5 AND ONCE[0,9] got[k].a > 1", "got[k].s > x.last(or: 0)"]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_verdicts(
     seed: int, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +99,8 @@ def test_verdicts(
     source = random.Random(f"wider columns {seed}")
     for number in range(4):
         case = case_of(1_000 * seed + number)
-        case = case._replace(rows=with_fractions(source, case.rows))
+        policies = f"{GROUPS}{case.policies}policy g: {source.choice(LOOK_UPS)}\n"
+        case = case._replace(policies=policies, rows=with_fractions(source, case.rows))
         folder = tmp_path / str(number)
         folder.mkdir()
         Ways(case, False, folder, command, monkeypatch).check()
@@ -169,9 +174,9 @@ def test_late_rows(
     for number in range(4):
         policies, log = tmp_path / "p.mtl", tmp_path / f"{number}.csv"
         declared = DECLARED.replace("relation", "#relation")
-        text = f"{declared}stream total = total.last(or: 0) + x\n"
-        for place, one in enumerate(source.sample(LATE, 3)):
-            clock, _, condition = one.rpartition(": ")
+        text = f"{declared}{GROUPS}stream total = total.last(or: 0) + x\n"
+        for place, one in enumerate(source.sample([*LATE, *LOOK_UPS], 3)):
+            clock, _, condition = one.rpartition(": ") if one.startswith("on ") else ("", "", one)
             text += f"policy p{place}{' ' * bool(clock)}{clock}: {condition}\n"
         policies.write_text(text)
         rows = late(source, many_rows(source), 8)
