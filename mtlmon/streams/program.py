@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # Stands for due ticks among the kinds of values in a snapshot.
 _DUE = "due ticks"
-# Numbers, as kinds of values there.
-_INTEGERS = "integer 0"
+# Numbers, as kinds of values there; integers can count time.
+_INTEGERS = "integer "
 _FLOATS = "float 0"
 _MAGIC = b"MTLMON-STREAMS-4"
 _DIGEST_BYTES = 8
@@ -733,7 +733,7 @@ class StreamProgram:
 
 def _is_widened(kind: str, own: str) -> bool:
     """Whether values of a kind in a snapshot are integers, and floats here."""
-    return (kind, own) == (_INTEGERS, _FLOATS)
+    return kind.startswith(_INTEGERS) and own == _FLOATS
 
 
 def _natives(kernels: Iterable[Kernel]) -> Iterator[native.Kernel]:

@@ -59,7 +59,14 @@ STREAMS = [
     "total.last(or: 0) + x",
     "if x > 2 then total.last(or: 5) - 1 else x",
 ]
-TICKS = ["sum[0,9](x)", "x.hold()", "max[0,8](x)", "avg[0,*)(x)", "min[2,6](x)", "y.last() + x.hold()"]
+TICKS = [
+    "sum[0,9](x)",
+    "x.hold()",
+    "max[0,8](x)",
+    "avg[0,*)(x)",
+    "min[2,6](x)",
+    "y.last() + x.hold()",
+]
 
 
 def with_fractions(source: random.Random, rows: list[Row]) -> list[Row]:
@@ -225,3 +232,34 @@ def test_resumed_runs(seed: int, tmp_path: Path, command: Command) -> None:
             done = command(*kept, policies, log)
             assert done.status in (0, 1), f"{done.errors}{case.policies}{text_of(rows)}"
         assert output.read_text() == wanted.output, f"{case.policies}{text_of(rows)}"
+
+
+def test_times_get_a_point(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies.write_text("unit ms\nkey k\npolicy p: ts - ts.last() < 7\n")
+    log.write_text("ts,k\n1,a\n2,b\n3,a\n9.5,a\n24,b\n36,a\n")
+    wanted = command("--time-unit", "s", policies, log)
+    assert wanted.output.splitlines()[-2:] == ["p\tb\t24000:0 false", "p\ta\t36000:0 false"]
+    with small_steps(monkeypatch, 1):
+        assert command("--time-unit", "s", policies, log).output == wanted.output
+
+
+def test_arguments_of_atoms_need_a_declaration(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    log.write_text("ts,k,x\n1,a,5\n2,b,7\n3,a,2.5\n")
+    rule = "find p: pay(k, x) AND x > 2\n"
+    policies.write_text(f"unit s\natom pay(k, x) = x > 0\n{rule}")
+    with small_steps(monkeypatch, 1):
+        done = command(policies, log)
+        assert done.status == 2
+        assert "from int64 to double: declare its type, as in atom pay(COLUMN: float)" in (
+            done.errors
+        )
+        for text in ("column x: float\natom pay(k, x)", "atom pay(k, x: float)"):
+            policies.write_text(f"unit s\n{text} = x > 0\n{rule}")
+            done = command(policies, log)
+            assert done.output.splitlines()[-1] == "p\t3:0 match (k=a, x=2.5)"
