@@ -258,7 +258,7 @@ class HistoryCheck:
                 clock=self._clock,
                 equality=self._equality,
                 relations=self._relations_of(partition),
-                columns=() if self.relations is None else self.relations.typed_columns,
+                columns=() if self.relations is None else self.relations.columns,
                 spacing=self._spacing,
                 origins=self.origins,
             )

@@ -38,7 +38,6 @@ from mtlmon.history.following import (
     LeadingHistory,
     taken_back,
 )
-from mtlmon.policy.predicates.expression import column_in
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_computing import Computer
 from mtlmon.streams.late_rows import ChunkedRows
@@ -109,7 +108,7 @@ class LatePartition:
         equality: likewise.
         relations: the relations of the log's rows that its rows and ticks depend on; if there are
             any, the rows of a time-stamp are judged once time has passed it.
-        columns: the columns of the log that these read, with what they read them as.
+        columns: the columns of the log that these read.
         spacing: as for `ChunkedRows`.
         origins: gets the rows that time-points come from, if they are wanted.
 
@@ -250,10 +249,7 @@ class LatePartition:
         if self._streams is not None and inputs is not None:
             program = self._streams.programs_now[self._partition]
         if program is not None:
-            assert inputs is not None
-            names = inputs.schema.names
-            of_relations = [column_in(names, name) for name in self._of_relations]
-            columns = tuple(dict.fromkeys([*program.columns, *of_relations]))
+            columns = tuple(dict.fromkeys([*program.columns, *self._of_relations]))
             if self._computer is None:
                 assert self._streams is not None
                 self._computer = Computer(self._streams, self._partition, len(self._plain))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import LogRelation, as_table, said_as_bytes
 from mtlmon.relations.records import after
@@ -113,9 +112,7 @@ class RevisedRelation(LogRelation):
         columns = [pa.array(rows.time_stamps), pa.array(after(rows.time_stamps))]
         for name, known in zip(self.columns, self._types.types, strict=True):
             column = rows.inputs.column(rows.inputs.schema.get_field_index(name))
-            # columns may have had no value, or integers, when the rows came
-            typed = column.cast(known) if pa.types.is_null(column.type) else column
-            columns.append(to_floats(typed) if known == pa.float64() else typed)
+            columns.append(column.cast(known) if pa.types.is_null(column.type) else column)
         table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
         return self._advanced(self._query, table, watermark)
 
@@ -223,11 +220,6 @@ class RevisedRelations:
     def columns(self) -> tuple[str, ...]:
         """The columns of rows that the relations read, once rows are known."""
         return tuple(dict.fromkeys(name for one in self._relations for name in one.read_columns))
-
-    @property
-    def typed_columns(self) -> tuple[str, ...]:
-        """The columns that the relations read, with what they read them as."""
-        return tuple(name for one in self._relations for name in one.typed_columns)
 
     def read(self, batch: pa.RecordBatch) -> None:
         """Get to know the columns of the log, by the rows that come next.
