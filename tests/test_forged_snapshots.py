@@ -101,7 +101,7 @@ from tests.public_objects import CASES, FORMULA, POLICIES, relational_monitor, r
 
 kind = sys.argv[1]
 source = random.Random(kind)
-HISTORY = b"mtlmon history 4\\n"
+HISTORY = b"mtlmon history 5\\n"
 SLICES = b"mtlmon slices 1\\n"
 
 def in_json(text):

@@ -170,7 +170,7 @@ def streamed(**options: Any) -> list[str]:
 example("mtlmon.Monitor.finish", lambda **o: ended(Monitor, **o))(end_time="inf")
 example("mtlmon.Monitors.finish", lambda **o: ended(Monitors, **o))(end_time="inf")
 example("mtlmon.Monitor.astream", streamed)(end_time="inf")
-example("mtlmon.Monitors.step", lambda **o: Monitors("p").step("a", 1, **o))(atoms=["p"])
+example("mtlmon.Monitors.step", lambda **o: Monitors[str]("p").step("a", 1, **o))(atoms=["p"])
 example(
     "mtlmon.explain", lambda **o: mtlmon.explain("EVENTUALLY[0,5] p", [(1, [])], 0, **o).to_text()
 )(end_time="inf")

@@ -258,12 +258,16 @@ class HistoryCheck:
                 clock=self._clock,
                 equality=self._equality,
                 relations=self._relations_of(partition),
-                columns=() if self.relations is None else self.relations.columns,
+                columns=self._columns_of_relations,
                 spacing=self._spacing,
                 origins=self.origins,
             )
             for partition, atoms in followed.items()
         }
+
+    def _columns_of_relations(self) -> tuple[str, ...]:
+        """The columns that relations of the log's rows read, once rows are known."""
+        return () if self.relations is None else self.relations.columns
 
     def _relations_of(self, partition: int) -> frozenset[str]:
         """The relations of the log's rows that the rows and ticks of a partition depend on."""

@@ -47,7 +47,7 @@ from mtlmon.streams.ticking import LATEST
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Literal
 
     from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class LatePartition:
         equality: likewise.
         relations: the relations of the log's rows that its rows and ticks depend on; if there are
             any, the rows of a time-stamp are judged once time has passed it.
-        columns: the columns of the log that these read.
+        columns: finds the columns of the log that these read, once rows are known.
         spacing: as for `ChunkedRows`.
         origins: gets the rows that time-points come from, if they are wanted.
 
@@ -131,14 +131,14 @@ class LatePartition:
         clock: Literal["all", "key"],
         equality: bool,
         relations: frozenset[str] = frozenset(),
-        columns: Sequence[str] = (),
+        columns: Callable[[], Sequence[str]] = tuple,
         spacing: int = 0,
         origins: LateOrigins | None = None,
     ) -> None:
         self._streams = streams
         self._origins = origins
         self.relations = relations
-        self._of_relations = tuple(columns)
+        self._of_relations = columns
         self._partition = partition
         self._has_keys = has_keys
         self._lateness = lateness
@@ -249,7 +249,7 @@ class LatePartition:
         if self._streams is not None and inputs is not None:
             program = self._streams.programs_now[self._partition]
         if program is not None:
-            columns = tuple(dict.fromkeys([*program.columns, *self._of_relations]))
+            columns = tuple(dict.fromkeys([*program.columns, *self._of_relations()]))
             if self._computer is None:
                 assert self._streams is not None
                 self._computer = Computer(self._streams, self._partition, len(self._plain))

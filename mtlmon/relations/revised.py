@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import LogRelation, as_table, said_as_bytes
 from mtlmon.relations.records import after
@@ -110,9 +111,11 @@ class RevisedRelation(LogRelation):
         assert self._query is not None
         assert self._types is not None
         columns = [pa.array(rows.time_stamps), pa.array(after(rows.time_stamps))]
-        for name, known in zip(self.columns, self._types.types, strict=True):
-            column = rows.inputs.column(rows.inputs.schema.get_field_index(name))
-            columns.append(column.cast(known) if pa.types.is_null(column.type) else column)
+        for name, known in zip(self.read_columns, self._types.types, strict=True):
+            column = rows.inputs.column(name)
+            # columns may have had no value, or integers, when the rows came
+            typed = column.cast(known) if pa.types.is_null(column.type) else column
+            columns.append(to_floats(typed) if known == pa.float64() else typed)
         table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
         return self._advanced(self._query, table, watermark)
 
@@ -151,7 +154,8 @@ class RevisedRelation(LogRelation):
         """Return its columns of the log and its state as bytes, for `restore`."""
         assert self._query is not None
         assert self._types is not None
-        return self._types.serialize().to_pybytes(), self._query.snapshot()
+        schema = pa.schema(zip(self.read_columns, self._types.types, strict=True))
+        return schema.serialize().to_pybytes(), self._query.snapshot()
 
     def restore(self, types: bytes, state: bytes) -> None:
         """Go on from a snapshot.

@@ -728,8 +728,10 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
                 columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
         if self._has_streams and isinstance(self._order, Arrivals):
             # what streams compute of the rows is not known here
-            for cells in self._selection.cells_read(rows.batch):
-                columns += digest_columns(cells)
+            names = rows.batch.schema.names
+            for name in (*self._selection.predicates, *self._selection.conversions):
+                if name in names:
+                    columns += digest_columns(self._selection.cells(rows.batch, name))
         if isinstance(self._order, Arrivals):
             columns += correction_columns(self._order.corrections)
         if self.digests_shown:

@@ -171,7 +171,7 @@ def test_types_are_guessed_without_a_table() -> None:
         "path": "string",
         read_as("latency", "number"): "double",
         read_as("status", "number"): "double",
-        "status": "double",
+        "latency": "double",
     }
     assert [bound.name for bound in bounds_of(file, guessed).bounds] == [
         bound.name for bound in bounds_of(file, SCHEMA).bounds

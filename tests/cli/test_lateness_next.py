@@ -217,7 +217,7 @@ def test_verdicts_become_final_as_time_goes_on(
         "x.next() > 1 IMPLIES true",
         "ONCE (x.next() > 1 OR true)",
         "(x.next() > 1 OR true) AND x > 0",
-        "EVENTUALLY[0,3] (x.next() > 1) OR true",
+        "(EVENTUALLY[0,3] (x.next() > 1)) OR true",
     ],
 )
 @pytest.mark.parametrize(

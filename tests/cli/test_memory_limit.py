@@ -216,7 +216,7 @@ def test_what_finds_records_is_counted(tmp_path: Path) -> None:
     """It is made at the first look-up, and takes more than the records if these are short."""
     pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
     (tmp_path / "t.csv").write_text(
-        "k,from,to\n" + "".join(f"{number},1,2\n" for number in range(20_000))
+        "k,from,to\n" + "".join(f"{number},1,2\n" for number in range(18_000))
     )
     asked = [str(tmp_path / "p.mtl"), str(tmp_path / "log.csv")]
     (tmp_path / "p.mtl").write_text(f"{RELATIONS}policy p: exists t[k]\n")

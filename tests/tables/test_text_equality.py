@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -144,7 +144,7 @@ def test_cells_of_a_pipe_and_of_a_log_that_grows(mechanism: str, tmp_path: Path)
 
 
 # For each declared type, cells and whether they are equal; None where a cell is not of the type.
-DECLARED = {
+DECLARED: dict[str, list[tuple[str, str, bool | None]]] = {
     "int": [("7", "007", True), ("7", " 7", True), ("7", "8", False), ("7", "A7", None)],
     "float": [("1.0", "1", True), ("1.5", "1.50", True), ("7", "007", True), ("7", "x", None)],
     "decimal": [
@@ -170,7 +170,10 @@ def test_declared_types(
     before = f"0,c,{left},{'x' * 40}\n" * (_MANY if is_later else 0)
     path.write_text(f"ts,event,id,more\n{before}1,a,{left},\n2,b,{right},\n")
     rules = f"column id: {data_type}\npolicy x: "
-    policies = [("b IMPLIES ONCE a", {"key": "id"}), ("b IMPLIES id = id.last()", {})]
+    policies: list[tuple[str, Any]] = [
+        ("b IMPLIES ONCE a", {"key": "id"}),
+        ("b IMPLIES id = id.last()", {}),
+    ]
     if data_type == "decimal":
         # streams have floats
         policies.pop()

@@ -469,7 +469,7 @@ class PointHistory:
                 or np.any(np.diff(times, prepend=0) < 0)
                 or not all(
                     type(head[name]) is int and 0 <= head[name] <= LARGEST
-                    for name in ("passed", "advanced", "final")
+                    for name in ("passed", "final")
                 )
             ):
                 raise damaged()

@@ -153,12 +153,6 @@ class Selection:
                 return batch.column(place)
         return batch.column(name)
 
-    def cells_read(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of a batch that predicates read, as what they read them."""
-        names = batch.schema.names
-        read = dict.fromkeys(column_in(names, one) for one in self._read)
-        return [self.cells(batch, name) for name in read]
-
     def with_joined_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Add the column of joined times, if times have several columns; null if one of them is.
 
