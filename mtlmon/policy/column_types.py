@@ -21,6 +21,7 @@ from mtlmon.policy.messages import is_of_numbers
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.templates import keys_of
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
@@ -197,8 +198,11 @@ class _Finder:
     def find(self) -> None:
         """Take in all expressions and formulas of the file."""
         file = self.file
+        of_keys: dict[tuple[Expression, ...], list[_Slot]] = {}
         for name, stream in file.streams.items():
-            self.keys[name] = [self.slots.new() for _ in stream.per]
+            # streams with the same keys have the same instances
+            of_new = [self.slots.new() for _ in stream.per]
+            self.keys[name] = of_keys.setdefault(keys_of(stream.per), of_new)
             self.parameters[name] = {
                 parameter: slot
                 for (_, parameter), slot in zip(stream.per, self.keys[name], strict=True)

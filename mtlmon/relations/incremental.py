@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.canonical import is_number
 from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.policy.predicates.environment import NOTHING
+from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.relations.algebra import (
     Coalesce,
     Select,
@@ -184,7 +186,8 @@ class Query:
         """Return a query that continues this one on tables some of whose columns have a type now.
 
         Args:
-            schemas: as for the query; columns that had no type, as all was null, may have one.
+            schemas: as for the query; columns that had no type, as all was null, may have one, and
+                columns of other numbers may be floats.
 
         Raises:
             MtlmonError: a column changes its type.
@@ -213,11 +216,12 @@ class Query:
                 continue
             columns = []
             for column, field in zip(before.columns, records.schema, strict=True):
-                if column.type != field.type and not pa.types.is_null(column.type):
+                is_wider = is_number(column.type) and field.type == pa.float64()
+                if column.type != field.type and not (is_wider or pa.types.is_null(column.type)):
                     raise MtlmonError(
                         f"column {field.name!r} changes its type from {column.type} to {field.type}"
                     )
-                columns.append(column.cast(field.type))
+                columns.append(to_floats(column) if is_wider else column.cast(field.type))
             states[name] = Records(records.schema, tuple(columns), before.starts, before.ends)
         self._states = states
         self.watermark = state.watermark

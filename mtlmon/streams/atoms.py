@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import is_number
 from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
 from mtlmon.policy.clock_errors import refused_changes
@@ -19,6 +20,7 @@ from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.streams.change_ticks import TraceChanges
@@ -603,8 +605,8 @@ class StreamAtoms:
         return _period_of(self._file.streams[name], self._environment.unit)
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give columns the types that they had before: those without any value, and integers where
-        there were floats before.
+        """Give columns the types that they had before: those without any value, and other numbers
+        where there were floats before.
         """
         known = {} if self._schema is None else {one.name: one.type for one in self._schema}
         for place, field in enumerate(batch.schema):
@@ -614,13 +616,16 @@ class StreamAtoms:
             if pa.types.is_null(field.type):
                 nulls = pa.nulls(batch.num_rows, before)
                 batch = batch.set_column(place, field.name, nulls)
-            elif pa.types.is_integer(field.type) and before == pa.float64():
-                floats = pc.cast(batch.column(place), before, safe=False)
+            elif before == pa.float64() and is_number(field.type):
+                floats = to_floats(batch.column(place))
                 batch = batch.set_column(place, field.name, floats)
         return batch
 
     def _compile(self, schema: pa.Schema) -> None:
-        """Make programs for rows with these columns, which continue those for earlier rows."""
+        """Make programs for rows with these columns, which continue those for earlier rows.
+
+        A column of integers may have become one of floats.
+        """
         if self._schema is not None and self._schema.equals(schema):
             return
         before = self._programs

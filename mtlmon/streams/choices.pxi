@@ -46,6 +46,12 @@ cdef inline int64_t cell_of_code(
     return code ^ INT64_MAX if is_float and code < 0 else code
 
 
+cdef int64_t code_of_integer_code(QueueKind kind, int64_t code) noexcept:
+    """The code of a float for the code of an integer."""
+    cdef int64_t cell = cell_of_integer(cell_of_code(kind, False, False, code))
+    return order_code(kind, True, False, cell)
+
+
 cdef inline bint is_wanted_less(
     QueueKind kind, const Ranks *ranks, int64_t code, int64_t other
 ) noexcept nogil:
@@ -210,6 +216,9 @@ cdef class QueueWindow(Window):
     cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
         Window.renumber(self, numbers, count, kept)
         return self.rebuild()
+
+    cdef int64_t float_of(self, int64_t value) noexcept:
+        return code_of_integer_code(self.kind, value)
 
     cdef int read(self, NumberReader reader) except -1:
         Window.read(self, reader)

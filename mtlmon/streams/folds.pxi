@@ -174,17 +174,20 @@ cdef class Fold(Kernel):
         return 0
 
     cdef int read(self, NumberReader reader) except -1:
-        cdef uint32_t traces = read_rows(&self.rows, reader)
+        cdef uint32_t traces = self.read_queue(&self.rows, reader)
         cdef uint64_t count = reader.get_count(1)
         cdef size_t number
         self.make_room(max(traces, <uint32_t> min(count, <uint64_t> MOST_TRACES)), 0)
         for number in range(<size_t> count):
             self.found[number] = <uint8_t> reader.get(1)
             if self.found[number]:
-                self.codes[number] = unzigzag(reader.get(UINT64_MAX))
+                self.codes[number] = self.read_value(reader)
         open_again(&self.panes, &self.rows, self.traces)
         self.begin()
         return 0
+
+    cdef int64_t float_of(self, int64_t value) noexcept:
+        return code_of_integer_code(self.kind, value)
 
     cdef size_t bytes_held(self):
         return (
@@ -323,7 +326,7 @@ cdef class Last(Kernel):
         for number in range(<uint32_t> traces):
             self.counts[number] = reader.get(self.distance)
             for k in range(self.counts[number]):
-                self.cells[<size_t> number * self.distance + k] = unzigzag(reader.get(UINT64_MAX))
+                self.cells[<size_t> number * self.distance + k] = self.read_value(reader)
         return 0
 
     cdef size_t bytes_held(self):

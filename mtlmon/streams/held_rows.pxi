@@ -484,8 +484,11 @@ cdef class HeldRows:
                 row = self.links[row]
         return writer.taken()
 
-    def restore(self, snapshot):
+    def restore(self, snapshot, from_integers=()):
         """Continue from the snapshot of rows with the same arguments, whatever these were.
+
+        from_integers: for each cell of a row, whether the snapshot has integers, which are floats
+        here; none of them are by default.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot. The object must not be used after
@@ -505,11 +508,11 @@ cdef class HeldRows:
             length = reader.get_count(2 + self.waits + self.width)
             self.make_room(0, <size_t> length)
             for _ in range(length):
-                self.read_row(number, reader)
+                self.read_row(number, reader, from_integers)
         reader.end()
         self.begin()
 
-    cdef int read_row(self, uint32_t number, NumberReader reader) except -1:
+    cdef int read_row(self, uint32_t number, NumberReader reader, from_integers) except -1:
         """Read a row, and add it to the list of its trace."""
         cdef size_t first = number * <size_t> self.waits
         cdef uint32_t row = self.new_row()
@@ -539,6 +542,8 @@ cdef class HeldRows:
             self.valid[cell] = <uint8_t> reader.get(1)
             if self.valid[cell]:
                 self.cells[cell] = unzigzag(reader.get(UINT64_MAX))
+                if from_integers and from_integers[k]:
+                    self.cells[cell] = cell_of_integer(self.cells[cell])
         return 0
 
     def forget_all(self):

@@ -310,21 +310,25 @@ cdef class Over:
                 writer.put(0)
         return writer.taken()
 
-    def restore(self, snapshot, Instances instances not None):
+    def restore(self, snapshot, Instances instances not None, bint from_integers=False):
         """Continue from the snapshot of values of the same instances, which have been restored.
+
+        from_integers: the snapshot has integers, which are floats here.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot.
         """
         cdef NumberReader reader = NumberReader()
         cdef uint32_t number
+        cdef int64_t cell
         reader.open(as_bytes(snapshot), 0)
         self.make_room(instances.head_count, instances.count)
         for number in range(instances.count):
             if reader.get(1):
-                self.replace(
-                    instances.traces[number], number, unzigzag(reader.get(UINT64_MAX)), True
-                )
+                cell = unzigzag(reader.get(UINT64_MAX))
+                if from_integers:
+                    cell = cell_of_integer(cell)
+                self.replace(instances.traces[number], number, cell, True)
         reader.end()
         self.begin()
 

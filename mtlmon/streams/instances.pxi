@@ -541,8 +541,11 @@ cdef class Instances:
                 writer.put(zigzag(self.keys[<size_t> number * self.width + k]))
         return writer.taken()
 
-    def restore(self, snapshot):
+    def restore(self, snapshot, from_integers=()):
         """Continue from a snapshot of instances with the same arguments; there must be none yet.
+
+        from_integers: for each value of a key, whether the snapshot has integers, which are floats
+        here; none of them are by default.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot.
@@ -552,6 +555,7 @@ cdef class Instances:
         cdef uint32_t number
         cdef size_t k
         cdef size_t size = LEAST_PLACES
+        cdef int64_t key
         if self.count:
             raise MtlmonError("instances can only be restored before the first one")
         reader.open(as_bytes(snapshot), 0)
@@ -565,7 +569,10 @@ cdef class Instances:
             self.make_room(self.traces[number] + 1)
             self.alive[number] = 1
             for k in range(self.width):
-                self.keys[<size_t> number * self.width + k] = unzigzag(reader.get(UINT64_MAX))
+                key = unzigzag(reader.get(UINT64_MAX))
+                if from_integers and from_integers[k]:
+                    key = cell_of_integer(key)
+                self.keys[<size_t> number * self.width + k] = key
         reader.end()
         while 3 * count > size:
             size *= 2

@@ -83,6 +83,7 @@ class Family:
         table: which instances live.
         kernels: the kernels of values of single instances.
         aggregates: the aggregates over all instances.
+        kinds_over: the kind of the values of each of them.
         ticks: the ticks of the instances.
         numbers: for the present batch, the number of each row's instance.
 
@@ -105,6 +106,7 @@ class Family:
         self.keys = keys
         self.kernels: list[Kernel] = []
         self.aggregates: list[native.Over] = []
+        self.kinds_over: list[Kind] = []
         self.ticks: list[InstanceTicks] = []
         self.numbers = np.empty(0, np.uint32)
         self.table = native.Instances([key.kind.name == "text" for key in keys])
@@ -194,21 +196,28 @@ class Family:
         found = [self.table.snapshot(), *(ticks.snapshot() for ticks in self.ticks)]
         return [*found, *(one.snapshot(self.table) for one in self.aggregates)]
 
-    def restore(self, parts: Sequence[bytes]) -> None:
+    def restore(
+        self, parts: Sequence[bytes], widened: Sequence[bool], widened_over: Sequence[bool]
+    ) -> None:
         """Continue from the parts of a snapshot; there must be no instances.
+
+        Args:
+            parts: the parts.
+            widened: for each value of a key, whether it is an integer there and a float here.
+            widened_over: the same for the values of each aggregate.
 
         Raises:
             SnapshotError: a part is damaged, or of other streams.
         """
         rest = iter(parts)
-        self.table.restore(next(rest))
+        self.table.restore(next(rest), widened)
         for ticks in self.ticks:
             try:
                 ticks.restore(next(rest))
             except ValueError as error:
                 raise SnapshotError(str(error)) from None
-        for aggregate, part in zip(self.aggregates, rest, strict=True):
-            aggregate.restore(part, self.table)
+        for aggregate, part, flag in zip(self.aggregates, rest, widened_over, strict=True):
+            aggregate.restore(part, self.table, flag)
 
 
 class FamilyTask:
@@ -421,6 +430,7 @@ class OverTask:
             self.kind = self._values = kinds.FLOAT if is_float else kind
         self._aggregate = native.Over(_OVER[self._word], is_float)
         family.aggregates.append(self._aggregate)
+        family.kinds_over.append(self._values)
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute the results, and add them to the columns.

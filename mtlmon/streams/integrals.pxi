@@ -249,9 +249,9 @@ cdef class IntegralWindow(Window):
             area = &self.areas[number]
             area.has_entered = reader.get(1) != 0
             area.has_left = reader.get(1) != 0
-            area.entered = unzigzag(reader.get(UINT64_MAX))
+            area.entered = self.read_value(reader)
             area.entered_at = <int64_t> reader.get(INT64_MAX)
-            area.left = unzigzag(reader.get(UINT64_MAX))
+            area.left = self.read_value(reader)
             area.left_at = <int64_t> reader.get(INT64_MAX)
             read_specials(&area.specials, reader)
         return self.require_rows()

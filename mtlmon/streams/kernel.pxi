@@ -45,6 +45,14 @@ cdef void visit_texts_of_rows(Rows *rows, const TextMarks *marks) noexcept nogil
         visit_text(&rows.values[place], marks)
 
 
+cdef inline int64_t cell_of_integer(int64_t value) noexcept nogil:
+    """The cell of the float that is nearest to an integer."""
+    cdef double number = <double> value
+    cdef int64_t cell
+    memcpy(&cell, &number, sizeof(cell))
+    return cell
+
+
 cdef class Kernel:
     """One aggregate or offset over the rows of many traces.
 
@@ -59,6 +67,8 @@ cdef class Kernel:
     # for kernels that compare texts
     cdef Memory rank_memory
     cdef Ranks ranks
+    # while a snapshot is read: whether it has integers, which are floats here
+    cdef bint from_integers
 
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:
         """Make room for the traces below `traces`, and for so many rows in the next calls."""
@@ -251,8 +261,10 @@ cdef class Kernel:
         """Begin to number rows anew, after all traces have been forgotten."""
         raise NotImplementedError
 
-    def restore(self, snapshot):
+    def restore(self, snapshot, bint from_integers=False):
         """Continue from the snapshot of a kernel with the same arguments, whatever this one had.
+
+        from_integers: that kernel took integers where this one takes floats.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot. The kernel must not be used after
@@ -261,8 +273,27 @@ cdef class Kernel:
         cdef NumberReader reader = NumberReader()
         self.forget_all()
         reader.open(as_bytes(snapshot), 0)
+        self.from_integers = from_integers
         self.read(reader)
         reader.end()
+
+    cdef int64_t float_of(self, int64_t value) noexcept:
+        """What a kernel of integers keeps for a value, as this one keeps it."""
+        return cell_of_integer(value)
+
+    cdef int64_t read_value(self, NumberReader reader) except? -1:
+        """Read a value of a snapshot."""
+        cdef int64_t value = unzigzag(reader.get(UINT64_MAX))
+        return self.float_of(value) if self.from_integers else value
+
+    cdef uint32_t read_queue(self, Rows *rows, NumberReader reader) except? 4294967295:
+        """Read rows with values; see `read_rows`."""
+        cdef uint32_t traces = read_rows(rows, reader)
+        cdef size_t place
+        if self.from_integers and rows.has_values:
+            for place in range(index_of(rows, rows.start), index_of(rows, rows.end)):
+                rows.values[place] = self.float_of(rows.values[place])
+        return traces
 
     cdef int read(self, NumberReader reader) except -1:
         raise NotImplementedError

@@ -306,7 +306,7 @@ cdef class DistinctWindow(Window):
         for _ in range(reader.get_count(3)):
             trace = <uint32_t> reader.get(MOST_TRACES - 1)
             self.make_room(trace + 1, 0)
-            cell = unzigzag(reader.get(UINT64_MAX))
+            cell = self.read_value(reader)
             self.add(trace, cell, <int64_t> reader.get(INT64_MAX - 1) or 1)
         return 0
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.policy.predicates.numbers import to_floats
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -98,13 +100,19 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The types of columns, of which some may have had no value so far in some schemas."""
+    """The types of columns, of which some may have had no value so far in some schemas.
+
+    Integers may have become floats in later ones.
+    """
     fields = list(schemas[-1])
     for place, field in enumerate(fields):
+        others = [schema.field(place) for schema in schemas]
         if pa.types.is_null(field.type):
-            others = (schema.field(place) for schema in schemas)
             known = (one for one in others if not pa.types.is_null(one.type))
             fields[place] = next(known, field)
+        if pa.types.is_integer(fields[place].type):
+            floats = (one for one in others if pa.types.is_floating(one.type))
+            fields[place] = next(floats, fields[place])
     return pa.schema(fields)
 
 
@@ -114,7 +122,11 @@ def fitted(inputs: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for name, column in zip(inputs.schema.names, inputs.columns, strict=True):
         place = schema.get_field_index(name)
         kind = column.type if place < 0 else schema.field(place).type
-        columns.append(column if column.type.equals(kind) else column.cast(kind))
+        if column.type.equals(kind):
+            columns.append(column)
+        else:
+            # integers become floats
+            columns.append(to_floats(column) if pa.types.is_floating(kind) else column.cast(kind))
     return pa.RecordBatch.from_arrays(columns, inputs.schema.names)
 
 

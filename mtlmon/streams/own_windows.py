@@ -247,8 +247,8 @@ class OwnWindow:
             traces.append([number, rows, trace.state[:3], fronts, self._plain(trace.state.back)])
         return json.dumps([self._clock, traces]).encode()
 
-    def restore(self, snapshot: bytes) -> None:
-        """Continue from a snapshot.
+    def restore(self, snapshot: bytes, from_integers: bool = False) -> None:
+        """Continue from a snapshot; states that come of integers are left as they are.
 
         Raises:
             SnapshotError: the bytes are no snapshot.

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 # Stands for due ticks among the kinds of values in a snapshot.
 _DUE = "due ticks"
+# Numbers, as kinds of values there; integers can count time.
+_INTEGERS = "integer "
+_FLOATS = "float 0"
 _MAGIC = b"MTLMON-STREAMS-4"
 _DIGEST_BYTES = 8
 # With so many texts, those that no state has are looked for first.
@@ -570,6 +573,9 @@ class StreamProgram:
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of a program with the same arguments, whatever this one had.
 
+        Columns that are floats here may have been integers there: the values that are remembered
+        become floats, too.
+
         Raises:
             SnapshotError: the bytes are not a snapshot, are damaged, or belong to another program.
                 This program must not be used after that.
@@ -599,20 +605,30 @@ class StreamProgram:
         for one in self._kernels:
             one.rank_texts()
         rest = iter(parts[4:])
-        for kernel in natives:
-            kernel.restore(next(rest))
-        for family in self._families:
-            family.restore([next(rest) for _ in range(family.part_count)])
-        for holding in self._holdings.values():
-            holding.native.restore(next(rest))
+        widened = self._widened(parts[2])
+        for one in self._kernels:
+            is_widened = next(widened)
+            for kernel in one.natives:
+                kernel.restore(next(rest), is_widened)
+        keys = [[next(widened) for _ in family.keys] for family in self._families]
+        held = [[next(widened) for _ in one.kinds] for one in self._holdings.values()]
+        for family, flags in zip(self._families, keys, strict=True):
+            values = [next(widened) for _ in family.kinds_over]
+            family.restore([next(rest) for _ in range(family.part_count)], flags, values)
+        for holding, flags in zip(self._holdings.values(), held, strict=True):
+            holding.native.restore(next(rest), flags)
         self.commit()
 
     @property
     def _kinds(self) -> list[str]:
-        """The kind of the values that each kernel keeps, and of the keys of instances."""
+        """The kind of the values that each kernel keeps, and of the keys of instances.
+
+        Those of rows that wait, and of aggregates over instances, come behind them.
+        """
         found = [kernel.argument for kernel in self._kernels]
         found += [key.kind for family in self._families for key in family.keys]
         found += [kind for holding in self._holdings.values() for kind in holding.kinds]
+        found += [kind for family in self._families for kind in family.kinds_over]
         ticks = [] if self.due_ticks is None else [_DUE]
         ticks += [_DUE for one in self._instance_ticks if one.due is not None]
         return [*(f"{kind.name} {kind.unit}" for kind in found), *ticks]
@@ -653,9 +669,13 @@ class StreamProgram:
         if not self._has_due(written):
             own_kinds = [kind for kind in own_kinds if kind != _DUE]
         return len(found) == len(own_kinds) and all(
-            kind == own or kind.startswith("null ")
+            kind == own or kind.startswith("null ") or _is_widened(kind, own)
             for kind, own in zip(found, own_kinds, strict=True)
         )
+
+    def _widened(self, written: bytes) -> Iterator[bool]:
+        """Say for each kind of values whether a snapshot has integers that are floats here."""
+        return map(_is_widened, written.decode().split("\n"), self._kinds)
 
     def _has_due(self, written: bytes) -> bool:
         """Whether a snapshot with these kinds is of a program that computes due ticks only."""
@@ -709,6 +729,11 @@ class StreamProgram:
         self._points = points
         self._columns = columns
         return {name: columns[period][column] for name, (period, column) in self._outputs.items()}
+
+
+def _is_widened(kind: str, own: str) -> bool:
+    """Whether values of a kind in a snapshot are integers, and floats here."""
+    return kind.startswith(_INTEGERS) and own == _FLOATS
 
 
 def _natives(kernels: Iterable[Kernel]) -> Iterator[native.Kernel]:

@@ -93,7 +93,7 @@ cdef class Window(Kernel):
 
     cdef int read(self, NumberReader reader) except -1:
         cdef uint64_t entered = reader.get(UINT32_MAX)
-        cdef uint32_t traces = read_rows(&self.rows, reader)
+        cdef uint32_t traces = self.read_queue(&self.rows, reader)
         if entered > self.rows.end or (entered and not self.is_bounded):
             raise damaged()
         self.make_room(traces, 0)

@@ -223,7 +223,7 @@ cdef class TickWindow(Kernel):
                 self.are_valid[place] = <uint8_t> reader.get(1)
                 self.cells[place] = 0
                 if self.are_valid[place]:
-                    self.cells[place] = unzigzag(reader.get(UINT64_MAX))
+                    self.cells[place] = self.read_value(reader)
                 # as `lengthen` needs it
                 self.counts[trace] = number + 1
                 if number >= self.first:

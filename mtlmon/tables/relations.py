@@ -304,9 +304,11 @@ class RelationRows:
         """Raise MtlmonError if values had another type before."""
         known = self._kinds.setdefault(name, kind)
         if known != kind:
+            advice = "write all its values in one form"
+            if {kind_of(known).name, kind_of(kind).name} <= NUMBERS:
+                advice = f"declare its type, as in atom {atom}(COLUMN: float)"
             raise MtlmonError(
-                f"an argument of {atom} changes its type from {known} to {kind}: write all its "
-                "values in one form"
+                f"an argument of {atom} changes its type from {known} to {kind}: {advice}"
             )
 
     def _cells(self, column: pa.Array, kind: str, atom: str) -> NDArray[np.int64]:
