@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mtlmon import Monitor, atom, parse, resolve
@@ -127,6 +127,7 @@ def test_up_to_the_end_of_time(
     formula: Formula, steps: tuple[Step, ...], cuts: list[int], end_time: EndTime
 ) -> None:
     events = [step for step in steps if isinstance(step, Event)]
+    assume(events)
     _, found = verdicts_in_ranges(formula, events, cuts, "local", end_time)
     assert found == verdicts_of_one(formula, events, "local", end_time)
 
@@ -234,7 +235,8 @@ def test_values_that_do_not_depend_on_each_other_are_cut(formula: str, names: st
 
 def test_more_atoms_than_bits() -> None:
     names = [f"a{number}" for number in range(130)]
-    formula = "(ONCE a129) OR EVENTUALLY[0,3] (a64 AND a1) OR " + " OR ".join(names[::7])
+    others = " OR ".join(names[::7])
+    formula = f"(ONCE a129) OR EVENTUALLY[0,3] ((a64 AND a1) OR {others})"
     source = random.Random(1)
     events = [Event(number // 2, frozenset(source.sample(names[:129], 3))) for number in range(300)]
     _, found = verdicts_in_ranges(formula, events, [50, 100])
