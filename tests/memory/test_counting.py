@@ -70,7 +70,7 @@ def test_operators(operator: str) -> None:
     """Each has its place in several arrays; how large one is shows in what a thousand more take."""
 
     def measured(count: int) -> tuple[int, int]:
-        text = " OR ".join(operator.format(k) for k in range(1, count + 1))
+        text = " OR ".join(f"({operator.format(k)})" for k in range(1, count + 1))
         program = compile_formula(text)
         Monitor(program)
         before = allocated_bytes()
@@ -84,7 +84,7 @@ def test_operators(operator: str) -> None:
 
 def test_where_expressions_are_stored() -> None:
     """They are all looked for when obligations may have become superfluous."""
-    text = " OR ".join(f"PREVIOUS[0,{k}] p" for k in range(1, 1600))
+    text = " OR ".join(f"(PREVIOUS[0,{k}] p)" for k in range(1, 1600))
     monitor = Monitor(f"{text} OR PREVIOUS EVENTUALLY[0,9] q")
     held_before, before = monitor.counters["held_bytes"], allocated_bytes()
     monitor.step(0)

@@ -134,7 +134,7 @@ def test_a_stream_of_events_beyond_the_limit() -> None:
 
 def test_a_formula_beyond_the_limit() -> None:
     with pytest.raises(MemoryLimitError, match="memory limit of 50 KiB"):
-        Monitor(" AND ".join(f"NEXT a{k}" for k in range(1000)), max_memory="50K")
+        Monitor(" AND ".join(f"(NEXT a{k})" for k in range(1000)), max_memory="50K")
 
 
 def test_a_single_event_that_grows_without_end() -> None:
