@@ -177,7 +177,6 @@ def test_every_operator_can_overflow(text: str) -> None:
     [
         ("sped > 1", "there is no column sped"),
         ("s > 1", "'>' compares column s of type string with the number 1"),
-        ("i = s", "'=' compares column i of type int64 with column s of type string"),
         ("i", "the predicate is an integer, not true or false"),
         ("not i", "'not' takes true or false, not column i of type int64"),
         ("yes < no", "'<' is not for column yes of type bool"),
@@ -192,7 +191,6 @@ def test_every_operator_can_overflow(text: str) -> None:
         ('at > "2024-05-01"', 'has a time zone, but "2024-05-01" has no offset from UTC'),
         ('day = "2024-05-01T00:00Z"', 'has no time zone, but "2024-05-01T00:00Z" has an'),
         ('day = "2024-02-30"', 'with "2024-02-30", which is not a time'),
-        ("day = s", "compares column day of type date32[day] with column s of type string"),
         ("day = 5", "'=' compares column day of type date32[day] with the number 5"),
         ('matches(s, "(")', "the pattern is not a regular expression"),
     ],

@@ -65,6 +65,9 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
     if arity < 0:
         arity = draw(st.integers(1 if arity == ops.ANY_NUMBER else 0, 3))
     taken = tuple(draw(operands) for _ in range(arity))
+    if operator in {ops.IN_COLUMN, ops.NOT_IN_COLUMN}:
+        columns = st.sampled_from([ops.COLUMN, ops.ROW_COLUMN])
+        taken = taken[0], Expression(draw(columns), (), draw(_NAMES))
     if operator in {ops.IN, ops.NOT_IN}:
         values = st.lists(_CONSTANTS.filter(lambda value: value is not None), min_size=1)
         return Expression(operator, taken, tuple(draw(values)))

@@ -181,7 +181,6 @@ def test_types() -> None:
         'policy r: limits[road = 3.5].open\npolicy s: limits[road].max = "a"\n'
     )
     assert errors_of(file, limits) == [
-        "column road of limits is a text, not column speed of type int64",
         "relation limits has no column min",
         "column road of limits is a text, not the number 3.5",
         "'=' compares limits[road].max (a number) with the text \"a\"",
@@ -198,7 +197,5 @@ def test_text_logs_have_no_columns() -> None:
         "policy r: exists limits[ts]\n"
     )
     errors = errors_with_columns(file, environment, pa.schema([]))
-    assert [error.message for error in errors] == [
-        "there is no column road in a text log",
-        "column road of limits is a text, not column ts",
-    ]
+    # a number and a text are compared by the text of the number
+    assert [error.message for error in errors] == ["there is no column road in a text log"]

@@ -11,7 +11,7 @@ from mtlmon.policy import check_files, parse_policies
 from mtlmon.policy.policy_file import PolicyFile
 
 FILES = [
-    "policy p: ONCE[0,{w}] x AND (x UNTIL[{lo},{w}) y) SINCE[{w},{w}] EVENTUALLY[{lo},*] y",
+    "policy p: ONCE[0,{w}] ((x AND (x UNTIL[{lo},{w}) y)) SINCE[{w},{w}] EVENTUALLY[{lo},*] y)",
     "let late = once[{lo}, {w}] x\npolicy p: (always[0 , /* up to */ {w} ] late) implies z > 5",
     "stream n = count[{lo},{w}](x)\npolicy p: n > 1 and avg[0,{w})(y, or: 0) < n.at(-{w}, or: 0)",
     "stream n = sum[0,{w}](y) every {w}\npolicy p on every {w}: n < 9",

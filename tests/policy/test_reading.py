@@ -95,7 +95,7 @@ def test_a_formula_alone_is_what_it_was(formula: mtlmon.Formula) -> None:
         "policy\nAND let",
         "unit",
         "unit\n S q",
-        "q AND\nunit S\nlet",
+        "q ->\nunit S\nlet",
         "let => b",
         "unit AND # ms\n q",
         "/* let x = y */ p",
@@ -515,7 +515,7 @@ def test_more_formulas_that_look_like_declarations(text: str) -> None:
         ("((a)) AND ((b) > 2)", 'a AND "b > 2"'),
         ("name.hold() AND count()", "name.hold AND count"),
         ("row.speed > 3 AND row.flag", '"row.speed > 3" AND row.flag'),
-        ("once in AND is", "ONCE in AND is"),
+        ("once (in AND is)", "ONCE (in AND is)"),
     ],
 )
 def test_conditions_in_formulas(text: str, formula: str | None) -> None:
