@@ -285,7 +285,6 @@ def test_nulls_among_views(tmp_path: Path) -> None:
 UNREAD = {
     "struct": (pa.struct([("a", pa.int64())]), [{"a": 1}]),
     "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1)]]),
-    "list of numbers": (pa.list_(pa.int64()), [[1]]),
     "list of lists": (pa.list_(pa.list_(pa.string())), [[["a"]]]),
     "list of a fixed size": (pa.list_(pa.string(), 1), [["a"]]),
     "months": (pa.month_day_nano_interval(), [(1, 2, 3)]),
