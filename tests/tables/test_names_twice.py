@@ -142,7 +142,7 @@ def test_both_ways_with_different_values(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = [row for row, _ in DOTTED]
     log.write_text("\n".join([*rows[:4], '{"ts": 5, "a": {"b": 3}, "a.b": 4}', *rows[5:]]))
-    message = r"log\.jsonl:5: the row has a\.b and this in a with different values"
+    message = r"log\.jsonl:5: the row has a\.b and b in a with different values"
     with pytest.raises(TableError, match=message):
         check_tables(str(log), "policy p: `a.b` > 2").to_arrow()
     check = check_tables(str(log), "policy p: `a.b` > 2", on_error="skip")

@@ -133,7 +133,7 @@ def test_a_column_that_is_no_atom_anywhere(tmp_path: Path) -> None:
 def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"ts,what\n1,p\n5,\xff\n9,q\n")
-    with pytest.raises(TableError, match=r"log.csv:3: column 'what': invalid UTF8 data"):
+    with pytest.raises(TableError, match=r"log.csv:3: column 'what': the text is not UTF-8"):
         read(path, event="what")
     assert read(path, event="what", on_error="skip") == [(1, P), (9, Q)]
     path = tmp_path / "log.jsonl"
