@@ -6,7 +6,6 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.clauses import read_assumption
 from mtlmon.policy.declarations import ASSUME, COLUMN, KEY, TEXTS, TIME, TIME_ZONE, UNIT, ZONE
 from mtlmon.support.time_columns import time_columns
-from mtlmon.support.time_zones import REPEATED, read_time_zone
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
@@ -100,7 +99,7 @@ class SettingsReader:
             if kind == TIME:
                 value = self.joined_columns(value, declaration)
             if kind == TIME_ZONE:
-                word = next((one for one in REPEATED if clauses.take(one)), None)
+                word = next((one for one in ("first", "second") if clauses.take(one)), None)
                 value = self.time_zone(value if word is None else f"{value} {word}", declaration)
             setattr(self.file, kind.replace(" ", "_"), value)
         else:
@@ -138,6 +137,9 @@ class SettingsReader:
 
     def time_zone(self, text: str, declaration: Declaration) -> str:
         """Return a time zone, and which of two hours is meant, as `read_time_zone` takes them."""
+        # imported on use: few files say so, and starting takes longer with it
+        from mtlmon.support.time_zones import read_time_zone
+
         try:
             return str(read_time_zone(text))
         except MtlmonError as error:
