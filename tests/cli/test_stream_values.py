@@ -267,11 +267,9 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stream v: bool = x + 1", "stream v: the predicate is a number, not true or false"),
         ("stream v: int = x / 2", "1:17: stream v: this is a number, not an integer"),
         ("stream v: text = sum[0,5](x)", "1:18: stream v: this is an integer, not a text"),
         ("stream v: int = v.last(or: 0) + 0.5 * x", "stream v: this is a number, not an integer"),
-        ("stream v: bool = x + 1 per y", "stream v: the predicate is a number, not true"),
     ],
 )
 def test_a_declared_type_that_does_not_fit(
