@@ -385,7 +385,7 @@ def test_columns_of_rows_are_read_only_if_they_are_needed(folder: Path) -> None:
     assert verdicts(policies, rows) == [True, False, True]
     # here all columns of the log tell records apart
     whole = policy_file(folder, "relation r = rows valid 5 distinct\npolicy p: exists r[road]")
-    with pytest.raises(MtlmonError, match="column .other. .* which a relation cannot hold"):
+    with pytest.raises(MtlmonError, match=r"column .other. .* which a relation cannot hold"):
         verdicts(whole, rows)
     assert verdicts(whole, rows.drop_columns("other")) == [True] * 3
 
