@@ -128,6 +128,9 @@ for _function in (monitor, monitor_trace):
     EXAMPLES.example(f"mtlmon.spark.{_function.__name__}", run(_function, "policy x: PREVIOUS p"))(
         order_within="n"
     )
+EXAMPLES.example("mtlmon.spark.monitor_partitions", run(monitor_partitions, "policy x: p"))(
+    time_zone="nowhere"
+)
 MONITOR = "mtlmon.spark.monitor"
 EXAMPLES.example(MONITOR, run(monitor, "policy x: PREVIOUS p"))(
     key="k", ties="error", rows="n", keep="n"
