@@ -201,6 +201,9 @@ class DelimitedReader:
         cells = self._cells_of(block, names, column.name)
         first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else ""
         if column.type == ORDERED and read_instant(first) is None:
+            if first and not re.match(_number(self._dialect.decimal), first.strip()):
+                # texts have an order, too
+                return pa.string()
             return pa.float64() if _has_fractions(cells, self._dialect.decimal) else pa.int64()
         has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
         return pa.timestamp("us", "UTC" if has_zone else None)
