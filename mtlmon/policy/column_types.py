@@ -19,9 +19,10 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.messages import is_of_numbers
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression, TypedColumn
+from mtlmon.policy.predicates.expression import NUMBER, ORDERED, Expression, TypedColumn
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.templates import keys_of
+from mtlmon.support.disjoint_sets import DisjointSets
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
@@ -37,21 +38,19 @@ if TYPE_CHECKING:
 
 __all__ = ["DECLARED", "compared_columns", "set_column_types", "typed_predicate"]
 
-DECLARED = ("text", "int", "float", "decimal", "bool", "time")
-
-
 # Families of types. What has several is of the first of these, and what does not fit it is an
-# error where types are checked.
-_NUMBER, _TIME, _BOOLEAN, _TEXT = "number", "time", "bool", "text"
-# What is ordered, or is the time, is a number or a time, unless something else says more.
-_ORDERED = "ordered"
-_FAMILIES = (_NUMBER, _TIME, _BOOLEAN, _TEXT)
+# error where types are checked. What is ordered, or is the time, is so unless something says more.
+_TIME, _BOOLEAN, _TEXT = "time", "bool", "text"
+_FAMILIES = (NUMBER, _TIME, _BOOLEAN, _TEXT)
 _FAMILY_OF = {
-    **dict.fromkeys(("int", "float", "decimal"), _NUMBER),
-    **{"time": _TIME, "bool": _BOOLEAN, "text": _TEXT},
+    "text": _TEXT,
+    **dict.fromkeys(("int", "float", "decimal"), NUMBER),
+    **{"bool": _BOOLEAN, "time": _TIME},
 }
+DECLARED = tuple(_FAMILY_OF)
+"""The types that a file can declare for a column."""
 _OF_SIGNATURE = {
-    **dict.fromkeys(("number", "integer", "float"), _NUMBER),
+    **dict.fromkeys(("number", "integer", "float"), NUMBER),
     **{"time": _TIME, "boolean": _BOOLEAN, "text": _TEXT},
 }
 # what compares values, beside = and !=
@@ -63,26 +62,19 @@ if TYPE_CHECKING:
     _Names: TypeAlias = "dict[str, _Slot] | _Columns"
 
 
-class _Slots:
+class _Slots(DisjointSets):
     """Values of which some are the same, and others only of the same family of types."""
 
     def __init__(self) -> None:
-        self._parents: list[_Slot] = []
+        super().__init__()
         self._families: list[set[str]] = []
         self._declared: list[str | None] = []
         self._alike: list[tuple[_Slot, _Slot]] = []
 
     def new(self, *families: str) -> _Slot:
-        self._parents.append(len(self._parents))
         self._families.append(set(families))
         self._declared.append(None)
-        return len(self._parents) - 1
-
-    def root(self, slot: _Slot) -> _Slot:
-        while self._parents[slot] != slot:
-            self._parents[slot] = self._parents[self._parents[slot]]
-            slot = self._parents[slot]
-        return slot
+        return self.add_set()
 
     def add(self, slot: _Slot, family: str | None) -> None:
         """Say that values are of a family, if it is not None."""
@@ -100,7 +92,7 @@ class _Slots:
         """Say that two values are the same."""
         left, right = self.root(one), self.root(other)
         if left != right:
-            self._parents[right] = left
+            self.unite(left, right)
             self._families[left] |= self._families[right]
             self._declared[left] = self._declared[left] or self._declared[right]
 
@@ -124,7 +116,7 @@ class _Slots:
         while waiting:
             slot = waiting.pop()
             own = self._families[slot]
-            spread = own & {_ORDERED} if is_ordered else own - {_ORDERED}
+            spread = own & {ORDERED} if is_ordered else own - {ORDERED}
             for other in users.get(slot, ()):
                 known = self._families[other]
                 if not spread <= known and not (is_ordered and known):
@@ -138,8 +130,8 @@ class _Slots:
             return declared
         families = self._families[root]
         found = next((one for one in _FAMILIES if one in families), None)
-        if found is None and _ORDERED in families:
-            return _ORDERED
+        if found is None and ORDERED in families:
+            return ORDERED
         return None if found == _TEXT else found
 
 
@@ -230,7 +222,7 @@ class _Finder:
                 message, names = policy.message
                 for form, name in zip(message.formats, names, strict=True):
                     if is_of_numbers(form):
-                        self.slots.add(self.expression(file.shown[name], {}), _ORDERED)
+                        self.slots.add(self.expression(file.shown[name], {}), ORDERED)
         self.relations()
         self.unite()
         self.slots.settle()
@@ -410,10 +402,10 @@ class _Finder:
         if operator is ops.SUBTRACT:
             # of times, too
             self.order(operands)
-            return self.slots.new(_NUMBER)
+            return self.slots.new(NUMBER)
         if operator in ops.ARITHMETIC:
-            self.all_are(operands, _NUMBER)
-            return self.slots.new(_NUMBER)
+            self.all_are(operands, NUMBER)
+            return self.slots.new(NUMBER)
         if operator in ops.CONVERSIONS.values():
             for operand, wanted in zip(operands, operator.signature[:-1], strict=True):
                 self.slots.add(operand, _OF_SIGNATURE[wanted])
@@ -449,7 +441,7 @@ class _Finder:
             if declared is not None:
                 self.slots.add(slot, _FAMILY_OF[declared])
             elif node.name == self._time:
-                self.slots.add(slot, _ORDERED)
+                self.slots.add(slot, ORDERED)
         return self.of_node[id(node)]
 
     def aggregate(self, node: Expression, operands: list[_Slot]) -> _Slot:
@@ -462,7 +454,7 @@ class _Finder:
             word = operator.word
         if operator is ops.WINDOW_OWN:
             own = node.window.own
-            self.all_are(operands, _ORDERED)
+            self.all_are(operands, ORDERED)
             result = self.slots.new(*([] if own is None else [_OF_SIGNATURE[own.kind.name]]))
         else:
             result = self.aggregated(word, operands)
@@ -475,17 +467,17 @@ class _Finder:
         """Take in an aggregate of an operand, and return what has its values."""
         if word == "count":
             self.all_are(operands, _BOOLEAN)
-            return self.slots.new(_NUMBER)
+            return self.slots.new(NUMBER)
         if word in {"any", "all"}:
             self.all_are(operands, _BOOLEAN)
             return self.slots.new(_BOOLEAN)
         if word == "distinct":
-            return self.slots.new(_NUMBER)
+            return self.slots.new(NUMBER)
         if word in _OF_NUMBERS:
-            self.all_are(operands, _NUMBER)
-            return self.slots.new(_NUMBER)
+            self.all_are(operands, NUMBER)
+            return self.slots.new(NUMBER)
         if word in {"min", "max"}:
-            self.all_are(operands, _ORDERED)
+            self.all_are(operands, ORDERED)
         return operands[0]
 
     def comparison(self, node: Expression, operands: list[_Slot]) -> _Slot:
@@ -512,11 +504,11 @@ class _Finder:
         for operand in operands:
             self.slots.same(result, operand)
         if node.operator in {ops.LEAST, ops.GREATEST}:
-            self.slots.add(result, _ORDERED)
+            self.slots.add(result, ORDERED)
         return result
 
     def order(self, operands: list[_Slot]) -> None:
-        self.all_are(operands, _ORDERED)
+        self.all_are(operands, ORDERED)
         self.slots.alike(operands)
 
     def all_are(self, operands: Iterable[_Slot], family: str) -> None:
@@ -555,7 +547,7 @@ def _family_of(value: object) -> list[str]:
         return []
     if isinstance(value, bool):
         return [_BOOLEAN]
-    return [_TEXT if isinstance(value, str) else _NUMBER]
+    return [_TEXT if isinstance(value, str) else NUMBER]
 
 
 def compared_columns(file: PolicyFile, *roots: Expression) -> tuple[str, ...]:

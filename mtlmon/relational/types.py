@@ -20,6 +20,7 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.kinds import Kind
+from mtlmon.support.disjoint_sets import DisjointSets
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.joined_text import line_text
 from mtlmon.syntax.report import formula_error
@@ -41,7 +42,7 @@ _Slot = int
 _Scope = dict[str, _Slot]
 
 
-class Types:
+class Types(DisjointSets):
     """The types of a file.
 
     Attributes:
@@ -51,12 +52,12 @@ class Types:
     """
 
     def __init__(self, file: PolicyFile) -> None:
+        super().__init__()
         self.file = file
         self.errors: list[FormulaError] = []
         self.mixed: set[int] = set()
         self.relations: dict[str, tuple[Kind, ...]] = {}
-        # Union-find over slots; the kind of a class, and the place that says so.
-        self._parents: list[_Slot] = []
+        # For each class of slots, its kind and the place that says so.
         self._kinds: dict[_Slot, tuple[Kind, int]] = {}
         # The classes whose kinds are those of columns, and not declared or asked for.
         self._of_columns: set[_Slot] = set()
@@ -69,16 +70,6 @@ class Types:
     def variables(self, formula: Formula) -> dict[str, Kind]:
         """The kinds of the free variables of a formula, and of those of its leading FORALLs."""
         return {name: self._kind(slot) for name, slot in self._free[id(formula)].items()}
-
-    def new(self) -> _Slot:
-        self._parents.append(len(self._parents))
-        return len(self._parents) - 1
-
-    def root(self, slot: _Slot) -> _Slot:
-        while self._parents[slot] != slot:
-            self._parents[slot] = self._parents[self._parents[slot]]
-            slot = self._parents[slot]
-        return slot
 
     def _kind(self, slot: _Slot) -> Kind:
         found = self._kinds.get(self.root(slot))
@@ -111,7 +102,7 @@ class Types:
                 return
             # 7, 7.0 and "7" are equal: their values are compared by their canonical texts
             known = (kinds.TEXT, known[1])
-        self._parents[right] = left
+        self.unite(left, right)
         best = known if known and known[0].name != "unknown" else other_known or known
         if best is not None:
             self._kinds[left] = best
@@ -143,7 +134,7 @@ class _Finder(Types):
         environment = self.file.environment._replace(
             relations=looked_up or {}, is_open=looked_up is None
         )
-        slots = [self.new() for _ in relation.arguments]
+        slots = [self.add_set() for _ in relation.arguments]
         self._arguments[relation.name] = slots
         for slot, argument in zip(slots, relation.arguments, strict=True):
             what = f"{relation.name}: {argument.name}"
@@ -171,7 +162,7 @@ class _Finder(Types):
         """Take in a formula: which variables are arguments of which atoms."""
         self._kept.append(formula)
         free = free_variables(formula)
-        outer = {name: self.new() for name in free[id(formula)] if name not in parameters}
+        outer = {name: self.add_set() for name in free[id(formula)] if name not in parameters}
         outer |= parameters
         self._free[id(formula)] = outer
         stack = [(formula, outer)]
@@ -182,7 +173,7 @@ class _Finder(Types):
             is_leading = is_leading and node.operator is ops.FORALL
             inner = scope
             if names:
-                inner = scope | {name: self.new() for name in names}
+                inner = scope | {name: self.add_set() for name in names}
                 if is_leading:
                     outer |= inner
             if not terms_of(node):
@@ -192,7 +183,7 @@ class _Finder(Types):
             for aggregate in aggregates_of(node):
                 operand = node.operands[aggregate.aggregate.formula]
                 groups = aggregate.aggregate.by or ()
-                own = {name: self.new() for name in free[id(operand)] if name not in groups}
+                own = {name: self.add_set() for name in free[id(operand)] if name not in groups}
                 own |= {name: scope[name] for name in groups}
                 here |= {
                     name: own[name] for one in aggregate.operands for name in variables_of(one)
@@ -369,7 +360,7 @@ def find_types(
     for name, relation in file.relations.items():
         finder.declare(relation, schema if name in checked else None, looked_up)
     for name, parameters in file.parameters.items():
-        slots = {parameter: finder.new() for parameter in parameters}
+        slots = {parameter: finder.add_set() for parameter in parameters}
         finder._arguments[name] = list(slots.values())
         finder.take(file.lets[name], slots)
     for formula in formulas:

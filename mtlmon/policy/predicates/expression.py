@@ -116,6 +116,12 @@ class ComputedColumn(str):
         return column
 
 
+NUMBER = "number"
+"""The type of columns that are read as integers, and as floats once a number has a point."""
+ORDERED = "ordered"
+"""The type of columns of which only the order is used, and whose first value says the rest."""
+
+
 class TypedColumn(str):
     """The name of a column whose cells an expression reads as values of a type.
 
@@ -123,8 +129,7 @@ class TypedColumn(str):
     where there is none, the column itself has a type.
 
     Attributes:
-        type: a type that can be declared, or "number", an integer or a float, or "ordered", a
-            number or a time, as the first cell of the column is.
+        type: a type that can be declared, or NUMBER or ORDERED.
     """
 
     __slots__ = ("type",)
