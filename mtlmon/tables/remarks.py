@@ -1,4 +1,4 @@
-"""Says how the times of a table were read, where that is not as they are written."""
+"""Says how rows of a table were read, where something else may be meant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["order_remarks", "time_remarks", "unit_remarks"]
+__all__ = ["order_remarks", "quote_remarks", "time_remarks", "unit_remarks"]
 
 
 def time_remarks(times: Times, options: OptionNames) -> Iterator[str]:

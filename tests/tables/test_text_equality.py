@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -310,6 +311,33 @@ def test_what_uses_ask_for(condition: str, expected: str) -> None:
         if node.operator.name == "COLUMN"
     ]
     assert " ".join(found) == expected
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize(
+    ("values", "largest"),
+    [
+        (["bob", "ann"], "bob"),
+        (["9", "10"], "10"),
+        (["2024-05-02T00:00:00", "2024-05-01T00:00:00"], "2024-05-02T00:00:00"),
+        (["", "bob", "ann"], "bob"),
+    ],
+)
+def test_the_first_value_says_what_only_the_order_is_used_of(
+    values: list[str], largest: str, is_json: bool, tmp_path: Path
+) -> None:
+    """Numbers, times and texts have an order; nothing else in the file says what these are."""
+    rules, log = tmp_path / "s.mtl", tmp_path / ("log.jsonl" if is_json else "log.csv")
+    rules.write_text("stream m = max[0,9](x)\n")
+    rows = [(place, value) for place, value in enumerate(values)]
+    if is_json:
+        objects = [{"ts": place, "x": value or None} for place, value in rows]
+        log.write_text("".join(f"{json.dumps(one)}\n" for one in objects))
+    else:
+        log.write_text("ts,x\n" + "".join(f"{place},{value}\n" for place, value in rows))
+    done = mtlmon("streams", str(rules), str(log))
+    assert done.errors == ""
+    assert str(json.loads(done.output.splitlines()[-1])["m"]) == largest
 
 
 def test_a_stream_has_one_type() -> None:

@@ -12,12 +12,18 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
-from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.expression import NUMBER, ORDERED
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
 from mtlmon.tables.formats.rows import text_blocks
-from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS, fixed_type
+from mtlmon.tables.formats.schemas import (
+    FALSE_TEXTS,
+    TRUE_TEXTS,
+    fixed_type,
+    number_pattern,
+    ordered_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,9 +49,8 @@ _WRONG_TEXTS = 4
 _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none", "nil", "\\n"}
 
 
-# The types of columns, beside those that can be declared: an integer or a float; a number or a
-# time, as the first cell is; the values of the time column; and atoms.
-NUMBER, ORDERED, TIMES, ATOM = "number", "ordered", "times", "atom"
+# The types of columns beside those of `TypedColumn`: the values of the time column, and atoms.
+TIMES, ATOM = "times", "atom"
 _INFERRED = {"time", ORDERED, TIMES}
 
 
@@ -199,12 +204,14 @@ class DelimitedReader:
         if pa.types.is_null(found) or pa.types.is_timestamp(found) or pa.types.is_date(found):
             return found
         cells = self._cells_of(block, names, column.name)
-        first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else ""
-        if column.type == ORDERED and read_instant(first) is None:
-            if first and not re.match(_number(self._dialect.decimal), first.strip()):
-                # texts have an order, too
+        if column.type == ORDERED:
+            decimal = self._dialect.decimal
+            first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else None
+            wanted = ordered_type(first, decimal)
+            if wanted == "text":
                 return pa.string()
-            return pa.float64() if _has_fractions(cells, self._dialect.decimal) else pa.int64()
+            if wanted == NUMBER:
+                return pa.float64() if _has_fractions(cells, decimal) else pa.int64()
         has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
         return pa.timestamp("us", "UTC" if has_zone else None)
 
@@ -242,7 +249,7 @@ class DelimitedReader:
         patterns = {
             self._columns[out].name: _INTEGER
             if pa.types.is_integer(found)
-            else _number(self._dialect.decimal)
+            else number_pattern(self._dialect.decimal)
             for out, found in self._types.items()
             if pa.types.is_integer(found) or pa.types.is_floating(found)
         }
@@ -467,7 +474,7 @@ def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
 def _has_fractions(column: pa.ChunkedArray, decimal: str) -> bool:
     """Whether some cells are numbers, but no integers of 64 bits."""
     texts = pc.utf8_trim_whitespace(column.drop_null()).combine_chunks()
-    others = texts.filter(pc.match_substring_regex(texts, _number(decimal)))
+    others = texts.filter(pc.match_substring_regex(texts, number_pattern(decimal)))
     is_short = pc.and_(
         pc.match_substring_regex(others, _INTEGER), pc.less(pc.utf8_length(others), _SHORT)
     )
@@ -500,13 +507,6 @@ _INTEGER = r"^[-+]?[0-9]+$"
 # so many characters of a number always fit 64 bits
 _SHORT = 19
 _ZONE = r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
-
-
-def _number(decimal: str) -> str:
-    return (
-        rf"^[-+]?([0-9]+[{decimal}]?[0-9]*|[{decimal}][0-9]+)([eE][-+]?[0-9]+)?$"
-        r"|^[-+]?(?i:nan|inf|infinity)$"
-    )
 
 
 _BAD_VALUE = re.compile(

@@ -16,17 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
-from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.expression import NUMBER, ORDERED
 from mtlmon.tables.columns.arrow_text import shortened
-from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
+from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS, fixed_type, ordered_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
     "ANY",
-    "NUMBER",
-    "ORDERED",
     "TEXT",
     "converted",
     "has_long_numbers",
@@ -38,18 +36,9 @@ TEXT = "text"
 """Values are read as their canonical texts."""
 ANY = "any"
 """Values are read as an array of any type, whose canonical texts are theirs."""
-NUMBER = "number"
-"""Values are read as numbers, which are floats once there is one with a point."""
-ORDERED = "ordered"
-"""Values are read as numbers, or as times, as those of the time column are."""
 
-_OF_TYPE = {
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "decimal": pa.decimal128(38, 10),
-    "bool": pa.bool_(),
-    TEXT: pa.large_string(),
-}
+_OF_TYPE = {name: fixed_type(name) for name in ("int", "float", "decimal", "bool")}
+_OF_TYPE[TEXT] = pa.large_string()
 # Numbers of at most 15 digits, and with small exponents, are written as they were by the shortest
 # decimals that are read as the same floats.
 _LONG = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE][-+]?[0-9]{3}")
@@ -87,6 +76,8 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         known: the type of the values before these, or null.
     """
     kind = column.type
+    if wanted == ORDERED and _ordered_as(known) == TEXT:
+        wanted = TEXT
     if pa.types.is_nested(kind) or (wanted == ANY and not pa.types.is_large_string(known)):
         # objects are refused later, unless it only matters whether there is one
         return column
@@ -115,11 +106,8 @@ def of_values(
         The values, and by the place of each that has no such value, where it is null, why.
     """
     if wanted == ORDERED:
-        are_numbers = not pa.types.is_temporal(known)
-        if pa.types.is_null(known):
-            first = next((one for one in values if one is not None), None)
-            are_numbers = not (isinstance(first, str) and read_instant(first) is not None)
-        wanted = NUMBER if are_numbers else "time"
+        first = next((one for one in values if one is not None), None)
+        wanted = ordered_type(first) if pa.types.is_null(known) else _ordered_as(known)
     if wanted == "time":
         return _times(values, known)
     convert = _CONVERSIONS[TEXT if wanted == ANY else wanted]
@@ -138,6 +126,13 @@ def of_values(
             found = [None if one is None else float(one) for one in found]
         return pa.array(found, kind), faults
     return pa.array(found, _OF_TYPE[TEXT if wanted == ANY else wanted]), faults
+
+
+def _ordered_as(known: pa.DataType) -> str:
+    """What the values of a column are read as of which only the order is used, by earlier ones."""
+    if pa.types.is_temporal(known):
+        return "time"
+    return TEXT if pa.types.is_large_string(known) else NUMBER
 
 
 def _text(value: Any) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import IO, TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.predicates.expression import TypedColumn, typed_columns
+from mtlmon.policy.predicates.expression import NUMBER, ORDERED, TypedColumn, typed_columns
+from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.encodings import other_encoding
 from mtlmon.support.table_formats import (
@@ -133,8 +135,29 @@ def fixed_type(wanted: str) -> pa.DataType | None:
         "float": pa.float64(),
         "decimal": pa.decimal128(38, 10),
         "bool": pa.bool_(),
-        "number": pa.int64(),
+        NUMBER: pa.int64(),
     }.get(wanted)
+
+
+def number_pattern(decimal: str) -> str:
+    """The regular expression of texts that are read as numbers, with a sign before fractions."""
+    return (
+        rf"^[-+]?([0-9]+[{decimal}]?[0-9]*|[{decimal}][0-9]+)([eE][-+]?[0-9]+)?$"
+        r"|^[-+]?(?i:nan|inf|infinity)$"
+    )
+
+
+def ordered_type(first: object, decimal: str = ".") -> str:
+    """What a column is read as of which only the order is used: numbers, times or texts.
+
+    Args:
+        first: its first value that is not null, or None.
+        decimal: the sign before fractions.
+    """
+    text = first.strip() if isinstance(first, str) else ""
+    if not text or re.match(number_pattern(decimal), text):
+        return NUMBER
+    return "text" if read_instant(text) is None else "time"
 
 
 def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
@@ -176,12 +199,12 @@ def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
 
     if pa.types.is_string(found):
         return found
-    fixed = None if wanted == "number" else fixed_type(wanted)
+    fixed = None if wanted == NUMBER else fixed_type(wanted)
     if fixed is not None:
         return fixed
     is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
     is_time = pa.types.is_temporal(found)
-    if wanted == "time" or (wanted == "ordered" and not is_number):
+    if wanted == "time" or (wanted == ORDERED and not is_number):
         return found if is_time else pa.timestamp("us")
     return found if is_number else pa.int64()
 
