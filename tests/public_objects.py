@@ -266,6 +266,24 @@ def _restored(made: Any, _source: random.Random, _time: int) -> object:
     return made.restore(b"no snapshot")
 
 
+_FIND = "atom a(ts) = p\nfind f: a(x) AND ONCE[0,5] a(x)"
+
+
+def _table_check(policies: str, **options: Any) -> Case:
+    """The check of a table; frames are made of what the other methods return."""
+    return Case(
+        lambda: check_tables(event_rows(3000), policies, resolution="s", **options),
+        lambda one, source, time: next(one, None),
+        {
+            "violations": lambda one, source, time: one.violations(None),
+            "to_pandas": lambda one, source, time: None,
+            "to_polars": lambda one, source, time: None,
+        },
+        frozenset({"close", "__exit__", "to_arrow"}),
+        free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
+    )
+
+
 CASES: dict[str, Case] = {
     "Monitor": Case(
         monitor,
@@ -432,47 +450,9 @@ CASES: dict[str, Case] = {
             "watch": lambda one, source, time: list(one.watch(mtlmon.Monitor("p")(_events(9)))),
         },
     ),
-    "TableCheck": Case(
-        lambda: check_tables(event_rows(3000), f"policy x: {FORMULA}", resolution="s", rows=True),
-        lambda one, source, time: next(one, None),
-        {
-            "violations": lambda one, source, time: one.violations(None),
-            "to_pandas": lambda one, source, time: None,
-            "to_polars": lambda one, source, time: None,
-        },
-        frozenset({"close", "__exit__", "to_arrow"}),
-        free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
-    ),
-    "TableCheck of policies with variables": Case(
-        lambda: check_tables(
-            event_rows(3000),
-            "atom a(ts) = p\nfind f: a(x) AND ONCE[0,5] a(x)",
-            resolution="s",
-        ),
-        lambda one, source, time: next(one, None),
-        {
-            "violations": lambda one, source, time: one.violations(None),
-            "to_pandas": lambda one, source, time: None,
-            "to_polars": lambda one, source, time: None,
-        },
-        frozenset({"close", "__exit__", "to_arrow"}),
-        free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
-    ),
-    "TableCheck of both kinds": Case(
-        lambda: check_tables(
-            event_rows(3000),
-            f"atom a(ts) = p\nfind f: a(x) AND ONCE[0,5] a(x)\npolicy x: {FORMULA}",
-            resolution="s",
-        ),
-        lambda one, source, time: next(one, None),
-        {
-            "violations": lambda one, source, time: one.violations(None),
-            "to_pandas": lambda one, source, time: None,
-            "to_polars": lambda one, source, time: None,
-        },
-        frozenset({"close", "__exit__", "to_arrow"}),
-        free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
-    ),
+    "TableCheck": _table_check(f"policy x: {FORMULA}", rows=True),
+    "TableCheck of policies with variables": _table_check(_FIND),
+    "TableCheck of both kinds": _table_check(f"{_FIND}\npolicy x: {FORMULA}"),
     "TableEvents": Case(
         lambda: open_tables(event_rows(3000), ["p", "q"], resolution="s"),
         lambda one, source, time: next(one, None),

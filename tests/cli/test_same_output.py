@@ -326,32 +326,24 @@ def test_cases(
     Ways(CASES[name], False, tmp_path, command, monkeypatch).check()
 
 
-@pytest.mark.parametrize("first", range(4))
-def test_tables(
+@pytest.mark.parametrize(
+    ("is_text", "first", "step", "most"),
+    [*((False, first, 4, 20) for first in range(4)), *((True, first, 2, 10) for first in range(2))],
+)
+def test_random_policies(
+    is_text: bool,
     first: int,
+    step: int,
+    most: int,
     tmp_path: Path,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
 ) -> None:
-    """With `--exhaustive`, thousands of policy files."""
+    """On tables and text logs. With `--exhaustive`, thousands of policy files."""
     level: int = pytestconfig.getoption("--exhaustive")
-    for seed in range(first, 20 * 10 ** (level - 1), 4):
+    for seed in range(first, most * 10 ** (level - 1), step):
         directory = tmp_path / str(seed)
         directory.mkdir()
-        Ways(case_of(seed), False, directory, command, monkeypatch).check()
-
-
-@pytest.mark.parametrize("first", range(2))
-def test_text_logs(
-    first: int,
-    tmp_path: Path,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
-) -> None:
-    level: int = pytestconfig.getoption("--exhaustive")
-    for seed in range(first, 10 * 10 ** (level - 1), 2):
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        Ways(text_case_of(seed), True, directory, command, monkeypatch).check()
+        case = text_case_of(seed) if is_text else case_of(seed)
+        Ways(case, is_text, directory, command, monkeypatch).check()
