@@ -312,10 +312,10 @@ def check_tables(
             nowhere, so that the tables say nothing about it: "warn" (`VacuousWarning`), "error"
             (`VacuousError`, after all verdicts) or "ignore".
         options: of `open_tables`, those that say how rows become events in the order of time:
-            `format`, `pattern`, `time`, `time_unit`, `time_format`, `resolution`, `event`,
-            `event_separator`, `null_values`, `delimiter`, `on_error`, `sort`, `sort_memory`, `wait`
-            and `late`. They take precedence over what the policy file says. `key` is the key of the
-            policies that name none themselves.
+            `format`, `pattern`, `time`, `time_unit`, `time_format`, `time_zone`, `resolution`,
+            `event`, `event_separator`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error`,
+            `sort`, `sort_memory`, `wait` and `late`. They take precedence over what the policy file
+            says. `key` is the key of the policies that name none themselves.
 
     Raises:
         MtlmonError: the arguments are contradictory or unknown, or a formula is not valid.

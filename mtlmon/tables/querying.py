@@ -87,9 +87,8 @@ def query(
         tables: the log, as `open_tables` takes it; relations of tables alone need none.
         options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
             `time_zone`, `resolution`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error`,
-            `sort` and `sort_memory`; and
-            `max_memory`, how much memory rows and records may hold, in bytes or as a text such as
-            "500M".
+            `sort` and `sort_memory`; and `max_memory`, how much memory rows and records may hold,
+            in bytes or as a text such as "500M".
 
     Returns:
         The records in order: `start` and `end`, integers in the unit of the time-stamps, where a
