@@ -99,7 +99,10 @@ class SettingsReader:
             if kind == TIME:
                 value = self.joined_columns(value, declaration)
             if kind == TIME_ZONE:
-                word = next((one for one in ("first", "second") if clauses.take(one)), None)
+                # imported on use: few files say so, and starting takes longer with it
+                from mtlmon.support.time_zones import REPEATED
+
+                word = next((one for one in REPEATED if clauses.take(one)), None)
                 value = self.time_zone(value if word is None else f"{value} {word}", declaration)
             setattr(self.file, kind.replace(" ", "_"), value)
         else:
@@ -137,7 +140,6 @@ class SettingsReader:
 
     def time_zone(self, text: str, declaration: Declaration) -> str:
         """Return a time zone, and which of two hours is meant, as `read_time_zone` takes them."""
-        # imported on use: few files say so, and starting takes longer with it
         from mtlmon.support.time_zones import read_time_zone
 
         try:

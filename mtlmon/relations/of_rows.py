@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.arrays.canonical import is_number
 from mtlmon.errors import MtlmonError, PolicyError, RowError
 from mtlmon.policy.predicates.expression import TypedColumn, column_in
-from mtlmon.policy.predicates.numbers import to_floats
+from mtlmon.policy.predicates.numbers import as_before
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relations.bounds import (
     KeptChanges,
@@ -155,19 +154,11 @@ class LogRelation(KnownRelation):
         return found
 
     def _with_known_types(self, found: list[pa.Array], types: pa.Schema) -> list[pa.Array]:
-        """Give columns the types that they had before, or get to know theirs.
-
-        Those are columns without any value, and other numbers where there were floats before.
-        """
+        """Give columns the types that they had before, or get to know theirs."""
         known = self._types
         if known is not None:
-            for place, (now, before) in enumerate(zip(types, known, strict=True)):
-                if pa.types.is_null(now.type):
-                    found[place] = pa.nulls(len(found[place]), before.type)
-                    types = types.set(place, before)
-                elif before.type == pa.float64() and is_number(now.type):
-                    found[place] = to_floats(found[place])
-                    types = types.set(place, before)
+            found = list(map(as_before, found, known.types))
+            types = pa.schema([(one.name, now.type) for one, now in zip(types, found, strict=True)])
         if known is not None and known.equals(types):
             return found
         schemas = {ROWS: types, **self._schemas}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.policy.predicates.numbers import to_floats
+from mtlmon.policy.predicates.numbers import as_before
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import LogRelation, as_table, said_as_bytes
 from mtlmon.relations.records import after
@@ -112,10 +112,8 @@ class RevisedRelation(LogRelation):
         assert self._types is not None
         columns = [pa.array(rows.time_stamps), pa.array(after(rows.time_stamps))]
         for name, known in zip(self.read_columns, self._types.types, strict=True):
-            column = rows.inputs.column(name)
             # columns may have had no value, or integers, when the rows came
-            typed = column.cast(known) if pa.types.is_null(column.type) else column
-            columns.append(to_floats(typed) if known == pa.float64() else typed)
+            columns.append(as_before(rows.inputs.column(name), known))
         table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
         return self._advanced(self._query, table, watermark)
 

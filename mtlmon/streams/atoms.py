@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.arrays.canonical import is_number
 from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
 from mtlmon.policy.clock_errors import refused_changes
@@ -20,7 +19,7 @@ from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.numbers import to_floats
+from mtlmon.policy.predicates.numbers import as_before
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.streams.change_ticks import TraceChanges
@@ -605,20 +604,13 @@ class StreamAtoms:
         return _period_of(self._file.streams[name], self._environment.unit)
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give columns the types that they had before: those without any value, and other numbers
-        where there were floats before.
-        """
+        """Give columns the types that they had before."""
         known = {} if self._schema is None else {one.name: one.type for one in self._schema}
         for place, field in enumerate(batch.schema):
-            before = known.get(field.name)
-            if before is None or field.type == before:
-                continue
-            if pa.types.is_null(field.type):
-                nulls = pa.nulls(batch.num_rows, before)
-                batch = batch.set_column(place, field.name, nulls)
-            elif before == pa.float64() and is_number(field.type):
-                floats = to_floats(batch.column(place))
-                batch = batch.set_column(place, field.name, floats)
+            before = known.get(field.name, field.type)
+            if field.type != before:
+                column = as_before(batch.column(place), before)
+                batch = batch.set_column(place, field.name, column)
         return batch
 
     def _compile(self, schema: pa.Schema) -> None:

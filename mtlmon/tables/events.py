@@ -729,9 +729,15 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         if self._has_streams and isinstance(self._order, Arrivals):
             # what streams compute of the rows is not known here
             names = rows.batch.schema.names
-            for name in (*self._selection.predicates, *self._selection.conversions):
-                if name in names:
-                    columns += digest_columns(self._selection.cells(rows.batch, name))
+            plain = [name for name in self._selection.predicates if name in names]
+            # where there are the cells themselves, they say what they are read as
+            converted = [
+                read_as
+                for read_as, name in self._selection.conversions.items()
+                if read_as in names and name not in plain
+            ]
+            for name in (*plain, *converted):
+                columns += digest_columns(self._selection.cells(rows.batch, name))
         if isinstance(self._order, Arrivals):
             columns += correction_columns(self._order.corrections)
         if self.digests_shown:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import is_number
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 
@@ -60,6 +61,18 @@ def to_floats(values: Values) -> Values:
         # Arrow's own conversion can be off by a unit in the last place
         return pc.cast(pc.cast(values, pa.string()), pa.float64())
     return pc.cast(values, pa.float64(), safe=False)
+
+
+def as_before(values: pa.Array, known: pa.DataType) -> pa.Array:
+    """Give values of a column the type that earlier ones had, if they can have it.
+
+    Columns without any value have that type, and so have numbers where there were floats.
+    """
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), known)
+    if known == pa.float64() and values.type != known and is_number(values.type):
+        return to_floats(values)
+    return values
 
 
 def divide(left: Values, right: Values) -> Values:
