@@ -104,12 +104,18 @@ def known_table(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("position", ["first", "later", "next file", "other order"])
-@pytest.mark.parametrize("format", ["csv", "tsv", "logfmt", "pattern"])
+# Rows of TSV and logfmt become rows of CSV, whose blocks are enough.
+PLACES = [
+    (format, position)
+    for format in ("csv", "tsv", "logfmt", "pattern")
+    for position in ("first", "later", "next file", "other order")
+    if position != "later" or format in {"csv", "pattern"}
+]
+
+
+@pytest.mark.parametrize(("format", "position"), PLACES)
 @pytest.mark.parametrize("mechanism", POLICIES)
 def test_cells(mechanism: str, format: str, position: str, tmp_path: Path) -> None:
-    if position == "later" and format in {"tsv", "logfmt"}:
-        pytest.skip("their rows become rows of CSV")
     paths = []
     for number, text in enumerate(logs_of(format, position)):
         paths.append(tmp_path / f"{number}.{format}")
