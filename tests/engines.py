@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -18,6 +16,7 @@ from mtlmon.engine.choice import MOST_VARIABLES
 from mtlmon.engine.compile import compile_formula
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
+from tests.cli import process
 from tests.feeding import FORMS
 from tests.formulas import is_bounded
 from tests.properties import Output
@@ -266,16 +265,10 @@ def run_command(job: Job) -> Output:
         formula, log = Path(directory, "formula.mtl"), Path(directory, "events.log")
         formula.write_text(f"{job.formula}\n", encoding="utf-8")
         log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
-        command = [sys.executable, "-m", "mtlmon", "--mode", job.mode, "--bdd", job.bdd, *end]
-        process = subprocess.run(
-            [*command, str(formula), str(log)],
-            capture_output=True,
-            check=False,
-            timeout=60,
-            encoding="utf-8",
-        )
-    assert process.returncode in (0, 1), process.stderr
-    return (*((),) * len(job.steps), tuple(process.stdout.splitlines()))
+        options = ["--mode", job.mode, "--bdd", job.bdd, *end]
+        done = process.mtlmon(*options, str(formula), str(log))
+    assert done.status in (0, 1), done.errors
+    return (*((),) * len(job.steps), tuple(done.output.splitlines()))
 
 
 def run_literally(job: Job) -> Output:

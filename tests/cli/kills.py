@@ -33,7 +33,7 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], threading.Thread | None]:
     """Start the command on the log as a file, or on a pipe that is fed with it."""
     is_piped = can_pipe and source.random() < 0.5
-    running = subprocess.Popen(
+    running = process.Process(
         [*process.COMMAND, *arguments, *([] if is_piped else [str(log)])],
         stdin=subprocess.PIPE if is_piped else subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

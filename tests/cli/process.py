@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-COMMAND = [sys.executable, "-m", "mtlmon"]
+from tests.cli.forking import COMMAND, Process
+
+__all__ = [
+    "COMMAND",
+    "SECONDS",
+    "Ended",
+    "Live",
+    "Process",
+    "environment",
+    "mtlmon",
+    "shell",
+    "wait_for_checkpoint",
+]
+
 # How long anything may take on a busy machine; nothing is asserted about how long it does take.
 SECONDS = 120.0
 
@@ -25,15 +37,21 @@ class Ended(NamedTuple):
 
 def mtlmon(*arguments: str, log: str | bytes = b"", **variables: str) -> Ended:
     """Run the command to its end, with `log` as standard input."""
-    done = subprocess.run(
+    with Process(
         [*COMMAND, *arguments],
-        input=log.encode() if isinstance(log, str) else log,
-        capture_output=True,
-        check=False,
-        timeout=SECONDS,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=environment(**variables),
-    )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    ) as started:
+        try:
+            output, errors = started.communicate(
+                log.encode() if isinstance(log, str) else log, timeout=SECONDS
+            )
+        except BaseException:
+            started.kill()
+            raise
+    return Ended(started.returncode, output.decode(), errors.decode())
 
 
 def shell(script: str, *arguments: str) -> Ended:
@@ -72,7 +90,7 @@ class Live:
 
     def __init__(self, *arguments: str, ignored: str = "") -> None:
         shell = ["sh", "-c", f"trap '' {ignored}; exec \"$@\"", "sh"] if ignored else []
-        self.process = subprocess.Popen(
+        self.process = Process(
             [*shell, *COMMAND, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,0 +1,67 @@
+"""A forked run of the command is as one that is started."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.forking import COMMAND, Process
+from tests.cli.process import environment
+
+ARGUMENTS = [
+    ["--version"],
+    ["--help"],
+    ["-e", "p"],
+    ["-e", "p", "missing.log"],
+    ["-e", "p AND"],
+    ["--no-such-option"],
+    ["-e", "policy x: a > 2", "log.csv"],
+    ["--explain", "-e", "policy x: a > 2", "log.csv"],
+    ["query", "-e", "relation r = rows | where a > 1", "r", "log.csv"],
+]
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
+def test_a_forked_run_is_as_one_that_is_started(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ts,a\n1,2\n2,3\n")
+
+    def run(kind: type[subprocess.Popen[bytes]]) -> tuple[int, bytes, bytes]:
+        with kind(
+            [*COMMAND, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            cwd=tmp_path,
+        ) as started:
+            output, errors = started.communicate("@1 p é\n@2 q\n".encode())
+        return started.returncode, output, errors
+
+    forked = run(Process)
+    assert forked == run(subprocess.Popen)
+    assert b"Traceback" not in forked[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no process is forked on other systems")
+@pytest.mark.parametrize("variables", [{}, {"PYTHONDEVMODE": "1"}])
+def test_which_runs_are_forked(variables: dict[str, str]) -> None:
+    """A forked process has the arguments of its server. Variables of Python need a start."""
+    with Process(
+        [*COMMAND, "-e", "p"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(**variables),
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(b"@1 p\n@2 p\n")
+        running.stdin.flush()
+        assert running.stdout.readline() == b"1:0 true\n"
+        arguments = Path(f"/proc/{running.pid}/cmdline").read_bytes()
+        running.send_signal(signal.SIGKILL)
+    assert (b"fork_server" in arguments) == (not variables)
+    assert running.returncode == -signal.SIGKILL
