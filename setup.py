@@ -65,6 +65,10 @@ class BuildExtensions(build_ext):
     the build directory, each with a digest of all that went into it.
     """
 
+    def build_extensions(self) -> None:
+        generate_c(self.extensions)
+        super().build_extensions()
+
     def build_extension(self, ext: Extension) -> None:
         target = Path(self.get_ext_fullpath(ext.name))
         kept = Path(
@@ -119,6 +123,40 @@ def date_unchanged(directory: Path) -> Path:
     return note
 
 
+def generate_c(modules: list[Extension]) -> None:
+    """Let Cython write C for modules, which is then their source."""
+    note = date_unchanged(generated)
+    made = cythonize(
+        modules,
+        build_dir=str(generated),
+        nthreads=os.cpu_count() or 1,
+        # the options are in this file, which Cython does not compare
+        force=any(
+            path.stat().st_mtime < Path(__file__).stat().st_mtime
+            for path in generated.rglob("*.c")
+        ),
+        shared_utility_qualified_name=SHARED,
+        # No module has a typed memoryview, whose support code is larger than all the rest.
+        shared_utility_features_disabled=["MemoryView"],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": "python",
+            "linetrace": line_trace,
+            # Classes are pickled where they say how. Cython's own way takes pointers for strings.
+            "auto_pickle": False,
+        },
+    )
+    sources = {module.name: module.sources for module in made}
+    for module in modules:
+        module.sources = sources[module.name]
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.touch()
+
+
 def extension(name: str, source: Path) -> Extension:
     return Extension(
         name,
@@ -144,39 +182,12 @@ sources = sorted(SOURCES.rglob("*.pyx"), key=lambda source: (-size(source), sour
 extensions = [extension(".".join(source.with_suffix("").parts), source) for source in sources]
 extensions.append(extension(SHARED, SOURCES / "_shared.c"))
 
-note = date_unchanged(generated)
-modules = cythonize(
-    extensions,
-    build_dir=str(generated),
-    nthreads=os.cpu_count() or 1,
-    # the options are in this file, which Cython does not compare
-    force=any(
-        path.stat().st_mtime < Path(__file__).stat().st_mtime for path in generated.rglob("*.c")
-    ),
-    shared_utility_qualified_name=SHARED,
-    # No module has a typed memoryview, whose support code is larger than all the rest.
-    shared_utility_features_disabled=["MemoryView"],
-    compiler_directives={
-        "language_level": 3,
-        "boundscheck": False,
-        "wraparound": False,
-        "cdivision": True,
-        "initializedcheck": False,
-        "embedsignature": "python",
-        "linetrace": line_trace,
-        # Classes are pickled where they say how. Cython's own way takes pointers for strings.
-        "auto_pickle": False,
-    },
-)
-note.parent.mkdir(parents=True, exist_ok=True)
-note.touch()
-
 packages = {".".join(path.parent.parts) for path in SOURCES.rglob("__init__.py")}
 
 setup(
     packages=[*sorted(packages), "mtlmon.cli"],
     cmdclass={"build_ext": BuildExtensions},
-    ext_modules=modules,
+    ext_modules=extensions,
     options={
         "build": {"build_base": build_directory},
         # One C compiler per processor.
