@@ -64,8 +64,7 @@ class _Server:
     """The process that forks."""
 
     def __init__(self) -> None:
-        # the parent of a process whose own parent has ended
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._prctl = ctypes.CDLL(None).prctl
         self._lock = threading.Lock()
         self._socket, other = socket.socketpair()
         with other:
@@ -81,9 +80,13 @@ class _Server:
         """Start the command with these standard streams; return the identifier of the process."""
         request = json.dumps(asked).encode()
         with self._lock:
+            # This process is the next parent of one whose own parent ends. Not for longer: others
+            # that lose theirs, as those of Spark, belong to the system.
+            self._prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             socket.send_fds(self._socket, [LENGTH.pack(len(request))], streams)
             self._socket.sendall(request)
             answer = self._socket.recv(LENGTH.size)
+            self._prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         (process,) = LENGTH.unpack(answer)
         return int(process)
 
