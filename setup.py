@@ -132,8 +132,7 @@ def generate_c(modules: list[Extension]) -> None:
         nthreads=os.cpu_count() or 1,
         # the options are in this file, which Cython does not compare
         force=any(
-            path.stat().st_mtime < Path(__file__).stat().st_mtime
-            for path in generated.rglob("*.c")
+            path.stat().st_mtime < Path(__file__).stat().st_mtime for path in generated.rglob("*.c")
         ),
         shared_utility_qualified_name=SHARED,
         # No module has a typed memoryview, whose support code is larger than all the rest.

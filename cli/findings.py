@@ -19,7 +19,12 @@ from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.cli.explaining import check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import is_violated, plural
-from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
+from mtlmon.cli.report_policies import (
+    WrittenPolicies,
+    policy_files,
+    settings_of,
+    wording_of,
+)
 from mtlmon.cli.time_stamps import iso_times
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
@@ -340,7 +345,7 @@ class Findings(ReportedRun):
             self.details,
             self.rows,
             noted,
-            self.options.resolution or self.options.unit,
+            wording_of(self.file, self.options),
             options=COMMAND,
         )
 

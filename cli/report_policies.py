@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.cli.files import text_of
 from mtlmon.cli.parser import STANDARD_STREAM
+from mtlmon.explanation.trace import Wording
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.written import WrittenPolicy, written_formula, written_policies
 from mtlmon.reporting import PolicyFileName
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.reporting import PolicyReport
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["WrittenPolicies", "policy_files", "settings_of"]
+__all__ = ["WrittenPolicies", "policy_files", "settings_of", "wording_of"]
 
 _DIGITS = 12
 
@@ -83,6 +84,12 @@ def policy_files(options: Options) -> list[PolicyFileName]:
         )
         for name, content in options.contents.items()
     ]
+
+
+def wording_of(file: Formula | PolicyFile, options: Options) -> Wording:
+    """Return how explanations write formulas of a file."""
+    names = file.named_formulas if isinstance(file, PolicyFile) else {}
+    return Wording(options.resolution or options.unit, names)
 
 
 def settings_of(file: Formula | PolicyFile, options: Options) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.policies import assumption_watch, knows_rows, open_source, prepare_messages
 from mtlmon.cli.relations import has_variables
 from mtlmon.cli.report import absent_atoms, is_violated
+from mtlmon.cli.report_policies import wording_of
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
@@ -328,7 +329,7 @@ def explained_by(
             partitions,
             check.clocks,
             details,
-            unit=options.resolution or options.unit,
+            wording=wording_of(file, options),
             options=COMMAND,
         )
         for violation, proof in found:

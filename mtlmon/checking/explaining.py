@@ -13,6 +13,7 @@ from mtlmon.checking.row_offsets import RowOffsets
 from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
+from mtlmon.explanation.trace import PLAIN
 from mtlmon.support.option_names import PYTHON
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
-    from mtlmon.explanation.trace import EndTime, Trace
+    from mtlmon.explanation.trace import EndTime, Trace, Wording
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
     from mtlmon.support.option_names import OptionNames
@@ -61,7 +62,7 @@ def explain_violations(
     details: Details | None = None,
     rows: ViolationRows | None = None,
     noted: Iterable[Violation] = (),
-    unit: str | None = None,
+    wording: Wording = PLAIN,
     *,
     options: OptionNames = PYTHON,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
@@ -79,7 +80,7 @@ def explain_violations(
         details: takes the values at the violations, if they are wanted.
         rows: finds the rows of the violations, if they are wanted; the source tracks rows then.
         noted: violations that are not explained, but of which `details` and `rows` are wanted.
-        unit: the unit of time-stamps, in which explanations tell distances; None if not known.
+        wording: how explanations write formulas.
         options: how the caller writes options, for what remains undecided.
 
     Yields:
@@ -99,7 +100,7 @@ def explain_violations(
         partition = partitions[policy]
         clock = None if clocks is None else clocks[policy]
         own_atoms = atoms if clock is None else at_ticks.get((partition, clock), atoms)
-        parts = TraceParts(policies[policy].formula, names, own_atoms, unit)
+        parts = TraceParts(policies[policy].formula, names, own_atoms, wording)
         traces.setdefault((partition, clock, number), []).append((policy, parts))
     for violation in noted:
         partition = partitions[violation.policy]

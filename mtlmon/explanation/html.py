@@ -75,7 +75,7 @@ def section(
     before = "" if title is None else f"{escape(title)}: "
     heading = (
         f"{before}{escape(verdict_text(proof))} <code>"
-        f"{escape(formula_text(proof.formula, _CHARACTERS, proof.trace.unit))}</code>"
+        f"{escape(formula_text(proof.formula, _CHARACTERS, proof.trace.wording))}</code>"
     )
     return "\n".join(
         [
@@ -150,6 +150,6 @@ def _words(entry: Entry) -> str:
     return (
         f'<span class="{kind}" role="img" aria-label="{verb}">{mark}</span> '
         f'<span class="where">{escape(where)}</span> '
-        f"<code>{escape(formula_text(proof.formula, _CHARACTERS, proof.trace.unit))}</code>"
+        f"<code>{escape(formula_text(proof.formula, _CHARACTERS, proof.trace.wording))}</code>"
         f'<span class="why">{escape(why)}</span>'
     )

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.reach import decision_delay, past_reach
-from mtlmon.explanation.trace import Trace
+from mtlmon.explanation.trace import PLAIN, Trace, Wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ class TraceParts:
         formula: the formula to explain.
         names: the time-points to explain, in order: pairs of a time-stamp and an offset.
         atoms: the names of the bits of letters.
-        unit: the unit of time-stamps; None if it is not known.
+        wording: how explanations write formulas.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class TraceParts:
         formula: Formula,
         names: Sequence[tuple[int, int]],
         atoms: Sequence[str],
-        unit: str | None = None,
+        wording: Wording = PLAIN,
     ) -> None:
         self._before = past_reach(formula)
         self._after = decision_delay(formula)
         self._waiting = deque(names)
-        self._kept = _Kept(atoms, unit)
+        self._kept = _Kept(atoms, wording)
 
     @property
     def is_done(self) -> bool:
@@ -94,9 +94,9 @@ class _Kept:
     These are all events of some time-stamps, and the event before them, which PREVIOUS looks at.
     """
 
-    def __init__(self, names: Sequence[str], unit: str | None) -> None:
+    def __init__(self, names: Sequence[str], wording: Wording) -> None:
         self.names = names
-        self.unit = unit
+        self.wording = wording
         self.time_stamps: list[int] = []
         self.letters: list[frozenset[str]] = []
         self.letter_of: dict[int, frozenset[str]] = {}
@@ -137,5 +137,6 @@ class _Kept:
             is_cut=self.is_cut,
             first_offset=self.first_offset,
             offsets=self.offsets,
-            unit=self.unit,
+            unit=self.wording.unit,
+            names=self.wording.names,
         )

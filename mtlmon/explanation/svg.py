@@ -74,7 +74,7 @@ class _Picture:
         self.name = name
         self.entries = list(outline(proof, _LINES))
         self.table = grid(proof, self.entries, _COLUMNS, _ROWS)
-        self.labels = distinct_labels(self.table.formulas, _LABEL_CHARACTERS, proof.trace.unit)
+        self.labels = distinct_labels(self.table.formulas, _LABEL_CHARACTERS, proof.trace.wording)
         self.names = [point_text(proof.trace, position) for position in self.table.positions]
         left = 24 + _CHARACTER * max(map(len, self.labels))
         step = max(48, _CHARACTER * max(map(len, self.names)) + 16)
@@ -96,8 +96,8 @@ class _Picture:
         return _HEADER_HEIGHT + _ROW_HEIGHT * (row + 0.5)
 
     def lines(self) -> Iterator[str]:
-        unit = self.proof.trace.unit
-        heading = f"{verdict_text(self.proof)} {formula_text(self.proof.formula, 200, unit)}"
+        wording = self.proof.trace.wording
+        heading = f"{verdict_text(self.proof)} {formula_text(self.proof.formula, 200, wording)}"
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mtlmon" role="img" '
             f'aria-labelledby="{self.name}-title {self.name}-text" width="{self.width:.0f}" '
@@ -131,7 +131,7 @@ class _Picture:
             where, why = entry_words(entry)
             proof = entry.proofs[0]
             verb = "holds" if proof.value else "fails"
-            text = formula_text(proof.formula, _LABEL_CHARACTERS, proof.trace.unit)
+            text = formula_text(proof.formula, _LABEL_CHARACTERS, proof.trace.wording)
             sentences.append(f"At {where}, {text} {verb}{why}.")
         return " ".join(sentences).replace("At everywhere", "Everywhere")
 

@@ -34,7 +34,7 @@ def to_text(proof: Proof, *, width: int, lines: int, ascii_only: bool) -> str:
     heading = f"{verdict_text(proof)} "
     text = "\n".join(
         [
-            heading + formula_text(proof.formula, width - len(heading), proof.trace.unit),
+            heading + formula_text(proof.formula, width - len(heading), proof.trace.wording),
             "",
             *_timeline(proof, entries, width),
             "",
@@ -57,7 +57,7 @@ def _timeline(proof: Proof, entries: Sequence[Entry], width: int) -> list[str]:
     )
     columns = max(1, (width - label_width) // (widest + 4))
     table = grid(proof, entries, columns, _ROWS)
-    labels = distinct_labels(table.formulas, label_width, proof.trace.unit)
+    labels = distinct_labels(table.formulas, label_width, proof.trace.wording)
     if max(map(len, labels)) > label_width:
         columns = max(1, (width - max(map(len, labels))) // (widest + 4))
         table = grid(proof, entries, columns, _ROWS)
@@ -99,4 +99,4 @@ def _line(entry: Entry, width: int) -> str:
     head = f"{branches}{'✓' if entry.proofs[0].value else '✗'} {where}  "
     room = max(16, width - len(head) - len(why))
     proof = entry.proofs[0]
-    return f"{head}{formula_text(proof.formula, room, proof.trace.unit)}{why}"
+    return f"{head}{formula_text(proof.formula, room, proof.trace.wording)}{why}"

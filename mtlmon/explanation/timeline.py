@@ -72,7 +72,7 @@ class Timeline:
         ]
         self._lines += [
             _Line(
-                whole_text(formula, trace.unit),
+                whole_text(formula, trace.wording),
                 True,
                 engine_values(formula, trace)[self._positions.start : end],
             )

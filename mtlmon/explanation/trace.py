@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon.engine.native import clock_at_end, read_atoms
 from mtlmon.errors import EventTypeError, ExplanationError, TimeStampError
@@ -19,9 +19,25 @@ if TYPE_CHECKING:
 
     Atoms = Iterable[str] | Mapping[str, object]
 
-__all__ = ["EndTime", "Trace"]
+__all__ = ["PLAIN", "EndTime", "Trace", "Wording"]
 
 EndTime = int | Literal["last", "inf"] | None
+
+
+class Wording(NamedTuple):
+    """How formulas are written for people.
+
+    Attributes:
+        unit: the unit of bounds, which are then written with units; None if it is not known.
+        names: the names of subformulas, which are written instead of them.
+    """
+
+    unit: str | None = None
+    names: Mapping[Formula, str] = {}
+
+
+PLAIN = Wording()
+"""Bounds without units, and no names."""
 
 
 class Trace:
@@ -35,7 +51,7 @@ class Trace:
         is_cut: whether there are earlier events, too long ago to matter.
         first_offset: the offset of the first time-point among all of its time-stamp.
         offsets: the offsets of all time-points; None if they are consecutive.
-        unit: the unit of time-stamps, a key of `mtlmon.syntax.bounds.UNITS`; None if not known.
+        wording: how explanations write formulas.
     """
 
     __slots__ = (
@@ -46,7 +62,7 @@ class Trace:
         "letters",
         "offsets",
         "time_stamps",
-        "unit",
+        "wording",
     )
 
     def __init__(
@@ -59,6 +75,7 @@ class Trace:
         first_offset: int = 0,
         offsets: Sequence[int] | None = None,
         unit: str | None = None,
+        names: Mapping[Formula, str] | None = None,
     ) -> None:
         """Create a trace from time-stamps that are known to be in order.
 
@@ -72,9 +89,10 @@ class Trace:
             first_offset: the offset of the first time-point among all of its time-stamp.
             offsets: the offsets of all time-points; None if they are consecutive.
             unit: the unit of time-stamps, for explanations; None if it is not known.
+            names: the names of subformulas, which explanations show instead of them.
         """
         self.offsets = offsets
-        self.unit = unit
+        self.wording = Wording(unit, names or {})
         self.time_stamps = time_stamps
         self.letters = letters
         self.is_cut = is_cut
@@ -91,6 +109,7 @@ class Trace:
         end_time: EndTime = None,
         *,
         unit: str | None = None,
+        names: Mapping[Formula, str] | None = None,
     ) -> Trace:
         """Create a trace from events.
 
@@ -100,6 +119,8 @@ class Trace:
             end_time: what is known about the time after the trace, as for the constructor.
             unit: the unit of time-stamps, a key of `mtlmon.syntax.bounds.UNITS`: explanations show
                 bounds and distances in it. None if it is not known.
+            names: the names of subformulas, which explanations show instead of them, as those of
+                `PolicyFile.named_formulas`.
 
         Raises:
             UnitError: the unit is unknown.
@@ -134,10 +155,15 @@ class Trace:
                 raise EventTypeError(f"event {position}: {error}", index=position) from None
             time_stamps.append(time_stamp)
             letters.append(known.setdefault(letter, letter))
-        return cls(time_stamps, letters, end_time, unit=unit)
+        return cls(time_stamps, letters, end_time, unit=unit, names=names)
 
     def __len__(self) -> int:
         return len(self.time_stamps)
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of time-stamps, a key of `mtlmon.syntax.bounds.UNITS`; None if not known."""
+        return self.wording.unit
 
     def name(self, position: int) -> tuple[int, int]:
         """Return the name of a time-point: its time-stamp, and its offset within this."""

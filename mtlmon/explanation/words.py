@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import distance_words
 from mtlmon.explanation.proof import Rule
-from mtlmon.policy.predicates.printer import condition_text
+from mtlmon.policy.predicates.operators import COMPARISON
+from mtlmon.policy.predicates.printer import condition_of
+from mtlmon.policy.predicates.printer import to_text as expression_text
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.durations import elapsed_text, interval_text
 from mtlmon.syntax.formula import Formula, atom
-from mtlmon.syntax.printer import to_text
+from mtlmon.syntax.lexer import is_plain_atom
+from mtlmon.syntax.printer import atom_text, to_text
 from mtlmon.syntax.report import shorten, visible
+from mtlmon.syntax.rewrite import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
-    from mtlmon.explanation.trace import Trace
+    from mtlmon.explanation.trace import Trace, Wording
 
 __all__ = [
     "distance",
@@ -49,7 +54,7 @@ def verdict_text(proof: Proof) -> str:
     return f"{where} {'satisfies' if proof.value else 'violates'}"
 
 
-def formula_text(formula: Formula, width: int, unit: str | None) -> str:
+def formula_text(formula: Formula, width: int, wording: Wording) -> str:
     """Write a formula in at most `width` characters.
 
     For a formula with very many nodes, where shared nodes count each time, only the operator is
@@ -58,37 +63,48 @@ def formula_text(formula: Formula, width: int, unit: str | None) -> str:
     Args:
         formula: the formula.
         width: the number of characters, at most.
-        unit: the unit of its bounds, which are then written with units; None if it is not known.
+        wording: how it is written.
     """
     if _is_large(formula):
         operands = (atom(_ELLIPSIS),) * formula.operator.arity
         brief = Formula(formula.operator, operands, formula.interval)
-        return shorten(to_text(brief, unit=unit).replace(f'"{_ELLIPSIS}"', _ELLIPSIS), width)
-    return shorten(whole_text(formula, unit), width)
+        return shorten(
+            to_text(brief, unit=wording.unit).replace(f'"{_ELLIPSIS}"', _ELLIPSIS), width
+        )
+    return shorten(whole_text(formula, wording), width)
 
 
-def distinct_labels(formulas: Sequence[Formula], width: int, unit: str | None) -> list[str]:
+def distinct_labels(formulas: Sequence[Formula], width: int, wording: Wording) -> list[str]:
     """Write formulas in at most `width` characters each, in more if some would look the same.
 
     Args:
         formulas: the formulas.
         width: the number of characters, if that is enough.
-        unit: as for `formula_text`.
+        wording: how they are written.
     """
     labels: list[str] = []
     for room in range(width, 2 * width + 1, 4):
-        labels = [formula_text(formula, room, unit) for formula in formulas]
+        labels = [formula_text(formula, room, wording) for formula in formulas]
         if len(set(labels)) == len(set(formulas)):
             break
     return labels
 
 
-def whole_text(formula: Formula, unit: str | None) -> str:
-    """The whole text of a formula; windows in conditions have units, too."""
-    if unit is not None:
-        shown = {name: atom(condition_text(name, unit)) for name in formula.atoms}
-        formula = formula.substitute(shown)
-    return visible(to_text(formula, unit=unit))
+def whole_text(formula: Formula, wording: Wording) -> str:
+    """The whole text of a formula; conditions in it are as in a policy file."""
+    if wording.names:
+        formula = replaced(formula, {part: atom(name) for part, name in wording.names.items()})
+    atoms = partial(_atom_text, unit=wording.unit)
+    return visible(to_text(formula, unit=wording.unit, atoms=atoms))
+
+
+def _atom_text(name: str, unit: str | None) -> str:
+    """Write an atom of a formula, a condition as it is in a policy file."""
+    condition = None if is_plain_atom(name) else condition_of(name)
+    if condition is None:
+        return atom_text(name)
+    text = expression_text(condition, unit)
+    return f"({text})" if condition.operator.binding < COMPARISON else text
 
 
 def _is_large(formula: Formula) -> bool:
@@ -153,37 +169,37 @@ def _boolean(proof: Proof) -> str:
 
 def _negated(proof: Proof, operand: Formula) -> str:
     """Say that the operand of a negation holds, or fails."""
-    unit, value = proof.trace.unit, not proof.value
+    wording, value = proof.trace.wording, not proof.value
     if value and operand.operator is ops.AND:
-        names = [_name(part, unit) for part in operand.operands]
+        names = [_name(part, wording) for part in operand.operands]
         if None not in names:
             return f"{names[0]} and {names[1]} hold"
-    return f"{_name(operand, unit) or 'what it negates'} {_verb(value)}"
+    return f"{_name(operand, wording) or 'what it negates'} {_verb(value)}"
 
 
 def _verb(value: bool) -> str:
     return "holds" if value else "fails"
 
 
-def _name(formula: Formula, unit: str | None) -> str | None:
+def _name(formula: Formula, wording: Wording) -> str | None:
     """The text of the formula for use in a sentence, or None if it is too long."""
     if _is_large(formula):
         return None
-    text = whole_text(formula, unit)
-    if formula.operator.arity == 2:
+    text = whole_text(formula, wording)
+    if formula.operator.arity == 2 and formula not in wording.names:
         text = f"({text})"
     return text if len(text) <= _NAME_WIDTH else None
 
 
 def _side(proof: Proof, number: int) -> str:
     """Name an operand of a binary operator: by its text, or as the left or the right side."""
-    name = _name(proof.formula.operands[number], proof.trace.unit)
+    name = _name(proof.formula.operands[number], proof.trace.wording)
     return name or ("the left side", "the right side")[number]
 
 
 def _operand(proof: Proof) -> str:
     """Name the operand of a unary operator."""
-    return _name(proof.formula.operands[0], proof.trace.unit) or "it"
+    return _name(proof.formula.operands[0], proof.trace.wording) or "it"
 
 
 def _no_neighbour(proof: Proof) -> str:

@@ -118,6 +118,16 @@ class PolicyFile:
         self._environment: Environment | None = None
 
     @property
+    def named_formulas(self) -> dict[Formula, str]:
+        """The names of lets without parameters, by what they stand for; not those of atoms."""
+        named = reversed(self.lets.items())
+        return {
+            formula: name
+            for name, formula in named
+            if formula.operands and name not in self.parameters
+        }
+
+    @property
     def files(self) -> tuple[PolicyFile, ...]:
         """The files that it joins, or the file itself."""
         return self.parts or (self,)

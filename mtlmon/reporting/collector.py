@@ -9,6 +9,7 @@ import numpy as np
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import MtlmonError, UndecidedError
+from mtlmon.explanation.trace import Wording
 from mtlmon.explanation.words import formula_text
 from mtlmon.reporting.data import (
     Explanation,
@@ -302,7 +303,7 @@ class Collector(NotCopied):
             name=self.name,
             text=self.text,
             severity=self.severity,
-            formula=formula_text(self.formula, _FORMULA_CHARACTERS, self._unit),
+            formula=formula_text(self.formula, _FORMULA_CHARACTERS, Wording(self._unit)),
             true=self.true,
             false=self.false,
             undecided=self.undecided,

@@ -11,6 +11,8 @@ from mtlmon.syntax.traversal import number, postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.operators import Operator
 
@@ -56,7 +58,13 @@ def to_declarations(formula: Formula) -> str:
     return "\n".join([*lines, to_text(written[-1])])
 
 
-def to_text(formula: Formula, *, all_parentheses: bool = False, unit: str | None = None) -> str:
+def to_text(
+    formula: Formula,
+    *,
+    all_parentheses: bool = False,
+    unit: str | None = None,
+    atoms: Callable[[str], str] | None = None,
+) -> str:
     """Write the formula as text that `parse` parses back; shared subformulas occur each time.
 
     Time and memory are linear in `written_size`, which can be exponential in the number of distinct
@@ -69,7 +77,9 @@ def to_text(formula: Formula, *, all_parentheses: bool = False, unit: str | None
         unit: the unit of the bounds of intervals, a key of `mtlmon.syntax.bounds.UNITS`, to write
             them with units, as in `ONCE[0,7d] paid`; `parse` then needs it, too. None writes bare
             numbers.
+        atoms: how names of atoms are written; None for a way that `parse` parses back.
     """
+    written = atoms or atom_text
     right_end = {} if all_parentheses else _right_ends(formula)
     pieces: list[str] = []
     stack: list[Formula | str] = [formula]
@@ -94,14 +104,14 @@ def to_text(formula: Formula, *, all_parentheses: bool = False, unit: str | None
             continue
         for position, operand in enumerate(operands):
             if position == operator.arity - 1:
-                parts.append(_written(item, unit))
+                parts.append(_written(item, unit, written))
                 bare = not all_parentheses and _last_is_bare(operator, operand.operator)
             else:
                 bare = not all_parentheses and _first_is_bare(
                     operator, operand.operator, right_end[id(operand)]
                 )
             parts += (operand,) if bare or not operand.operands else ("(", operand, ")")
-        stack.extend(reversed(parts or [_written(item, unit)]))
+        stack.extend(reversed(parts or [_written(item, unit, written)]))
     return "".join(pieces)
 
 
@@ -130,9 +140,9 @@ def operator_text(formula: Formula, unit: str | None = None) -> str:
     return f"{word}{interval_text(formula.interval, unit)}"
 
 
-def _written(formula: Formula, unit: str | None) -> str:
+def _written(formula: Formula, unit: str | None, atoms: Callable[[str], str]) -> str:
     if formula.name is not None:
-        return atom_text(formula.name)
+        return atoms(formula.name)
     text = operator_text(formula, unit)
     return (text, f"{text} ", f" {text} ")[formula.operator.arity]
 

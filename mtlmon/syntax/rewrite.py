@@ -25,13 +25,28 @@ def substitute(formula: Formula, parts: Mapping[str, Formula | bool]) -> Formula
     """
     replacements = {name: as_formula(part) for name, part in parts.items()}
 
-    def replaced(node: Formula, operands: tuple[Formula, ...]) -> Formula:
+    def replacement(node: Formula, operands: tuple[Formula, ...]) -> Formula:
         if node.operator is ops.ATOM:
             assert node.name is not None
             return replacements.get(node.name, node)
         return with_operands(node, operands)
 
-    return _rewritten(formula, replaced)
+    return _rewritten(formula, replacement)
+
+
+def replaced(formula: Formula, parts: Mapping[Formula, Formula]) -> Formula:
+    """Replace subformulas, the largest ones first.
+
+    Args:
+        formula: the formula.
+        parts: what is replaced, and by what.
+    """
+
+    def replacement(node: Formula, operands: tuple[Formula, ...]) -> Formula:
+        part = parts.get(node)
+        return with_operands(node, operands) if part is None else part
+
+    return _rewritten(formula, replacement)
 
 
 def in_unit(formula: Formula, unit: str) -> Formula:

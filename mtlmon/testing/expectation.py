@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.operators import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtlmon.explanation.trace import Wording
 
 __all__ = ["expectation"]
 
@@ -29,7 +36,12 @@ _NEGATED: dict[Operator, str] = {
 }
 
 
-def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None = None) -> str:
+def expectation(
+    formula: Formula,
+    time_point: tuple[int, int],
+    unit: str | None = None,
+    names: Mapping[Formula, str] | None = None,
+) -> str:
     """Say in one line what the formula expected at a time-point that violates it.
 
     For implications, the sentence says what was expected on the right, and that the left holds.
@@ -38,15 +50,20 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
         formula: the violated formula.
         time_point: the time-stamp and the offset of the time-point.
         unit: the unit of the time-stamps, if it is known.
+        names: the names of subformulas, which are written instead of them.
 
     >>> from mtlmon import parse
     >>> expectation(parse("request IMPLIES EVENTUALLY[0,5] response"), (3, 0))
     'response at some time-point from 3 to 8, because request holds at 3:0'
     """
+    # explanations are loaded for failures only
+    from mtlmon.explanation.trace import Wording
+
+    wording = Wording(unit, names or {})
     time_stamp, offset = time_point
     reasons: list[str] = []
     while formula.operator is ops.IMPLIES:
-        reasons.append(_operand(formula.operands[0], unit))
+        reasons.append(_operand(formula.operands[0], wording))
         formula = formula.operands[1]
     # The formula that the sentence is about, and the sentence.
     subject, sentence = formula, _SENTENCES.get(formula.operator)
@@ -54,10 +71,10 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
         subject = formula.operands[0]
         sentence = _NEGATED.get(subject.operator)
     if sentence is None:
-        expected = f"{_text(formula, unit)} at {time_stamp}:{offset}"
+        expected = f"{_text(formula, wording)} at {time_stamp}:{offset}"
     else:
         when = _range(subject, time_stamp, "" if unit is None else f" {unit}")
-        operands = (_operand(operand, unit) for operand in subject.operands)
+        operands = (_operand(operand, wording) for operand in subject.operands)
         expected = sentence.format(*operands, range=when)
     if not reasons:
         return expected
@@ -65,18 +82,18 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
     return f"{expected}, because {' and '.join(reasons)} {verb} at {time_stamp}:{offset}"
 
 
-def _operand(formula: Formula, unit: str | None) -> str:
+def _operand(formula: Formula, wording: Wording) -> str:
     # Put everything except atoms and negated atoms into parentheses.
     innermost = formula.operands[0] if formula.operator is ops.NOT else formula
-    text = _text(formula, unit)
-    return f"({text})" if innermost.operands else text
+    text = _text(formula, wording)
+    is_name = formula in wording.names or not innermost.operands
+    return text if is_name else f"({text})"
 
 
-def _text(formula: Formula, unit: str | None) -> str:
-    # explanations are loaded for failures only
+def _text(formula: Formula, wording: Wording) -> str:
     from mtlmon.explanation.words import whole_text
 
-    return whole_text(formula, unit)
+    return whole_text(formula, wording)
 
 
 def _range(formula: Formula, time_stamp: int, unit: str) -> str:

@@ -104,6 +104,7 @@ class Events(ABC):
         self.formula = subject.formula
         self.title = subject.title
         self.unit = subject.unit
+        self.named_formulas = {} if subject.file is None else subject.file.named_formulas
         self.at_end = at_end
         self.seen = seen
         self.key: Mapping[str, object] = {}
@@ -311,7 +312,7 @@ class Recording(Events):
         if not events:
             return f"no explanation: it needs more than the last {len(self.pairs):,} events"
         try:
-            trace = Trace.of(events, self.end_time, unit=self.unit)
+            trace = Trace.of(events, self.end_time, unit=self.unit, names=self.named_formulas)
             proof = explain(self.formula, trace, time_point)
             # Leave out the heading, which the report has already.
             return str(proof).partition("\n\n")[2]

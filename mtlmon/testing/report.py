@@ -42,7 +42,7 @@ def violation(recording: Events, time_point: TimePoint) -> ViolationError:
     parts = [
         "\n".join([*heading, *_key(recording), *_values(values)]),
         _events(recording, time_point),
-        f"expected: {expectation(instance, time_point, recording.unit)}",
+        f"expected: {expectation(instance, time_point, recording.unit, recording.named_formulas)}",
         *misspelt(recording),
         *([] if proof is None else [proof]),
     ]
@@ -96,9 +96,10 @@ def _key(recording: Events) -> list[str]:
 
 def _formula(recording: Events) -> str:
     # explanations are loaded for failures only
+    from mtlmon.explanation.trace import Wording
     from mtlmon.explanation.words import whole_text
 
-    return whole_text(recording.formula, recording.unit)
+    return whole_text(recording.formula, Wording(recording.unit, recording.named_formulas))
 
 
 def _row(recording: Events, time_point: TimePoint) -> list[str]:

@@ -14,6 +14,7 @@ import mtlmon
 from mtlmon.explanation import explain_positions
 from mtlmon.explanation.prover import prove
 from mtlmon.explanation.trace import Trace
+from mtlmon.policy import parse_policies
 from mtlmon.support.option_names import COMMAND, PYTHON
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula, atom, make
@@ -258,15 +259,18 @@ def test_bounds_have_the_unit_of_the_trace() -> None:
     ("name", "expected"),
     [
         ("count[0,600](status >= 500) > 20", "count[0,10m](status >= 500) > 20"),
-        ('path = "[0,600]" and max[5,60](x) > 1', 'path = "[0,600]" and max[5s,1m](x) > 1'),
-        ("count[0,600] of nothing (", "count[0,600] of nothing ("),
-        ("max[0,600](x)>1", "max[0,600](x)>1"),
+        ('path = "[0,600]" and max[5,60](x) > 1', '(path = "[0,600]" and max[5s,1m](x) > 1)'),
+        ("x > 5", "x > 5"),
+        ("x", "x"),
+        ("x 5", '"x 5"'),
+        ("count[0,600] of nothing (", '"count[0,600] of nothing ("'),
+        ("max[0,600](x)>1", '"max[0,600](x)>1"'),
     ],
 )
-def test_windows_of_conditions_have_units(name: str, expected: str) -> None:
-    """Names of atoms that are no conditions, as policy files write them, remain as they are."""
+def test_conditions_are_as_in_a_policy_file(name: str, expected: str) -> None:
+    """Their windows have units. Names of atoms that are no conditions remain as they are."""
     proof = mtlmon.explain(make(ops.ONCE, atom(name)), Trace.of([(0, {name})], unit="s"), 0)
-    assert str(proof).splitlines()[0] == f"0:0 satisfies {make(ops.ONCE, atom(expected))}"
+    assert str(proof).splitlines()[0] == f"0:0 satisfies ONCE {expected}"
     assert proof.premises[0].formula.name == name
 
 
@@ -297,4 +301,23 @@ def test_formulas_whose_ends_are_alike_have_labels_of_their_own() -> None:
     assert max(map(len, str(proof).splitlines())) <= 100
     picture = proof.to_svg()
     for word in first, second:
-        assert escape(str(atom(word))) in picture
+        assert escape(word) in picture
+
+
+def test_names_of_lets_stay() -> None:
+    """Also where a let uses another one; what it stands for is below it."""
+    file = parse_policies(
+        """
+        unit s
+        let bad = fail AND n > 5
+        let worse = ONCE[0,30] bad
+        let same = login
+        policy calm: NOT worse OR same
+        """
+    )
+    trace = Trace.of([(0, {"fail", "n > 5"}), (9, set())], unit="s", names=file.named_formulas)
+    proof = mtlmon.explain(file.policies[0].formula, trace, 1)
+    assert str(proof).partition("\n\n")[0] == "9:0 violates NOT worse OR login"
+    assert "worse: bad holds at 0:0 (9s back)" in str(proof)
+    assert "bad: fail and n > 5 both hold" in str(proof)
+    assert "fail AND" not in str(proof)

@@ -101,7 +101,7 @@ def test_the_key_of_a_policy(text: str) -> None:
     with pytest.raises(ViolationError) as caught:
         assert_holds(policy, events)
     report = str(caught.value)
-    assert report.startswith('3:0 violates few\n"count[0,60](failed) < 3"\nfor user = a\n')
+    assert report.startswith("3:0 violates few\ncount[0,60](failed) < 3\nfor user = a\n")
     assert "2:0  " in report
     assert "1:0" not in report
     assert "count[0,60](failed)=3" in report

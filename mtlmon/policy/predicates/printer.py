@@ -37,6 +37,19 @@ def to_text(expression: Expression, unit: str | None = None) -> str:
 
 
 @lru_cache(maxsize=1000)
+def condition_of(name: str) -> Expression | None:
+    """Return the condition whose text is the name of an atom; None if it is another name."""
+    from mtlmon.errors import MtlmonError
+    from mtlmon.policy.predicates.parser import parse_expression
+
+    try:
+        expression = parse_expression(name)
+    except MtlmonError:
+        return None
+    is_condition = expression.operator not in ops.COLUMNS and to_text(expression) == name
+    return expression if is_condition else None
+
+
 def condition_text(name: str, unit: str) -> str:
     """Write an atom that is a condition with units in its windows; other names remain as they are.
 
@@ -44,16 +57,8 @@ def condition_text(name: str, unit: str) -> str:
         name: the name of the atom; that of a condition is its text.
         unit: the unit of the bounds.
     """
-    if "[" not in name:
-        return name
-    from mtlmon.errors import MtlmonError
-    from mtlmon.policy.predicates.parser import parse_expression
-
-    try:
-        expression = parse_expression(name)
-    except MtlmonError:
-        return name
-    return to_text(expression, unit) if to_text(expression) == name else name
+    condition = condition_of(name) if "[" in name else None
+    return name if condition is None else to_text(condition, unit)
 
 
 def pieces_of(expression: Expression, unit: str | None = None) -> list[str]:
