@@ -23,6 +23,7 @@ from mtlmon.policy.predicates.kinds import Kind
 from mtlmon.support.disjoint_sets import DisjointSets
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.joined_text import line_text
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -135,14 +136,15 @@ class _Finder(Types):
             relations=looked_up or {}, is_open=looked_up is None
         )
         slots = [self.add_set() for _ in relation.arguments]
+        name = written_name(relation.name)
         self._arguments[relation.name] = slots
         for slot, argument in zip(slots, relation.arguments, strict=True):
-            what = f"{relation.name}: {argument.name}"
+            what = f"{name}: {argument.name}"
             if argument.kind is not None:
                 self.set(slot, kinds.DECLARED[argument.kind], argument.place, what)
             if argument.expression is None:
                 continue
-            predicate = self.file.predicate(argument.expression, relation.name)
+            predicate = self.file.predicate(argument.expression, name)
             checked = check(predicate, schema, environment, wanted=None)
             self.errors += checked.errors
             found = checked.kinds[id(argument.expression)]
@@ -155,7 +157,7 @@ class _Finder(Types):
             kind = found._replace(unit=0)
             self.set(slot, kind, argument.place, what, is_of_column=argument.kind is None)
         if relation.condition is not None:
-            predicate = self.file.predicate(relation.condition, relation.name)
+            predicate = self.file.predicate(relation.condition, name)
             self.errors += check(predicate, schema, environment).errors
 
     def take(self, formula: Formula, parameters: Mapping[str, _Slot]) -> None:

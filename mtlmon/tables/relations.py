@@ -12,6 +12,7 @@ from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, NUMBERS, OPEN, kin
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
+from mtlmon.syntax.printer import written_name
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
@@ -221,7 +222,7 @@ class RelationRows:
         letters = batch.letters_of(self._partition)
         shown = batch.shown_of(self._partition)
         found = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
-        left_out = np.sort(np.concatenate([_NO_ROWS, *(rows for _, rows in found)]))
+        left_out = self._all_left_out([rows for _, rows in found])
         atoms = [rows for rows, _ in found]
         piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms, left_out)
         if not self._by_stamp:
@@ -258,9 +259,18 @@ class RelationRows:
         for atom, (rows, columns) in zip(self._atoms, piece.atoms, strict=True):
             cells = np.empty((len(rows), len(columns)), np.int64)
             for place, (column, (_, kind)) in enumerate(zip(columns, atom.arguments, strict=True)):
-                cells[:, place] = self._cells(column, kind, atom.name or "")
+                cells[:, place] = self._cells(column, kind, written_name(atom.name or ""))
             atoms.append((rows, cells.reshape(-1)))
         self._rows.load(piece.time_stamps, atoms)
+
+    def _all_left_out(self, found: Sequence[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+        """The rows that atoms lack, once for each atom of the file."""
+        rows: dict[str, NDArray[np.uint32]] = {}
+        for atom, own in zip(self._atoms, found, strict=True):
+            name = written_name(atom.name or "")
+            # policies may read the columns of an atom in several ways
+            rows[name] = np.union1d(rows[name], own) if name in rows else own
+        return np.sort(np.concatenate([_NO_ROWS, *rows.values()]))
 
     def _rows_of(
         self,
@@ -296,8 +306,8 @@ class RelationRows:
             if len(rows):
                 if kind not in {"text", "float"}:
                     # those are made of values of several types
-                    self._require_same_type(atom.name, name, column.type)
-                _require_kind(atom.name, kind, column.type)
+                    self._require_same_type(written_name(atom.name), name, column.type)
+                _require_kind(written_name(atom.name), kind, column.type)
         return (rows.astype(np.uint32), columns), left_out
 
     def _require_same_type(self, atom: str, name: str, kind: pa.DataType) -> None:

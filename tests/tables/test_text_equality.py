@@ -17,7 +17,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.policy import parse_policies  # noqa: E402
+from mtlmon.policy import load_policies, parse_policies  # noqa: E402
 from mtlmon.syntax.traversal import postorder  # noqa: E402
 from mtlmon.tables import check_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
@@ -230,6 +230,86 @@ def test_a_use_as_a_number_changes_no_other_use(position: int, tmp_path: Path) -
             own = table.filter(pa.compute.field("policy") == name).column("verdict").to_pylist()
             if name in rules:
                 assert own[-len(wanted) :] == wanted
+
+
+_ATOMS = 'atom approve(id) = event = "a"\natom pay(id) = event = "b"\n'
+_LETS = _ATOMS + "let paid(x) = pay(x)\nlet known(x) = ONCE approve(x)\n"
+# a policy that reads numbers, and ones that compare texts
+_BY_POLICY = {
+    "n": "policy n: NOT (pay(x) AND x > 7)",
+    "t": "policy t: pay(x) IMPLIES ONCE approve(x)",
+    "c": 'policy c: NOT pay("007")',
+    "m": "policy m: paid(x) IMPLIES known(x) OR x < 5",
+    "s": "policy s: paid(x) IMPLIES known(x)",
+    "f": "find f: paid(x) AND NOT known(x)",
+}
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_use_as_a_number_changes_no_other_policy(number: int, tmp_path: Path) -> None:
+    """A variable has one type in its policy; the same atom has texts in others."""
+    path = tmp_path / "log.csv"
+    cells = [("a", "7"), ("b", "007"), ("b", "7"), ("b", "7.5"), ("b", " 4"), ("b", "")]
+    path.write_text("ts,event,id\n" + "".join(f"{k},{e},{i}\n" for k, (e, i) in enumerate(cells)))
+    # by hand: in n and m, 007 is 7
+    expected = {
+        "n": [(3, "7.5")],
+        "t": [(1, "007"), (3, "7.5"), (4, " 4")],
+        "c": [(1, None)],
+        "m": [(3, "7.5")],
+        "s": [(1, "007"), (3, "7.5"), (4, " 4")],
+        "f": [(1, "007"), (3, "7.5"), (4, " 4")],
+    }
+    names = list(expected)
+    orders = [names, names[::-1], names[3:] + names[:3]]
+    for names in [orders[number], *([one] for one in expected)]:
+        rules = _LETS + "\n".join(_BY_POLICY[name] for name in names)
+        (tmp_path / "rules.mtl").write_text(rules)
+        done = mtlmon("--no-summary", str(tmp_path / "rules.mtl"), str(path))
+        assert "left out 1 row of atoms" in done.errors
+        for name in names:
+            start = f"{name}\t"
+            lines = [one for one in done.output.splitlines() if one.startswith(start)]
+            own = [one.removeprefix(start) for one in lines]
+            found = [(int(one[0]), one.partition("x=")[2].rstrip(")")) for one in own]
+            assert [(at, value.strip('"') or None) for at, value in found] == expected[name]
+        # a table has one column for the variables of all policies
+        with check_tables(path, rules) as check:
+            rows = check.to_arrow().to_pylist()
+        assert sorted(((one["policy"], one["time"]) for one in rows), key=str) == sorted(
+            ((name, time) for name in names for time, _ in expected[name]), key=str
+        )
+        if len(names) > 1:
+            assert {one["x"] for one in rows} == {"7.5", "007", " 4", None}
+
+
+def test_names_of_atoms_that_policies_read_differently(tmp_path: Path) -> None:
+    """Explanations, errors and descriptions have the name that the file has."""
+    path, rules = tmp_path / "log.csv", tmp_path / "rules.mtl"
+    path.write_text("ts,event,id\n1,b,8\n")
+    rules.write_text(_LETS + "\n".join(_BY_POLICY.values()))
+    for arguments in (
+        ["--explain"],
+        ["--report", str(tmp_path / "report.html")],
+        ["--slices", "2"],
+    ):
+        done = mtlmon(*arguments, str(rules), str(path))
+        assert done.status == 1
+        assert "\0" not in done.output + done.errors
+    assert "\0" not in (tmp_path / "report.html").read_text()
+    done = mtlmon("check-policy", str(rules))
+    assert "pay(id" in done.output
+    assert "\0" not in done.output
+    other = tmp_path / "other.mtl"
+    other.write_text(_ATOMS + "policy o: pay(x) IMPLIES x < 5")
+    joined = load_policies([rules, other])
+    assert [str(one.formula) for one in joined.policies[:2]] == [
+        'NOT ("rules:pay"(x) AND x > 7)',
+        '"rules:pay"(x) IMPLIES ONCE "rules:approve"(x)',
+    ]
+    with check_tables(path, joined) as check:
+        names = check.to_arrow().column("policy").to_pylist()
+    assert names == ["n", "t", "m", "s", "f", "o"]
 
 
 def test_types_do_not_depend_on_the_order_of_files(tmp_path: Path) -> None:
