@@ -145,7 +145,7 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
         if relation is not None and relation.condition is not None:
             where = source_at(file.text, relation.place, options.formula_name)
             raise Failure(
-                f"{where} says which rows of a table are rows of {written_name(relation.name)}, but the "
+                f"{where} says which rows of a table are rows of {written_name(name)}, but the "
                 f"log is read as text: {format_advice(options)}, or leave out the condition"
             )
 

@@ -3,9 +3,9 @@
 Cells of CSV and other text have no types, so how they are used says what they are. What orders,
 adds or compares with a number reads numbers; conditions read Booleans, and functions of time read
 times; all other uses read texts. This follows from the file alone, before any row is read, and for
-each use by itself: other uses of a column read it as they need it. A stream and a parameter have one
-type in a file, and a variable and an argument of an atom have one in a policy: that of numbers if
-one use needs them.
+each use by itself: other uses of a column read it as they need it. A stream and a parameter have
+one type in a file, and a variable and an argument of an atom have one in a policy: that of numbers
+if one use needs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.messages import is_of_numbers
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED, Expression, TypedColumn
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, Expression, TypedColumn
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.templates import keys_of
 from mtlmon.support.disjoint_sets import DisjointSets
@@ -556,7 +556,8 @@ class _Finder:
 
         Args:
             root: the expression.
-            of_node: the slots of its columns, if they are not those of the file.
+            of_node: the slots of its columns if it is an argument of an atom; otherwise those of
+                the file.
         """
         slots = self.of_node if of_node is None else of_node
         done: dict[int, Expression] = {}
@@ -566,6 +567,8 @@ class _Finder:
             if node.operator in ops.COLUMNS:
                 declared = self.file.column_types.get(node.name)
                 data_type = declared or self.slots.type(slots[id(node)])
+                if data_type == NUMBER and of_node is not None:
+                    data_type = FLOATS
                 if data_type is not None and node.name != self._time:
                     name = TypedColumn(node.name, data_type)
                     found = Expression(node.operator, (), name, node.span)

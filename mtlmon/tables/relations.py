@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, NUMBERS, OPEN, kind_of
+from mtlmon.policy.predicates.numbers import LONG_INTEGER, inexact_integers, to_floats
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -363,6 +365,8 @@ def plain_values(column: pa.Array, kind: str, atom: str) -> pa.Array:
         if kind == "text":
             return column if is_text(column.type) else text_array(column)
         if kind == "float":
+            if pa.types.is_integer(column.type):
+                column = _floats(column, atom)
             return pa.array(np.asarray(column.cast(pa.float64())) + 0.0)
         if kind == "boolean":
             return column.cast(pa.int8()).cast(pa.int64())
@@ -376,6 +380,19 @@ def plain_values(column: pa.Array, kind: str, atom: str) -> pa.Array:
         raise MtlmonError(
             f"the value of an argument of {atom} does not fit {what}: {reason}"
         ) from None
+
+
+def _floats(integers: pa.Array, atom: str) -> pa.Array:
+    """Integers as floats.
+
+    Raises:
+        MtlmonError: no float is one of them.
+    """
+    is_lost = inexact_integers(integers)
+    if pc.any(is_lost).as_py():
+        text = str(integers.filter(is_lost)[0])
+        raise MtlmonError(f"an argument of {atom}: {LONG_INTEGER.format(text)}")
+    return to_floats(integers)
 
 
 def _part(piece: _Piece, start: int, end: int) -> _Piece:

@@ -283,6 +283,94 @@ def test_a_use_as_a_number_changes_no_other_policy(number: int, tmp_path: Path) 
             assert {one["x"] for one in rows} == {"7.5", "007", " 4", None}
 
 
+_SUM = f"""{_ATOMS}
+policy n: pay(x) AND x > 3 IMPLIES ONCE approve(x)
+policy s: n = SUM(x OVER ONCE[0,9] pay(x)) IMPLIES n < 20
+"""
+
+
+def write_rows(path: Path, rows: list[tuple[int, str, str]]) -> Path:
+    """Write rows in the format that the name of a file says."""
+    if path.suffix == ".jsonl":
+        lines = [f'{{"ts": {ts}, "event": "{event}", "id": {cell}}}' for ts, event, cell in rows]
+    elif path.suffix == ".log":
+        lines = [f'ts="{ts}" event="{event}" id="{cell}"' for ts, event, cell in rows]
+    else:
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        lines = [delimiter.join(map(str, row)) for row in [("ts", "event", "id"), *rows]]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".log", ".jsonl"])
+def test_fractions_of_variables_may_come_late(suffix: str, tmp_path: Path) -> None:
+    """An argument that is read as a number has integers at first; what is said is the same."""
+    begin = [(1, "a", "7"), (1, "a", "8"), (2, "b", "7"), (3, "b", "9")]
+    end = [(4, "b", "7.5"), (5, "a", "1e1"), (6, "b", "7.0"), (7, "b", "10"), (8, "a", "1.5")]
+    # by hand: 9 and 7.5 are not approved; 7, 9, 7.5 and 10 are four values, whose sum is 33.5
+    expected = [(3, "n", "9"), (4, "n", "7.5"), *((t, "s", "23.5") for t in (4, 5, 6))]
+    expected += [(t, "s", "33.5") for t in (7, 8)]
+    (tmp_path / "rules.mtl").write_text(_SUM)
+    rules = str(tmp_path / "rules.mtl")
+    pattern = ["--pattern", "logfmt"] if suffix == ".log" else []
+    base = [*pattern, "--no-summary"]
+
+    def told(output: str) -> list[tuple[int, str, str]]:
+        found = []
+        for line in output.splitlines():
+            policy, answer = line.split("\t")
+            found.append((int(answer.split(":")[0]), policy, answer.split("=")[1].rstrip(")")))
+        return sorted(found)
+
+    whole = write_rows(tmp_path / f"whole{suffix}", begin + end)
+    files = [write_rows(tmp_path / f"{k}{suffix}", one) for k, one in enumerate((begin, end))]
+    padded = write_rows(
+        tmp_path / f"padded{suffix}", begin + [(3, "c", f"{k}") for k in range(_MANY)] + end
+    )
+    format = [] if suffix == ".log" else ["--format", suffix[1:]]
+    for arguments, log in (
+        ([str(whole)], ""),
+        ([*map(str, files)], ""),
+        ([str(padded)], ""),
+        ([*format, "-"], whole.read_text()),
+        (["--wait", "2", str(whole)], ""),
+        (["--slices", "2", str(whole)], ""),
+        (["--lateness", "1", "--output-format", "text", str(whole)], ""),
+    ):
+        done = mtlmon(*base, rules, *arguments, log=log)
+        lines = [line for line in done.output.splitlines() if not line.startswith("!")]
+        assert told("\n".join(lines)) == sorted(expected), (arguments, done.errors)
+    output, log_file = tmp_path / "verdicts", tmp_path / f"grown{suffix}"
+    state = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume"]
+    for count in (2, 4, 6, 9):
+        write_rows(log_file, (begin + end)[:count])
+        assert mtlmon(*base, *state, rules, str(log_file)).errors == ""
+    assert told(output.read_text()) == sorted(expected)
+    with check_tables(files, _SUM, **({"pattern": "logfmt"} if pattern else {})) as check:
+        assert check.to_arrow().column("x").type == pa.float64()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_integers_that_floats_do_not_tell_apart(
+    suffix: str, is_first: bool, tmp_path: Path
+) -> None:
+    """They are errors of their rows, unless the arguments are declared as integers."""
+    long = [(1, "a", "9007199254740993"), (2, "b", "9007199254740992"), (2, "b", "1e300")]
+    other = [(1, "a", "1.5"), (2, "b", "1.5")]
+    rows = long + other if is_first else other + long
+    path = write_rows(tmp_path / f"log{suffix}", sorted(rows, key=lambda row: row[0]))
+    rule = "policy n: pay(x) AND x > 1 IMPLIES ONCE approve(x)"
+    with check_tables(path, _ATOMS + rule, on_error="skip") as check:
+        assert check.to_arrow().column("x").to_pylist() == [2.0**53, 1e300]
+        (error,) = check.events.errors
+    assert "is an integer that a float does not tell apart" in str(error)
+    assert "declare the argument, as in atom NAME(COLUMN: int)" in str(error)
+    declared = _ATOMS.replace("(id)", "(id: int)") + rule
+    with check_tables(path, declared, on_error="skip") as check:
+        assert check.to_arrow().column("x").to_pylist() == [2**53]
+
+
 def test_names_of_atoms_that_policies_read_differently(tmp_path: Path) -> None:
     """Explanations, errors and descriptions have the name that the file has."""
     path, rules = tmp_path / "log.csv", tmp_path / "rules.mtl"

@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED
+from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
+from mtlmon.tables.formats.long_integers import has_long_floats, long_integers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import (
     FALSE_TEXTS,
@@ -287,6 +289,7 @@ class DelimitedReader:
                     raise
                 texts[found[3]] = error
         faults = self._wrong_quotes(block)
+        faults = self._inexact(block, names, table) | faults
         for out, texts in wrong.items():
             name = self._columns[out].name
             read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
@@ -314,6 +317,8 @@ class DelimitedReader:
         reason = str(error)
         if isinstance(error, _WrongQuote):
             return reason, None
+        if isinstance(error, _WrongValue):
+            return reason, error.column
         value = _BAD_VALUE.search(reason)
         if value is not None and int(value[1]) < len(names):
             column = names[int(value[1])].partition("\0")[0]
@@ -339,7 +344,22 @@ class DelimitedReader:
         The arguments are those of `_parse`.
         """
         table = self._parse(block, names, block_size, {})
-        return Parsed(table, self._wrong_quotes(block) if block.malformed else {})
+        faults = self._inexact(block, names, table)
+        return Parsed(table, faults | self._wrong_quotes(block) if block.malformed else faults)
+
+    def _inexact(
+        self, block: TextBlock, names: list[str], table: pa.Table
+    ) -> dict[int, BaseException]:
+        """The errors of rows with integers that must be floats, but that no float is."""
+        faults: dict[int, BaseException] = {}
+        for out, column in self._columns.items():
+            if column.type != FLOATS or not has_long_floats(table.column(out)):
+                continue
+            size = max(_PARSED_BYTES, 2 * len(block.text))
+            read = self._read_columns(block, names, size, [column.name], {column.name: pa.string()})
+            for place, text in long_integers(read.column(column.name)).items():
+                faults[place] = _WrongValue(LONG_INTEGER.format(repr(text)), column.name)
+        return faults
 
     def _parse(
         self,
@@ -501,6 +521,18 @@ def _skip(_row: object) -> str:
 
 class _WrongQuote(Exception):
     """The quotes of a row are not in order."""
+
+
+class _WrongValue(Exception):
+    """A cell cannot have the value that it is read as.
+
+    Attributes:
+        column: the column.
+    """
+
+    def __init__(self, reason: str, column: str) -> None:
+        super().__init__(reason)
+        self.column = column
 
 
 _INTEGER = r"^[-+]?[0-9]+$"

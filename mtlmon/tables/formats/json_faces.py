@@ -16,9 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED
+from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.tables.columns.arrow_text import shortened
-from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS, fixed_type, ordered_type
+from mtlmon.tables.formats.long_integers import has_long_floats
+from mtlmon.tables.formats.schemas import (
+    FALSE_TEXTS,
+    TRUE_TEXTS,
+    fixed_type,
+    ordered_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +44,7 @@ TEXT = "text"
 ANY = "any"
 """Values are read as an array of any type, whose canonical texts are theirs."""
 
-_OF_TYPE = {name: fixed_type(name) for name in ("int", "float", "decimal", "bool")}
+_OF_TYPE = {name: fixed_type(name) for name in ("int", "float", FLOATS, "decimal", "bool")}
 _OF_TYPE[TEXT] = pa.large_string()
 # Numbers of at most 15 digits, and with small exponents, are written as they were by the shortest
 # decimals that are read as the same floats.
@@ -62,7 +69,7 @@ def is_direct(found: pa.DataType, wanted: str) -> bool:
     """
     if pa.types.is_null(found) or wanted in {TEXT, ANY}:
         return True
-    if wanted in {NUMBER, ORDERED, "float"}:
+    if wanted in {NUMBER, FLOATS, ORDERED, "float"}:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     return bool(found == _OF_TYPE.get(wanted))
 
@@ -74,6 +81,9 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         column: the values.
         wanted: the type to read them as.
         known: the type of the values before these, or null.
+
+    Raises:
+        pa.ArrowInvalid: values must be converted one by one.
     """
     kind = column.type
     if wanted == ORDERED and _ordered_as(known) == TEXT:
@@ -86,7 +96,9 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         return pa.chunked_array(chunks, pa.large_string())
     if pa.types.is_null(kind):
         return column.cast(known if wanted in {NUMBER, ORDERED} else _OF_TYPE.get(wanted, known))
-    if wanted == "float" or (wanted in {NUMBER, ORDERED} and pa.types.is_floating(known)):
+    if wanted == FLOATS and has_long_floats(column):
+        raise pa.ArrowInvalid("there are integers that floats do not tell apart")
+    if wanted in {FLOATS, "float"} or (wanted in {NUMBER, ORDERED} and pa.types.is_floating(known)):
         # numbers above 2^53 become the nearest floats
         return column if pa.types.is_floating(kind) else pc.cast(column, pa.float64(), safe=False)
     return column
@@ -165,6 +177,19 @@ def _float(value: Any) -> float:
     return number
 
 
+def _exact_float(value: Any) -> float:
+    found, number = _exact(value), _float(value)
+    # in digits, not as 1e300
+    is_written_out = isinstance(found, int) or (
+        isinstance(found, Decimal)
+        and int(found.as_tuple().exponent) <= 0
+        and found == found.to_integral_value()
+    )
+    if is_written_out and number != found:
+        raise ValueError(LONG_INTEGER.format(_shown(value)))
+    return number
+
+
 def _integer(value: Any) -> int:
     found = _exact(value)
     if isinstance(found, float):
@@ -221,6 +246,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     TEXT: _text,
     NUMBER: _empty_is_null(_number),
     "float": _empty_is_null(_float),
+    FLOATS: _empty_is_null(_exact_float),
     "int": _empty_is_null(_integer),
     "decimal": _empty_is_null(_decimal),
     "bool": _empty_is_null(_boolean),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from decimal import Decimal
 from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
 from mtlmon.errors import TableError
+from mtlmon.policy.predicates.expression import FLOATS
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
@@ -33,6 +35,7 @@ from mtlmon.tables.formats.json_types import (
     most_common,
     type_of,
 )
+from mtlmon.tables.formats.long_integers import MOST_EXACT
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
@@ -342,6 +345,8 @@ class JsonLinesReader:
                 if is_long:
                     self._differing.add(name)
             wanted = self._wanted[name]
+            if FLOATS in wanted and any(_is_long(row[place]) for row in rows if row is not None):
+                self._differing.add(name)
             if len(found) > 1 or not all(is_direct(self._types[name], one) for one in wanted):
                 self._differing.add(name)
 
@@ -526,6 +531,11 @@ class JsonLinesReader:
     def _is_literal(self, name: str) -> bool:
         """Whether a column is a member of rows, as far as is known."""
         return name in self._literal or name not in self._nested
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value is a number that may be an integer but no float."""
+    return isinstance(value, int | Decimal) and abs(value) > MOST_EXACT
 
 
 def _reads(selection: Selection) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import IO, TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED, TypedColumn, typed_columns
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, TypedColumn, typed_columns
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.encodings import other_encoding
@@ -136,6 +136,7 @@ def fixed_type(wanted: str) -> pa.DataType | None:
         "decimal": pa.decimal128(38, 10),
         "bool": pa.bool_(),
         NUMBER: pa.int64(),
+        FLOATS: pa.float64(),
     }.get(wanted)
 
 
