@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.errors import MtlmonError
 from mtlmon.relational.output.native import AnswerLines, FirstAnswers
 from mtlmon.tables.json_rows import JsonRowsOutput
 from mtlmon.tables.outputs import CsvOutput, ParquetOutput

@@ -371,6 +371,32 @@ def test_integers_that_floats_do_not_tell_apart(
         assert check.to_arrow().column("x").to_pylist() == [2**53]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".log", ".jsonl"])
+@pytest.mark.parametrize("position", ["before", "after", "file before", "file after", "none"])
+def test_integers_that_became_floats(suffix: str, position: str, tmp_path: Path) -> None:
+    """Where numbers have a point, integers beyond 2^53 can become equal: a remark says so."""
+    long = [(1, "a", "9007199254740993"), (2, "b", "9007199254740992")]
+    point = [] if position == "none" else [(1, "b", "1.5")]
+    halves = [point, long] if position.endswith("before") else [long, point]
+    logs = halves if position.startswith("file") else [halves[0] + halves[1]]
+    paths = [write_rows(tmp_path / f"{k}{suffix}", one) for k, one in enumerate(logs)]
+    rule = "policy p: id != 9007199254740992"
+    options: dict[str, Any] = {"pattern": "logfmt"} if suffix == ".log" else {}
+    with check_tables(paths, rule, sort=True, **options) as check:
+        list(check)
+        found = [one for one in check.remarks if "nearest floats" in one]
+    if position == "none":
+        assert not found
+        return
+    (remark,) = found
+    assert "integers as 9007199254740993 became the nearest floats" in remark
+    assert remark.endswith("write in the policy file: column id: decimal")
+    with check_tables(paths, f"column id: decimal\n{rule}", sort=True, **options) as check:
+        verdicts = check.to_arrow().column("verdict").to_pylist()
+        assert not check.remarks
+    assert sorted(verdicts) == [False, True, True]
+
+
 def test_names_of_atoms_that_policies_read_differently(tmp_path: Path) -> None:
     """Explanations, errors and descriptions have the name that the file has."""
     path, rules = tmp_path / "log.csv", tmp_path / "rules.mtl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_of_python
 import re
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
-from mtlmon.tables.formats.long_integers import has_long_floats, long_integers
+from mtlmon.tables.formats.long_integers import RoundedIntegers, has_long_floats, long_integers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import (
     FALSE_TEXTS,
@@ -82,6 +83,7 @@ class DelimitedReader:
     Attributes:
         spanning_rows: the number of rows that span lines.
         stray_quotes: the number of cells that begin with a quote that is a character.
+        rounded: has noticed integers that became floats.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class DelimitedReader:
         self._head = b""
         self.spanning_rows = 0
         self.stray_quotes = 0
+        self.rounded = RoundedIntegers()
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file.
@@ -292,8 +295,7 @@ class DelimitedReader:
         faults = self._inexact(block, names, table) | faults
         for out, texts in wrong.items():
             name = self._columns[out].name
-            read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
-            column = read.column(name)
+            column = self._texts_of(block, names, name)
             is_wrong = pc.is_in(column, pa.array(list(texts), column.type))
             for place in pc.indices_nonzero(is_wrong).to_pylist():
                 faults.setdefault(place, texts[column[place].as_py()])
@@ -347,17 +349,25 @@ class DelimitedReader:
         faults = self._inexact(block, names, table)
         return Parsed(table, faults | self._wrong_quotes(block) if block.malformed else faults)
 
+    def _texts_of(self, block: TextBlock, names: list[str], name: str) -> pa.ChunkedArray:
+        """The cells of a column, of all rows."""
+        size = max(_PARSED_BYTES, 2 * len(block.text))
+        read = self._read_columns(block, names, size, [name], {name: pa.string()})
+        return read.column(name)
+
     def _inexact(
         self, block: TextBlock, names: list[str], table: pa.Table
     ) -> dict[int, BaseException]:
         """The errors of rows with integers that must be floats, but that no float is."""
         faults: dict[int, BaseException] = {}
         for out, column in self._columns.items():
+            if column.type in {NUMBER, ORDERED}:
+                find = partial(self._texts_of, block, names, column.name)
+                self.rounded.note(column.name, table.column(out), find)
             if column.type != FLOATS or not has_long_floats(table.column(out)):
                 continue
-            size = max(_PARSED_BYTES, 2 * len(block.text))
-            read = self._read_columns(block, names, size, [column.name], {column.name: pa.string()})
-            for place, text in long_integers(read.column(column.name)).items():
+            texts = self._texts_of(block, names, column.name)
+            for place, text in long_integers(texts).items():
                 faults[place] = _WrongValue(LONG_INTEGER.format(repr(text)), column.name)
         return faults
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
 from mtlmon.errors import TableError
-from mtlmon.policy.predicates.expression import FLOATS
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
@@ -35,7 +35,7 @@ from mtlmon.tables.formats.json_types import (
     most_common,
     type_of,
 )
-from mtlmon.tables.formats.long_integers import MOST_EXACT
+from mtlmon.tables.formats.long_integers import MOST_EXACT, RoundedIntegers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
@@ -115,6 +115,9 @@ class JsonLinesReader:
 
     Args:
         selection: the columns to read.
+
+    Attributes:
+        rounded: has noticed integers that became floats.
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -142,6 +145,7 @@ class JsonLinesReader:
         self._looks = _LOOKED_AT
         self._has_false = False
         self._last_path: str | None = None
+        self.rounded = RoundedIntegers()
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file."""
@@ -483,7 +487,21 @@ class JsonLinesReader:
             else:
                 table[name] = converted(columns[column], wanted, self._found[name])
             self._found[name] = table[name].type
+            if wanted in {NUMBER, ORDERED}:
+                self._note(block, name, table[name])
         return pa.table(table)
+
+    def _note(self, block: TextBlock, name: str, values: pa.Array | pa.ChunkedArray) -> None:
+        """Note integers that become floats, in a column that is returned."""
+        column = self._reads[name][0]
+
+        def texts() -> pa.ChunkedArray:
+            lines = (block.text[start:end].tobytes() for start, end in pairwise(block.starts))
+            rows = json_rows(lines, lambda row: _written(self._value(column, row)))
+            return pa.chunked_array([rows], pa.string())
+
+        whole = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+        self.rounded.note(column, whole, texts)
 
     def _schema(self) -> pa.Schema:
         """The types to parse: objects if columns are parts of objects."""
@@ -531,6 +549,12 @@ class JsonLinesReader:
     def _is_literal(self, name: str) -> bool:
         """Whether a column is a member of rows, as far as is known."""
         return name in self._literal or name not in self._nested
+
+
+def _written(value: Any) -> str | None:
+    """A number or text as it is written."""
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return str(value) if is_number or isinstance(value, str) else None
 
 
 def _is_long(value: Any) -> bool:
