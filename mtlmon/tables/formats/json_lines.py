@@ -59,7 +59,7 @@ _KEPT_NAMES = 1000
 # No row has this column.
 _NO_COLUMN = "\0"
 _AS_IT_IS = "as it is"
-"""A column is read with the type that most of its first values have."""
+"""A column is read with the type that its values in a block have."""
 
 
 class _RefusedRow(Exception):
@@ -104,8 +104,9 @@ class JsonLinesReader:
 
     Each value has a type of its own, so the same values of a column mean the same whatever the
     others are: they are compared by their canonical texts, unless expressions read the column as
-    numbers, Booleans or times. Times and names of events have the type of most values in the first
-    rows; times with a point are decimals, not floats. A missing value is null.
+    numbers, Booleans or times. Times and names of events have the type of their values in a block
+    of rows, and are texts if these differ; times with a point are decimals, not floats. A missing
+    value is null.
 
     PERF: the library that reads JSON is 20 times as fast as Python, and reads columns whose values
     in a block are all of one type. Python reads the others, of that block.
@@ -284,7 +285,8 @@ class JsonLinesReader:
             if column in self._differing:
                 place = list(self._types).index(column)
                 values = [None if row is None else row[place] for row in rows]
-                exact[name] = _Exact(*of_values(values, wanted, self._found[name]))
+                read_as = TEXT if wanted == _AS_IT_IS else wanted
+                exact[name] = _Exact(*of_values(values, read_as, self._found[name]))
                 suspects.update(exact[name].faults)
         read = [
             (place, known)
@@ -330,6 +332,7 @@ class JsonLinesReader:
         is_long: bool | None = None
         for place, name in enumerate(self._types):
             if _AS_IT_IS in self._wanted[name]:
+                self._choose_as_it_is(place, name, rows)
                 continue
             if pa.types.is_nested(self._types[name]):
                 # objects or arrays, unless other values are wanted
@@ -353,6 +356,22 @@ class JsonLinesReader:
                 self._differing.add(name)
             if len(found) > 1 or not all(is_direct(self._types[name], one) for one in wanted):
                 self._differing.add(name)
+
+    def _choose_as_it_is(self, place: int, name: str, rows: Sequence[list[Any] | None]) -> None:
+        """Choose how to read a column of times or names of events: by its own values in a block.
+
+        Values of several types are texts, as `7` and `"7"` are one name, and one time.
+        """
+        found = {self._type(place, row[place]) for row in rows if row is not None}
+        found = {one for one in found if not pa.types.is_nested(one)} - {pa.null()}
+        if found == {pa.int64(), EXACT}:
+            found = {EXACT}
+        if len(found) == 1 and found <= {pa.string(), pa.int64(), EXACT}:
+            known = self._types[name]
+            if not (known == EXACT and found == {pa.int64()}) and not pa.types.is_nested(known):
+                (self._types[name],) = found
+        elif found and not pa.types.is_nested(self._types[name]):
+            self._differing.add(name)
 
     def _learn(self, block: TextBlock) -> list[list[Any] | None]:
         """Find the types of columns, by the majority of rows.
@@ -559,7 +578,7 @@ def _written(value: Any) -> str | None:
 
 def _is_long(value: Any) -> bool:
     """Whether a value is a number that may be an integer but no float."""
-    return isinstance(value, int | Decimal) and abs(value) > MOST_EXACT
+    return isinstance(value, int | Decimal) and not -MOST_EXACT <= value <= MOST_EXACT
 
 
 def _reads(selection: Selection) -> dict[str, tuple[str, str]]:
