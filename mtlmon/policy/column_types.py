@@ -345,9 +345,10 @@ class _Finder:
     def types_of(self, path: str | None) -> dict[str, str]:
         """Return the types of the columns of a table, or of the rows for relations."""
         columns = self.sources.get(path)
-        found: dict[str, str] = {}
+        # what is declared holds for the columns of tables, too
+        found = {} if path is None else dict(self.file.column_types)
         for name, slot in () if columns is None else columns.slots.items():
-            declared = self.file.column_types.get(name) if path is None else None
+            declared = self.file.column_types.get(name)
             data_type = declared or self.slots.type(slot)
             if data_type is not None and not (path is None and name == self._time):
                 found[name] = data_type
