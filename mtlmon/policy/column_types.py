@@ -21,7 +21,14 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.messages import is_of_numbers
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, Expression, TypedColumn
+from mtlmon.policy.predicates.expression import (
+    FLOATS,
+    NUMBER,
+    ORDERED,
+    ORDERED_FLOATS,
+    Expression,
+    TypedColumn,
+)
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.templates import keys_of
 from mtlmon.support.disjoint_sets import DisjointSets
@@ -58,6 +65,8 @@ _OF_SIGNATURE = {
 }
 # what compares values, beside = and !=
 _COMPARING = frozenset({ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS})
+# what columns are read as that are arguments of atoms
+_OF_ARGUMENT: dict[str | None, str] = {NUMBER: FLOATS, ORDERED: ORDERED_FLOATS}
 _OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "integral"})
 
 _Slot = int
@@ -568,8 +577,8 @@ class _Finder:
             if node.operator in ops.COLUMNS:
                 declared = self.file.column_types.get(node.name)
                 data_type = declared or self.slots.type(slots[id(node)])
-                if data_type == NUMBER and of_node is not None:
-                    data_type = FLOATS
+                if of_node is not None and declared is None:
+                    data_type = _OF_ARGUMENT.get(data_type, data_type)
                 if data_type is not None and node.name != self._time:
                     name = TypedColumn(node.name, data_type)
                     found = Expression(node.operator, (), name, node.span)

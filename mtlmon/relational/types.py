@@ -19,7 +19,7 @@ from mtlmon.policy.first_order.terms import (
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.checking import check
-from mtlmon.policy.predicates.expression import FLOATS, ORDERED, TypedColumn
+from mtlmon.policy.predicates.expression import FLOATS, ORDERED_FLOATS, TypedColumn
 from mtlmon.policy.predicates.kinds import Kind
 from mtlmon.support.disjoint_sets import DisjointSets
 from mtlmon.syntax import operators as ops
@@ -335,12 +335,15 @@ def _have_texts(one: Kind, other: Kind) -> bool:
 
 
 def _may_have_fractions(expression: Expression, found: Kind, schema: pa.Schema | None) -> bool:
-    """Whether values are of cells of text that are read as numbers, with a point or without."""
+    """Whether values are of cells of text that are read as numbers, with a point or without.
+
+    So are cells of which only the order is used, if the first rows have none.
+    """
     if schema is None or found.name not in {"integer", "float", "null"}:
         return False
     return any(
         isinstance(one.name, TypedColumn)
-        and (one.name.type == FLOATS or (one.name.type == ORDERED and found.name == "integer"))
+        and one.name.type in {FLOATS, ORDERED_FLOATS}
         and one.name.read_as in schema.names
         for one in postorder(expression)
         if one.operator in terms.COLUMNS

@@ -237,6 +237,35 @@ def test_what_is_no_number(value: str, tmp_path: Path) -> None:
             check_tables(path, "policy x: id < 8").to_arrow()
 
 
+@pytest.mark.parametrize("block_bytes", [24, 30, 48, 70])
+@pytest.mark.parametrize(
+    ("values", "rules", "expected"),
+    [
+        (['"007"', "null", "10", "null", "7.5"], "policy x: id < 8", [0, 4]),
+        (["null", '"x"', "null", "true", "null"], 'policy x: id = "x"', [1]),
+        (["null", "7", "null", '" 8"', "null"], "policy x: id.last(or: 0) < id", [1, 3]),
+        (["null", '"t"', "null", "false", "null"], "policy x: id", [1]),
+        (["null", "null", "7", "null", "7.5"], "policy x: max[0,9](id) > 7", [4]),
+    ],
+)
+def test_values_in_blocks_of_few_rows(
+    values: list[str],
+    rules: str,
+    expected: list[int],
+    block_bytes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks can have nulls only, behind and before values of any types."""
+    monkeypatch.setattr("mtlmon.tables.formats.rows.FIRST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("mtlmon.tables.formats.rows.BLOCK_BYTES", block_bytes)
+    lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values)]
+    path = write(tmp_path / "log.jsonl", lines)
+    with check_tables(path, rules) as check:
+        table = check.to_arrow()
+    assert table.filter(table.column("verdict")).column("time").to_pylist() == expected
+
+
 # Values of times and events, and the time-stamps of rows with an event p or 7 that can be read.
 TIMES_AND_EVENTS: list[tuple[list[tuple[str, str]], list[int]]] = [
     ([("1", '"p"'), ('"2"', '"p"'), ('" 3 "', '"q"'), ("4", '"p"')], [1, 2, 4]),

@@ -124,6 +124,8 @@ floats do not tell apart: the engine for variables cannot make floats of integer
 """
 ORDERED = "ordered"
 """The type of columns of which only the order is used, and whose first value says the rest."""
+ORDERED_FLOATS = "ordered floats"
+"""Likewise, with numbers read as FLOATS."""
 
 
 class TypedColumn(str):
@@ -133,7 +135,8 @@ class TypedColumn(str):
     where there is none, the column itself has a type.
 
     Attributes:
-        type: a type that can be declared, or NUMBER, FLOATS or ORDERED.
+        type: a type that can be declared, or NUMBER, FLOATS, ORDERED or
+            ORDERED_FLOATS.
     """
 
     __slots__ = ("type",)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
-from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
 from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
@@ -54,7 +54,7 @@ _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none"
 
 # The types of columns beside those of `TypedColumn`: the values of the time column, and atoms.
 TIMES, ATOM = "times", "atom"
-_INFERRED = {"time", ORDERED, TIMES}
+_INFERRED = {"time", ORDERED, ORDERED_FLOATS, TIMES}
 
 
 class _Column(NamedTuple):
@@ -209,14 +209,15 @@ class DelimitedReader:
         if pa.types.is_null(found) or pa.types.is_timestamp(found) or pa.types.is_date(found):
             return found
         cells = self._cells_of(block, names, column.name)
-        if column.type == ORDERED:
+        if column.type in {ORDERED, ORDERED_FLOATS}:
             decimal = self._dialect.decimal
             first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else None
             wanted = ordered_type(first, decimal)
             if wanted == "text":
                 return pa.string()
             if wanted == NUMBER:
-                return pa.float64() if _has_fractions(cells, decimal) else pa.int64()
+                is_float = column.type == ORDERED_FLOATS or _has_fractions(cells, decimal)
+                return pa.float64() if is_float else pa.int64()
         has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
         return pa.timestamp("us", "UTC" if has_zone else None)
 
@@ -364,7 +365,10 @@ class DelimitedReader:
             if column.type in {NUMBER, ORDERED}:
                 find = partial(self._texts_of, block, names, column.name)
                 self.rounded.note(column.name, table.column(out), find)
-            if column.type != FLOATS or not has_long_floats(table.column(out)):
+            if column.type not in {FLOATS, ORDERED_FLOATS}:
+                continue
+            found = table.column(out)
+            if not pa.types.is_floating(found.type) or not has_long_floats(found):
                 continue
             texts = self._texts_of(block, names, column.name)
             for place, text in long_integers(texts).items():

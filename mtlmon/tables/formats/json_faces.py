@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
-from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
 from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.formats.long_integers import has_long_floats
@@ -51,6 +51,8 @@ _OF_TYPE[TEXT] = pa.large_string()
 _LONG = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE][-+]?[0-9]{3}")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]+)?")
+# types of which the values say more
+_BY_VALUES = frozenset({NUMBER, ORDERED, ORDERED_FLOATS})
 _BLANKS = " \t"
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _NOT_FINITE = "a number that is not finite"
@@ -69,7 +71,7 @@ def is_direct(found: pa.DataType, wanted: str) -> bool:
     """
     if pa.types.is_null(found) or wanted in {TEXT, ANY}:
         return True
-    if wanted in {NUMBER, FLOATS, ORDERED, "float"}:
+    if wanted in {NUMBER, FLOATS, ORDERED, ORDERED_FLOATS, "float"}:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     return bool(found == _OF_TYPE.get(wanted))
 
@@ -86,8 +88,10 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         pa.ArrowInvalid: values must be converted one by one.
     """
     kind = column.type
-    if wanted == ORDERED and _ordered_as(known) == TEXT:
+    if wanted in {ORDERED, ORDERED_FLOATS} and _ordered_as(known) == TEXT:
         wanted = TEXT
+    if wanted == ORDERED_FLOATS and not pa.types.is_null(kind):
+        wanted = FLOATS
     if pa.types.is_nested(kind) or (wanted == ANY and not pa.types.is_large_string(known)):
         # objects are refused later, unless it only matters whether there is one
         return column
@@ -95,7 +99,7 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         chunks = [canonical_texts(chunk).cast(pa.large_string()) for chunk in column.chunks]
         return pa.chunked_array(chunks, pa.large_string())
     if pa.types.is_null(kind):
-        return column.cast(known if wanted in {NUMBER, ORDERED} else _OF_TYPE.get(wanted, known))
+        return column.cast(known if wanted in _BY_VALUES else _OF_TYPE.get(wanted, known))
     if wanted == FLOATS and has_long_floats(column):
         raise pa.ArrowInvalid("there are integers that floats do not tell apart")
     if wanted in {FLOATS, "float"} or (wanted in {NUMBER, ORDERED} and pa.types.is_floating(known)):
@@ -117,9 +121,11 @@ def of_values(
     Returns:
         The values, and by the place of each that has no such value, where it is null, why.
     """
-    if wanted == ORDERED:
+    if wanted in {ORDERED, ORDERED_FLOATS}:
         first = next((one for one in values if one is not None), None)
-        wanted = ordered_type(first) if pa.types.is_null(known) else _ordered_as(known)
+        found_type = ordered_type(first) if pa.types.is_null(known) else _ordered_as(known)
+        is_float = wanted == ORDERED_FLOATS and found_type == NUMBER
+        wanted = FLOATS if is_float else found_type
     if wanted == "time":
         return _times(values, known)
     convert = _CONVERSIONS[TEXT if wanted == ANY else wanted]

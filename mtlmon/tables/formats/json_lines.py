@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
 from mtlmon.errors import TableError
-from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
@@ -344,6 +344,9 @@ class JsonLinesReader:
             if found == {pa.int64(), pa.float64()}:
                 found = {pa.float64()}
             if not found:
+                # nulls only, behind values of another type
+                if not all(is_direct(self._types[name], one) for one in self._wanted[name]):
+                    self._differing.add(name)
                 continue
             if len(found) == 1:
                 (self._types[name],) = found
@@ -352,7 +355,9 @@ class JsonLinesReader:
                 if is_long:
                     self._differing.add(name)
             wanted = self._wanted[name]
-            if FLOATS in wanted and any(_is_long(row[place]) for row in rows if row is not None):
+            if wanted & {FLOATS, ORDERED_FLOATS} and any(
+                _is_long(row[place]) for row in rows if row is not None
+            ):
                 self._differing.add(name)
             if len(found) > 1 or not all(is_direct(self._types[name], one) for one in wanted):
                 self._differing.add(name)

@@ -7,7 +7,14 @@ from collections import Counter
 from typing import IO, TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, TypedColumn, typed_columns
+from mtlmon.policy.predicates.expression import (
+    FLOATS,
+    NUMBER,
+    ORDERED,
+    ORDERED_FLOATS,
+    TypedColumn,
+    typed_columns,
+)
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.encodings import other_encoding
@@ -205,7 +212,7 @@ def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
         return fixed
     is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
     is_time = pa.types.is_temporal(found)
-    if wanted == "time" or (wanted == ORDERED and not is_number):
+    if wanted == "time" or (wanted in {ORDERED, ORDERED_FLOATS} and not is_number):
         return found if is_time else pa.timestamp("us")
     return found if is_number else pa.int64()
 
