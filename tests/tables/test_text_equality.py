@@ -540,6 +540,49 @@ def test_the_first_value_says_what_only_the_order_is_used_of(
     assert str(json.loads(done.output.splitlines()[-1])["m"]) == largest
 
 
+_TIME = "2024-05-01T12:00:00"
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize("block_bytes", [24, 60, 1 << 16])
+@pytest.mark.parametrize(
+    ("cells", "rules", "expected"),
+    [
+        # the second has a fraction, and the third no time of day
+        ([_TIME, f"{_TIME}.25", "", "2024-05-02"], "policy p: id.last() <= id", [1, 3]),
+        ([_TIME, f"{_TIME}.25", "", "2024-05-02"], "policy p: hour(id) = 12", [0, 1]),
+        (["9999-12-31T00:00:00", _TIME], "policy p: hour(id) = 0", [0]),
+        ([f"{_TIME}.123456789", "", f"{_TIME}.123456790"], "policy p: id.last() < id", [2]),
+        # an offset in the second is an error of its row, in whatever block
+        ([_TIME, f"{_TIME}+02:00", _TIME], "policy p: hour(id) = 12", [0, 2]),
+        ([f"{_TIME}+02:00", _TIME, f"{_TIME}Z"], "policy p: hour(id) = 10", [0]),
+        (["", "x", f"{_TIME}Z", f"{_TIME}Z"], "policy p: hour(id) = 12", [2, 3]),
+        (["", "b", "a", "c"], "policy p: max[0,9](id) = id", [1, 3]),
+    ],
+)
+def test_the_first_time_says_how_a_column_is_read(
+    cells: list[str],
+    rules: str,
+    expected: list[int],
+    block_bytes: int,
+    is_json: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not all those of a block, whose fractions, offsets and dates may differ."""
+    monkeypatch.setattr("mtlmon.tables.formats.rows.FIRST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("mtlmon.tables.formats.rows.BLOCK_BYTES", block_bytes)
+    path = tmp_path / ("log.jsonl" if is_json else "log.csv")
+    if is_json:
+        objects = [{"ts": k, "id": cell or None} for k, cell in enumerate(cells)]
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in objects))
+    else:
+        path.write_text("ts,id\n" + "".join(f"{k},{cell}\n" for k, cell in enumerate(cells)))
+    with check_tables(path, rules, on_error="skip") as check:
+        table = check.to_arrow()
+    assert table.filter(table.column("verdict")).column("time").to_pylist() == expected
+
+
 def test_a_stream_has_one_type() -> None:
     text = 'stream s = x\npolicy p: s > 1\npolicy q: x = "a"'
     file = parse_policies(text)

@@ -14,6 +14,7 @@ from pyarrow import csv
 
 from mtlmon.errors import TableError
 from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
+from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
@@ -23,9 +24,11 @@ from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import (
     FALSE_TEXTS,
     TRUE_TEXTS,
+    first_value,
     fixed_type,
     number_pattern,
     ordered_type,
+    time_type,
 )
 
 if TYPE_CHECKING:
@@ -202,24 +205,26 @@ class DelimitedReader:
                 self._types |= joined_types(self._types, {out: found})
 
     def _inferred(self, block: TextBlock, names: list[str], column: _Column) -> pa.DataType:
-        """The type of a column of times by its cells; null if there are none."""
-        found = self._found(block, names, column.name)
+        """The type of a column of times, or ordered values, by its first cell; null without one."""
         if column.type == TIMES:
-            return found
-        if pa.types.is_null(found) or pa.types.is_timestamp(found) or pa.types.is_date(found):
-            return found
+            return self._found(block, names, column.name)
         cells = self._cells_of(block, names, column.name)
+        # cells are seldom empty, and are not all made values of Python
+        texts = (one.as_py() for one in cells)
+        if column.type == "time":
+            texts = (one for one in texts if one is not None and read_instant(one.strip()))
+        first = first_value(texts)
+        if not isinstance(first, str):
+            return pa.null()
         if column.type in {ORDERED, ORDERED_FLOATS}:
             decimal = self._dialect.decimal
-            first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else None
             wanted = ordered_type(first, decimal)
             if wanted == "text":
                 return pa.string()
             if wanted == NUMBER:
                 is_float = column.type == ORDERED_FLOATS or _has_fractions(cells, decimal)
                 return pa.float64() if is_float else pa.int64()
-        has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
-        return pa.timestamp("us", "UTC" if has_zone else None)
+        return time_type(first)
 
     def _found(self, block: TextBlock, names: list[str], name: str) -> pa.DataType:
         """The type that the cells of a column have, or text."""
@@ -552,7 +557,6 @@ class _WrongValue(Exception):
 _INTEGER = r"^[-+]?[0-9]+$"
 # so many characters of a number always fit 64 bits
 _SHORT = 19
-_ZONE = r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 
 
 _BAD_VALUE = re.compile(

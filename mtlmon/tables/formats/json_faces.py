@@ -17,14 +17,17 @@ import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
 from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
+from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.formats.long_integers import has_long_floats
 from mtlmon.tables.formats.schemas import (
     FALSE_TEXTS,
     TRUE_TEXTS,
+    first_value,
     fixed_type,
     ordered_type,
+    time_type,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +59,6 @@ _BY_VALUES = frozenset({NUMBER, ORDERED, ORDERED_FLOATS})
 _BLANKS = " \t"
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _NOT_FINITE = "a number that is not finite"
-_WHOLE_SECONDS = ("s", "ns")
 
 
 def has_long_numbers(text: memoryview | bytes) -> bool:
@@ -122,7 +124,14 @@ def of_values(
         The values, and by the place of each that has no such value, where it is null, why.
     """
     if wanted in {ORDERED, ORDERED_FLOATS}:
-        first = next((one for one in values if one is not None), None)
+        first = first_value(values)
+        if first is None and pa.types.is_null(known):
+            # later rows say the type
+            return pa.nulls(len(values)), {
+                place: f"{_words(value)} instead of a text or a number"
+                for place, value in enumerate(values)
+                if isinstance(value, list | dict)
+            }
         found_type = ordered_type(first) if pa.types.is_null(known) else _ordered_as(known)
         is_float = wanted == ORDERED_FLOATS and found_type == NUMBER
         wanted = FLOATS if is_float else found_type
@@ -260,36 +269,36 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _times(values: Sequence[Any], known: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
-    """Read texts as times: with a zone if the first ones have it, and in the unit they need."""
+    """Read texts as times: as the first one is written, with an offset or without."""
     texts = [one.strip(_BLANKS) or None if isinstance(one, str) else None for one in values]
     faults = {
         place: f"{_words(value)} instead of a time"
         for place, value in enumerate(values)
         if value is not None and not isinstance(value, str)
     }
-    zones = (None, "UTC") if pa.types.is_null(known) else (known.tz,)
-    units = _WHOLE_SECONDS[known == pa.timestamp("ns", getattr(known, "tz", None)) :]
-    types = [pa.timestamp(unit, zone) for zone in zones for unit in units]
-    array = pa.array(texts, pa.string())
-    for kind in types:
+    kind = known
+    if pa.types.is_null(known):
+        first = next((one for one in texts if one is not None and read_instant(one)), None)
+        if first is None:
+            bad = {k: _shown(one) for k, one in enumerate(values) if texts[k] is not None}
+            faults |= {place: f"{shown} is not a time of ISO 8601" for place, shown in bad.items()}
+            return pa.nulls(len(values)), faults
+        kind = time_type(first)
+        if pa.types.is_date(kind):
+            kind = pa.timestamp("us")
+    try:
+        return pa.array(texts, pa.string()).cast(kind), faults
+    except pa.ArrowInvalid:
+        pass
+    found: list[int | None] = []
+    for place, text in enumerate(texts):
         try:
-            return array.cast(kind), faults
+            found.append(pa.scalar(text, pa.string()).cast(kind).value)
         except pa.ArrowInvalid:
-            continue
-    best: tuple[pa.Array, dict[int, str]] | None = None
-    for kind in types:
-        found: list[Any] = []
-        bad = dict(faults)
-        for place, text in enumerate(texts):
-            try:
-                found.append(pa.scalar(text, pa.string()).cast(kind))
-            except pa.ArrowInvalid:
-                found.append(pa.scalar(None, kind))
-                bad[place] = f"{_shown(values[place])} is not a time of ISO 8601"
-        if best is None or len(bad) < len(best[1]):
-            best = pa.array([one.value for one in found], pa.int64()).view(kind), bad
-    assert best is not None
-    return best
+            found.append(None)
+            offset = "a time with an offset" if kind.tz else "a time of ISO 8601 without an offset"
+            faults[place] = f"{_shown(values[place])} is not {offset}"
+    return pa.array(found, pa.int64()).view(kind), faults
 
 
 def _words(value: Any) -> str:
