@@ -252,7 +252,7 @@ def test_a_use_as_a_number_changes_no_other_policy(number: int, tmp_path: Path) 
     cells = [("a", "7"), ("b", "007"), ("b", "7"), ("b", "7.5"), ("b", " 4"), ("b", "")]
     path.write_text("ts,event,id\n" + "".join(f"{k},{e},{i}\n" for k, (e, i) in enumerate(cells)))
     # by hand: in n and m, 007 is 7
-    expected = {
+    expected: dict[str, list[tuple[int, str | None]]] = {
         "n": [(3, "7.5")],
         "t": [(1, "007"), (3, "7.5"), (4, " 4")],
         "c": [(1, None)],
