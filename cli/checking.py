@@ -228,8 +228,12 @@ def explanation(
         blocks.append(describe(policy.formula, file.unit, engine, time))
     if analysis is not None and analysis.relations:
         lines = ["Atoms with arguments"]
-        for name, relation in file.relations.items():
-            lines += relation_lines(relation, analysis.relations[name])
+        described = [
+            relation_lines(relation, analysis.relations[name])
+            for name, relation in file.relations.items()
+        ]
+        # policies may read the columns of an atom in several ways
+        lines += [line for one in dict.fromkeys(map(tuple, described)) for line in one]
         blocks.append("\n".join(lines))
     conditions = file.conditions
     if len(file.atoms) > len(conditions):

@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_verdicts, texts_of
 from mtlmon.cli.option_groups import (
     add_cell_options,
@@ -22,6 +23,7 @@ from mtlmon.cli.table_output import table_output
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +97,7 @@ def query(arguments: Sequence[str]) -> int:
     from mtlmon.policy import check_files
     from mtlmon.relations.declared import declared_tables
     from mtlmon.tables.formats.files import table_files
-    from mtlmon.tables.querying import evaluated, path_of, require_relation
+    from mtlmon.tables.querying import ReadNotes, evaluated, path_of, require_relation
 
     texts = texts_of(options.files)
     declared, constants = options.unit or options.resolution, dict(options.settings)
@@ -107,6 +109,7 @@ def query(arguments: Sequence[str]) -> int:
             break
     require_relation(file, options.relation)
     take_signals_from_arrow()
+    notes = ReadNotes()
     try:
         found = evaluated(
             file,
@@ -127,6 +130,7 @@ def query(arguments: Sequence[str]) -> int:
             sort=options.sort,
             max_memory=options.max_memory,
             option_names=COMMAND,
+            notes=notes,
         )
         format = "lines" if options.pattern or file.pattern else options.format
         logs = [one.path for one in table_files(options.tables, format)] if options.tables else []
@@ -135,6 +139,8 @@ def query(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise unreadable(error) from None
     write(found, known, options)
+    for sentence in notes.sentences:
+        note(visible(sentence))
     return 0
 
 

@@ -45,6 +45,7 @@ from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.joined_text import source_at
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
         if relation is not None and relation.condition is not None:
             where = source_at(file.text, relation.place, options.formula_name)
             raise Failure(
-                f"{where} says which rows of a table are rows of {relation.name}, but the "
+                f"{where} says which rows of a table are rows of {written_name(name)}, but the "
                 f"log is read as text: {format_advice(options)}, or leave out the condition"
             )
 

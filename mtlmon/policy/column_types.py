@@ -3,13 +3,15 @@
 Cells of CSV and other text have no types, so how they are used says what they are. What orders,
 adds or compares with a number reads numbers; conditions read Booleans, and functions of time read
 times; all other uses read texts. This follows from the file alone, before any row is read, and for
-each use by itself: other uses of a column read it as they need it. A stream, a parameter, a
-variable and an argument of an atom have one type in a file: that of numbers if one use needs them.
+each use by itself: other uses of a column read it as they need it. A stream and a parameter have
+one type in a file, and a variable and an argument of an atom have one in a policy: that of numbers
+if one use needs them.
 """
 
 from __future__ import annotations
 
 from mtlmon.policy.definitions import Argument, Clock
+from mtlmon.policy.first_order.readings import names_in, set_arguments
 from mtlmon.policy.first_order.terms import (
     aggregates_of,
     free_variables,
@@ -19,7 +21,14 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.messages import is_of_numbers
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED, Expression, TypedColumn
+from mtlmon.policy.predicates.expression import (
+    FLOATS,
+    NUMBER,
+    ORDERED,
+    ORDERED_FLOATS,
+    Expression,
+    TypedColumn,
+)
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.templates import keys_of
 from mtlmon.support.disjoint_sets import DisjointSets
@@ -28,9 +37,10 @@ from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeAlias
 
+    from mtlmon.policy.definitions import Policy
     from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.policy.validity.declared import DeclaredRelation
@@ -55,6 +65,8 @@ _OF_SIGNATURE = {
 }
 # what compares values, beside = and !=
 _COMPARING = frozenset({ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS})
+# what columns are read as that are arguments of atoms
+_OF_ARGUMENT: dict[str | None, str] = {NUMBER: FLOATS, ORDERED: ORDERED_FLOATS}
 _OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "integral"})
 
 _Slot = int
@@ -171,6 +183,19 @@ class _Columns:
         return self.slots[name]
 
 
+class _Reading:
+    """How a policy reads the columns of its atoms.
+
+    Attributes:
+        policy: the policy; None for atoms that no policy uses.
+        of_node: for each atom with arguments, the slots of the columns in these.
+    """
+
+    def __init__(self, policy: Policy | None) -> None:
+        self.policy = policy
+        self.of_node: dict[str, dict[int, _Slot]] = {}
+
+
 class _Finder:
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
@@ -180,7 +205,9 @@ class _Finder:
         self.streams = {name: self.slots.new() for name in file.streams}
         self.parameters: dict[str, dict[str, _Slot]] = {}
         self.keys: dict[str, list[_Slot]] = {}
+        # the arguments of atoms and lets, as the policy has them that is taken in
         self.arguments: dict[str, list[_Slot]] = {}
+        self.readings: list[_Reading] = []
         self.intervals: dict[str, _Columns] = {}
         # of the rows of the log under the path None, and of tables
         self.sources: dict[str | None, _Columns] = {}
@@ -228,26 +255,44 @@ class _Finder:
         self.slots.settle()
 
     def relations(self) -> None:
-        """Take in atoms with arguments, and the formulas that use them."""
+        """Take in atoms with arguments, and the formulas that use them, each by itself."""
         file = self.file
-        for name, relation in file.relations.items():
+        for relation in file.relations.values():
+            self.condition(relation.condition, {})
+        if not file.relations:
+            return
+        policies = [policy for policy in file.policies if policy.is_first_order]
+        for policy in policies:
+            self.read_by(policy, names_in(file, policy.formula))
+        used = {name for reading in self.readings for name in reading.of_node}
+        self.read_by(None, [name for name in file.relations if name not in used])
+
+    def read_by(self, policy: Policy | None, names: Sequence[str]) -> None:
+        """Take in the atoms and lets with arguments of a policy, or some that no policy uses."""
+        file = self.file
+        reading = _Reading(policy)
+        self.readings.append(reading)
+        self.arguments = {}
+        of_others = self.of_node
+        for name in names:
+            if name not in file.relations:
+                continue
+            relation = file.relations[name]
+            self.of_node = reading.of_node[name] = {}
             self.arguments[name] = [self.slots.new() for _ in relation.arguments]
             for slot, argument in zip(self.arguments[name], relation.arguments, strict=True):
                 self.slots.declare(slot, argument.kind)
                 if argument.expression is not None:
                     self.slots.same(slot, self.expression(argument.expression, {}))
-            self.condition(relation.condition, {})
-        if not file.relations:
-            return
-        for name, parameters in file.parameters.items():
-            own = {parameter: self.slots.new() for parameter in parameters}
-            self.arguments[name] = list(own.values())
-        for name, parameters in file.parameters.items():
-            slots = zip(parameters, self.arguments[name], strict=True)
+        self.of_node = of_others
+        lets = [name for name in names if name in file.parameters]
+        for name in lets:
+            self.arguments[name] = [self.slots.new() for _ in file.parameters[name]]
+        for name in lets:
+            slots = zip(file.parameters[name], self.arguments[name], strict=True)
             self.formula(file.lets[name], dict(slots))
-        for policy in file.policies:
-            if policy.is_first_order:
-                self.formula(policy.formula, {})
+        if policy is not None:
+            self.formula(policy.formula, {})
 
     def read_intervals(self) -> None:
         """Take in the relations over validity intervals, each after those that it is made of."""
@@ -309,9 +354,10 @@ class _Finder:
     def types_of(self, path: str | None) -> dict[str, str]:
         """Return the types of the columns of a table, or of the rows for relations."""
         columns = self.sources.get(path)
-        found: dict[str, str] = {}
+        # what is declared holds for the columns of tables, too
+        found = {} if path is None else dict(self.file.column_types)
         for name, slot in () if columns is None else columns.slots.items():
-            declared = self.file.column_types.get(name) if path is None else None
+            declared = self.file.column_types.get(name)
             data_type = declared or self.slots.type(slot)
             if data_type is not None and not (path is None and name == self._time):
                 found[name] = data_type
@@ -515,15 +561,24 @@ class _Finder:
         for operand in operands:
             self.slots.add(operand, family)
 
-    def typed(self, root: Expression) -> Expression:
-        """Return an expression that says as what it reads its columns."""
+    def typed(self, root: Expression, of_node: Mapping[int, _Slot] | None = None) -> Expression:
+        """Return an expression that says as what it reads its columns.
+
+        Args:
+            root: the expression.
+            of_node: the slots of its columns if it is an argument of an atom; otherwise those of
+                the file.
+        """
+        slots = self.of_node if of_node is None else of_node
         done: dict[int, Expression] = {}
         for node in postorder(root):
             operands = tuple(done[id(operand)] for operand in node.operands)
             found = node
             if node.operator in ops.COLUMNS:
                 declared = self.file.column_types.get(node.name)
-                data_type = declared or self.slots.type(self.of_node[id(node)])
+                data_type = declared or self.slots.type(slots[id(node)])
+                if of_node is not None and declared is None:
+                    data_type = _OF_ARGUMENT.get(data_type, data_type)
                 if data_type is not None and node.name != self._time:
                     name = TypedColumn(node.name, data_type)
                     found = Expression(node.operator, (), name, node.span)
@@ -531,6 +586,18 @@ class _Finder:
                 found = Expression(node.operator, operands, node.value, node.span)
             done[id(node)] = found
         return done[id(root)]
+
+    def typed_arguments(self, reading: _Reading) -> dict[str, tuple[Argument, ...]]:
+        """Return the arguments of atoms as a policy reads them."""
+        return {
+            name: tuple(
+                one
+                if one.expression is None
+                else Argument(one.name, self.typed(one.expression, of_node), one.kind, one.place)
+                for one in self.file.relations[name].arguments
+            )
+            for name, of_node in reading.of_node.items()
+        }
 
     def optional(self, expression: Expression | None) -> Expression | None:
         return None if expression is None else self.typed(expression)
@@ -609,11 +676,9 @@ def set_column_types(file: PolicyFile) -> None:
         stream.start = finder.optional(stream.start)
         stream.end = finder.optional(stream.end)
     for relation in file.relations.values():
-        relation.arguments = tuple(
-            Argument(one.name, finder.optional(one.expression), one.kind, one.place)
-            for one in relation.arguments
-        )
         relation.condition = finder.optional(relation.condition)
+    read = [(one.policy, finder.typed_arguments(one)) for one in finder.readings]
+    set_arguments(file, read)
     for name, expression in file.shown.items():
         file.shown[name] = finder.typed(expression)
     for policy in file.policies:

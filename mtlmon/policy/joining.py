@@ -15,6 +15,7 @@ from mtlmon.policy.policy_file import PolicyFile
 from mtlmon.policy.predicates.environment import UTC
 from mtlmon.policy.renaming import Renamer, used_names
 from mtlmon.syntax.joined_text import JoinedText, line_text
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class _Joiner:
         for number, (file, start) in enumerate(zip(files, text.starts, strict=True)):
             others = set[str]().union(*used[:number], *used[number + 1 :])
             names = {
-                name: self.prefixed(number, name) for name in _declared(file) if name in others
+                name: self.prefixed(number, name)
+                for name in _declared(file)
+                if written_name(name) in others
             }
             own_zone = file.zone or UTC
             self.renamers.append(Renamer(start, names, None if own_zone == zone else own_zone))

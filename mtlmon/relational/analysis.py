@@ -13,6 +13,7 @@ from mtlmon.relational.scopes import Finding, future_findings, scope_findings
 from mtlmon.relational.types import find_types
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 
@@ -83,7 +84,8 @@ def analyse(
         return Analysis((), {}, ())
     analyser = _Analyser(file)
     for name, parameters in file.parameters.items():
-        analyser.check_scopes(file.lets[name], parameters, f"let {name}")
+        if name == written_name(name):
+            analyser.check_scopes(file.lets[name], parameters, f"let {name}")
     valid = [policy for policy in first_order if analyser.has_valid_scopes(policy)]
     checked = file.relations if has_all_columns else used_atoms(file)
     types = find_types(file, [policy.formula for policy in valid], schema, checked, looked_up)
@@ -99,7 +101,9 @@ def analyse(
         for policy in valid
         if (found := analyser.policy(policy, bindings, types.variables(policy.formula)))
     ]
-    errors = [*analyser.errors, *types.errors]
+    # what policies read differently has the errors of its place for each of them
+    every = [*analyser.errors, *types.errors]
+    errors = list({(one.line, one.column, str(one)): one for one in every}.values())
     errors.sort(key=lambda error: (error.line, error.column))
     return Analysis(tuple(policies), types.relations, tuple(errors))
 
@@ -214,7 +218,7 @@ class _Analyser:
         """A predicate that would bind a variable."""
         for relation in self.file.relations.values():
             if len(relation.arguments) == 1 and relation.is_declared:
-                return f"{relation.name}({name})"
+                return f"{written_name(relation.name)}({name})"
         return f"p({name})"
 
     def columns(self) -> set[str]:

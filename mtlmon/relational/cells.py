@@ -112,6 +112,8 @@ def value_text(value: Value, kind: Kind) -> str:
         return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
     if not isinstance(value, str):
         return repr(value)
     if value and not _UNLIKE_A_WORD.search(value):

@@ -19,10 +19,12 @@ from mtlmon.policy.first_order.terms import (
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.expression import FLOATS, ORDERED_FLOATS, TypedColumn
 from mtlmon.policy.predicates.kinds import Kind
 from mtlmon.support.disjoint_sets import DisjointSets
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.joined_text import line_text
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -61,6 +63,8 @@ class Types(DisjointSets):
         self._kinds: dict[_Slot, tuple[Kind, int]] = {}
         # The classes whose kinds are those of columns, and not declared or asked for.
         self._of_columns: set[_Slot] = set()
+        # The classes with numbers of text, of which integers are such that floats tell them apart.
+        self._open: set[_Slot] = set()
         self._arguments: dict[str, list[_Slot]] = {}
         self._free: dict[int, _Scope] = {}
         # Predicates and comparisons with what the variables in them are.
@@ -100,9 +104,15 @@ class Types(DisjointSets):
             if not (are_columns and _have_texts(known[0], other_known[0])):
                 self._clash(what, other_known[0], place, *known)
                 return
-            # 7, 7.0 and "7" are equal: their values are compared by their canonical texts
-            known = (kinds.TEXT, known[1])
+            if names == {"integer", "float"} and {left, right} & self._open:
+                known = (kinds.FLOAT, known[1])
+            else:
+                # 7, 7.0 and "7" are equal: their values are compared by their canonical texts
+                known = (kinds.TEXT, known[1])
+            other_known = known
         self.unite(left, right)
+        if right in self._open:
+            self._open.add(left)
         best = known if known and known[0].name != "unknown" else other_known or known
         if best is not None:
             self._kinds[left] = best
@@ -135,17 +145,22 @@ class _Finder(Types):
             relations=looked_up or {}, is_open=looked_up is None
         )
         slots = [self.add_set() for _ in relation.arguments]
+        name = written_name(relation.name)
         self._arguments[relation.name] = slots
         for slot, argument in zip(slots, relation.arguments, strict=True):
-            what = f"{relation.name}: {argument.name}"
+            what = f"{name}: {argument.name}"
             if argument.kind is not None:
                 self.set(slot, kinds.DECLARED[argument.kind], argument.place, what)
             if argument.expression is None:
                 continue
-            predicate = self.file.predicate(argument.expression, relation.name)
+            predicate = self.file.predicate(argument.expression, name)
             checked = check(predicate, schema, environment, wanted=None)
             self.errors += checked.errors
             found = checked.kinds[id(argument.expression)]
+            if argument.kind is None and _may_have_fractions(argument.expression, found, schema):
+                # later rows can have fractions, whatever the first ones have
+                found = kinds.FLOAT
+                self._open.add(self.root(slot))
             if found.name == "null":
                 # a column without any value says nothing: the first rows of a pipe may have none
                 continue
@@ -155,7 +170,7 @@ class _Finder(Types):
             kind = found._replace(unit=0)
             self.set(slot, kind, argument.place, what, is_of_column=argument.kind is None)
         if relation.condition is not None:
-            predicate = self.file.predicate(relation.condition, relation.name)
+            predicate = self.file.predicate(relation.condition, name)
             self.errors += check(predicate, schema, environment).errors
 
     def take(self, formula: Formula, parameters: Mapping[str, _Slot]) -> None:
@@ -317,6 +332,22 @@ class _Finder(Types):
 def _have_texts(one: Kind, other: Kind) -> bool:
     """Whether values of two kinds are equal where their canonical texts are."""
     return kinds.equal_as_texts(one, other) or {one.name, other.name} <= kinds.NUMBERS
+
+
+def _may_have_fractions(expression: Expression, found: Kind, schema: pa.Schema | None) -> bool:
+    """Whether values are of cells of text that are read as numbers, with a point or without.
+
+    So are cells of which only the order is used, if the first rows have none.
+    """
+    if schema is None or found.name not in {"integer", "float", "null"}:
+        return False
+    return any(
+        isinstance(one.name, TypedColumn)
+        and one.name.type in {FLOATS, ORDERED_FLOATS}
+        and one.name.read_as in schema.names
+        for one in postorder(expression)
+        if one.operator in terms.COLUMNS
+    )
 
 
 def _is_mixed(equality: Expression, found: Mapping[int, Kind]) -> bool:

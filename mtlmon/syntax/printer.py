@@ -23,6 +23,8 @@ WRITTEN_LIMIT = 10**6
 _NEVER_ENDED = 0
 # Tighter than any operator: no operator is open at the right end.
 _CLOSED = 9
+# Before the number of the way in which policies read the columns of an atom; no name has it.
+_READING = "\0"
 
 
 def written_size(formula: Formula) -> int:
@@ -115,8 +117,24 @@ def to_text(
     return "".join(pieces)
 
 
+def name_of_reading(name: str, number: int) -> str:
+    """Return the name of an atom or let for policies that read its columns in another way.
+
+    Args:
+        name: the name.
+        number: the number of this way, or 0 for the one that has the name itself.
+    """
+    return f"{name}{_READING}{number}" if number else name
+
+
+def written_name(name: str) -> str:
+    """Return the name of an atom or let as the policy file has it."""
+    return name.partition(_READING)[0]
+
+
 def atom_text(name: str) -> str:
     """Write the name of an atom, in double quotes if it would otherwise be parsed differently."""
+    name = written_name(name)
     if is_plain_atom(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.relational.output.native import answer_arrays
 from mtlmon.relational.running import HOLDS
 from mtlmon.tables.columns.keys import key_texts
@@ -93,15 +95,22 @@ class VariableColumns:
         kinds: the kind of each column, one of `VARIABLE_TYPES`.
         columns: for each policy, the column of each of its variables.
         texts: the texts by number.
+        own_kinds: for each policy, the kind of each of its variables; None if these are those of
+            their columns.
     """
 
     def __init__(
-        self, kinds: Mapping[str, str], columns: Sequence[Sequence[str]], texts: KeyTable
+        self,
+        kinds: Mapping[str, str],
+        columns: Sequence[Sequence[str]],
+        texts: KeyTable,
+        own_kinds: Sequence[Sequence[str]] | None = None,
     ) -> None:
         self._kinds = kinds
         self._texts = texts
         # for each policy and column, the place of its value among those of an answer
         self._places = [{name: place for place, name in enumerate(own)} for own in columns]
+        self._own_kinds = own_kinds or [[kinds[name] for name in own] for own in columns]
 
     def of(self, parts: AnswerParts) -> list[pa.Array]:
         """Return the columns, in the order of their kinds; time-points that hold have null."""
@@ -112,13 +121,19 @@ class VariableColumns:
         ]
         columns = []
         for name, kind in self._kinds.items():
-            cells = np.zeros(len(parts), np.int64)
-            is_null = np.ones(len(parts), np.bool_)
-            for places, rows in zip(self._places, rows_of, strict=True):
+            # the cells and where they are null, by the kind of the variables in policies
+            cells_of: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
+            for places, own, rows in zip(self._places, self._own_kinds, rows_of, strict=True):
                 if name in places:
-                    cells[rows] = parts.values[parts.starts[rows] + np.uint64(places[name])]
+                    place = places[name]
+                    if own[place] not in cells_of:
+                        new = np.zeros(len(parts), np.int64), np.ones(len(parts), np.bool_)
+                        cells_of[own[place]] = new
+                    cells, is_null = cells_of[own[place]]
+                    cells[rows] = parts.values[parts.starts[rows] + np.uint64(place)]
                     is_null[rows] = False
-            columns.append(self._column(cells, is_null, kind))
+            found = [_as_kind(self._column(*cells, own), kind) for own, cells in cells_of.items()]
+            columns.append(found[0] if len(found) == 1 else pc.coalesce(*found))
         return columns
 
     def _column(self, cells: NDArray[np.int64], is_null: NDArray[np.bool_], kind: str) -> pa.Array:
@@ -133,3 +148,11 @@ class VariableColumns:
         if kind == "boolean":
             return pa.array(cells.astype(np.bool_), mask=is_null)
         return pa.array(cells, mask=is_null).cast(VARIABLE_TYPES[kind])
+
+
+def _as_kind(values: pa.Array, kind: str) -> pa.Array:
+    """The values of a variable in a column that has those of other policies, too."""
+    wanted = VARIABLE_TYPES[kind]
+    if values.type == wanted:
+        return values
+    return (canonical_texts(values) if kind == "text" else values).cast(wanted)

@@ -335,7 +335,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             steps, first = self._order.steps_back, self._order.first_step_back
         found += order_remarks(steps, first, self.times, self._selection.options)
         found += unit_remarks(self._check.clock, self.times)
-        return [*found, *quote_remarks(self.stray_quotes), *self.writings.remarks]
+        found += quote_remarks(self.stray_quotes)
+        return [*found, *self._blocks.rounding_remarks(), *self.writings.remarks]
 
     @property
     def errors(self) -> tuple[TableError, ...]:

@@ -80,6 +80,9 @@ def _json(column: pa.Array) -> pa.Array:
         texts = column.cast(pa.large_string())
         if pa.types.is_timestamp(kind):
             texts = pc.replace_substring(texts, " ", "T")
+            # no zeros at the end of a fraction, as in keys
+            texts = pc.replace_substring_regex(texts, r"([.][0-9]*?)0+(Z?)$", r"\1\2")
+            texts = pc.replace_substring_regex(texts, r"[.](Z?)$", r"\1")
         entries = texts.dictionary_encode()
         distinct = [json.dumps(text, ensure_ascii=False) for text in entries.dictionary.to_pylist()]
         texts = pa.array(distinct, pa.large_string()).take(entries.indices)

@@ -218,7 +218,7 @@ def open_tables(
         raise MtlmonError("partitions= has all keys, so key= would say nothing")
     if time_zone is None and policies is not None:
         time_zone = policies.time_zone
-    of_times = {
+    of_tables = {
         "time_unit": time_unit,
         "time_format": time_format,
         "time_zone": time_zone,
@@ -307,7 +307,7 @@ def open_tables(
             policies,
             needs.relations,
             environment,
-            of_times,
+            {**of_tables, **dialect._asdict()},
             lambda: columns_of_log(sources[0], pattern, dialect) if sources else None,
             {when.relation for when, _ in changes},
             can_revise=in_any_order,
@@ -389,6 +389,10 @@ def open_tables(
     compared = list(keys)
     if policies is not None:
         compared += compared_columns(policies, *expressions_of(policies))
+        if policies.intervals:
+            from mtlmon.policy.validity.compared import columns_compared
+
+            compared += sorted(columns_compared(policies))
     events.writings = Writings(
         [
             name

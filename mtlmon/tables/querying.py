@@ -20,6 +20,7 @@ from mtlmon.policy.predicates.environment import UTC
 from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.validity.building import Relation
+from mtlmon.policy.validity.compared import columns_compared
 from mtlmon.relations.algebra import Aggregation, Group, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables, table_name
 from mtlmon.relations.evaluation import evaluate
@@ -27,15 +28,19 @@ from mtlmon.relations.lookup import has_overlaps
 from mtlmon.relations.records import NO_END, after, records_of, whole
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.support.option_names import PYTHON
+from mtlmon.support.table_formats import table_format
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.times import ANY_ORDER, MISSING, Times
+from mtlmon.tables.columns.writings import Writings
+from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 from mtlmon.tables.given_options import OF_ROWS, require_known
 from mtlmon.tables.opening import open_tables
+from mtlmon.tables.read_notes import ReadNotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.files import Tables
 
 __all__ = [
+    "ReadNotes",
     "declared_records",
     "environment_of",
     "evaluated",
@@ -172,6 +178,8 @@ def evaluated(
     name: str,
     tables: Tables | Sequence[Tables],
     known: Mapping[str, pa.Table] | None = None,
+    *,
+    notes: ReadNotes | None = None,
     **options: Any,
 ) -> pa.Table:
     """Evaluate a relation of a file whose unit is known; see `query`.
@@ -181,6 +189,7 @@ def evaluated(
         name: the relation.
         tables: the log.
         known: the tables that the file names, if they have been read, as `declared_records` does.
+        notes: gets what there is to say of the rows.
         options: those of `open_tables`, where `resolution` is the unit of the file, and
             `max_memory`.
     """
@@ -205,9 +214,10 @@ def evaluated(
                     f"column {one} of the log is of type {schema.field(one).type}, which relations "
                     f"do not have: select other columns in relation {name}"
                 )
-        found[ROWS] = _rows(file, tables, columns, options, memory)
+        found[ROWS] = _rows(file, tables, columns, options, memory, notes)
     if known is None:
-        known = declared_records(file, name, options, memory, beside=bytes_of(found.values()))
+        held = bytes_of(found.values())
+        known = declared_records(file, name, options, memory, beside=held, notes=notes)
     found |= known
     schemas = {one: pa.schema(list(table.schema)[2:]) for one, table in found.items()}
     try:
@@ -249,16 +259,18 @@ def declared_records(
     memory: MemoryLimit | None = None,
     known: Mapping[str, pa.Table] | None = None,
     beside: int = 0,
+    notes: ReadNotes | None = None,
 ) -> dict[str, pa.Table]:
     """Read the tables that a relation of a file is made of.
 
     Args:
         file: the policy file.
         name: the name of the relation.
-        options: how times are written, as for `open_tables`.
+        options: how times and cells are written, as for `open_tables`.
         memory: the memory limit, which counts the records; None for no limit.
         known: the tables that have been read for other relations of the file.
         beside: how many bytes other rows and records hold.
+        notes: gets what there is to say of the rows.
 
     Returns:
         Their records, as for `mtlmon.relations.evaluation.evaluate`, as `table_name` says.
@@ -274,7 +286,7 @@ def declared_records(
         shown = table_name(file, source)
         if shown not in read:
             held = beside + bytes_of(read.values())
-            read[shown] = _table(file, source, options, limit, held)
+            read[shown] = _table(file, source, options, limit, held, notes)
         found[shown] = read[shown]
         if source.key:
             require_one_record(found[shown], source.key, path_of(file, source))
@@ -298,8 +310,6 @@ def require_room(memory: MemoryLimit, held: int) -> None:
 
 def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Schema:
     """The columns of the log, by its beginning."""
-    from mtlmon.tables.formats.dialect import Dialect
-
     pattern = options.get("pattern")
     format = "lines" if pattern is not None else options.get("format")
     given = {name: options[name] for name in Dialect._fields if name in options}
@@ -325,10 +335,11 @@ def _read(
     options: dict[str, Any],
     memory: MemoryLimit,
     beside: int = 0,
+    notes: ReadNotes | None = None,
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[str, pa.ChunkedArray]]:
     """Read the time-stamps and some columns of all rows, some of them as values of types.
 
-    `beside` is how many bytes others hold.
+    `beside` is how many bytes others hold; `notes` gets what there is to say of the rows.
     """
     reader = PolicyFile("", file.source, file.unit)
     reader.zone = file.zone
@@ -345,6 +356,8 @@ def _read(
     with open_tables(
         tables, (), policies=reader, atoms_of_partitions=[{0: ()}], shown=[{0: names}], **given
     ) as batches:
+        compared = columns_compared(file)
+        batches.writings = Writings([one for one in columns if one in compared - types.keys()])
         for batch in batches:
             if not len(batch.time_stamps):
                 continue
@@ -352,6 +365,8 @@ def _read(
             parts.append(dict(batch.shown_of(0)))
             held += stamps[-1].nbytes + sum(one.nbytes for one in parts[-1].values())
             require_room(memory, held)
+        if notes is not None:
+            notes.add(batches)
     found = {}
     for one, name in shown.items():
         pieces = [pa.table({one: part[name]}) for part in parts]
@@ -366,9 +381,10 @@ def _rows(
     columns: Sequence[str],
     options: dict[str, Any],
     memory: MemoryLimit,
+    notes: ReadNotes | None,
 ) -> pa.Table:
     """The rows of the log, each valid at its time-stamp alone."""
-    stamps, found = _read(file, tables, columns, file.row_types, options, memory)
+    stamps, found = _read(file, tables, columns, file.row_types, options, memory, notes=notes)
     return pa.table([stamps, after(stamps), *found.values()], names=["", " ", *found])
 
 
@@ -380,7 +396,12 @@ def path_of(file: PolicyFile, source: TableOf) -> str:
 
 
 def _table(
-    file: PolicyFile, source: TableOf, options: dict[str, Any], memory: MemoryLimit, beside: int
+    file: PolicyFile,
+    source: TableOf,
+    options: dict[str, Any],
+    memory: MemoryLimit,
+    beside: int,
+    notes: ReadNotes | None,
 ) -> pa.Table:
     """The records of a table that the file names, while others hold some bytes.
 
@@ -395,7 +416,8 @@ def _table(
         )
 
     try:
-        names = read_schema(path).names
+        cells = _cells_of(path, options)
+        names = read_schema(path, Dialect(**cells)).names
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise refuse(f"cannot read {path}: {reason}") from None
@@ -407,10 +429,11 @@ def _table(
         if column in source.key and column in (source.start, source.end):
             raise refuse(f"{column} says when records are valid, so it cannot be their key")
     own = {key: options[key] for key in _OF_TIMES if key in options}
+    of_table = None if notes is None else notes.of_table(path)
     columns = [one for one in names if one != source.start]
-    any_order = {**own, "time": source.start, "in_any_order": True}
+    any_order = {**own, **cells, "time": source.start, "in_any_order": True}
     types = file.table_types.get(source.path, {})
-    stamps, read = _read(file, path, columns, types, any_order, memory, beside)
+    stamps, read = _read(file, path, columns, types, any_order, memory, beside, of_table)
     order = order_of(stamps)
     found = {name: whole(column) for name, column in read.items()}
     if order is not None:
@@ -445,6 +468,21 @@ def _table(
     return pa.table(
         [stamps, pa.array(values, mask=wrong), *found.values()], names=["", " ", *found]
     )
+
+
+def _cells_of(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """How the cells of a table are written that a policy file names: as those of the log.
+
+    Formats whose cells have types have no such options.
+    """
+    found = table_format(path)
+    if found is None or found[0] not in {"csv", "tsv"}:
+        return {}
+    cells = {name: options[name] for name in Dialect._fields if options.get(name) is not None}
+    if found[0] == "csv" and cells.get("decimal") == cells.get("delimiter", ","):
+        # a log of TSV can have a decimal comma
+        del cells["decimal"]
+    return cells
 
 
 def require_one_record(records: pa.Table, key: Sequence[str], path: str) -> None:

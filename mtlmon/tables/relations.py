@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, NUMBERS, OPEN, kind_of
+from mtlmon.policy.predicates.numbers import LONG_INTEGER, inexact_integers, to_floats
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
+from mtlmon.syntax.printer import written_name
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
@@ -221,7 +224,7 @@ class RelationRows:
         letters = batch.letters_of(self._partition)
         shown = batch.shown_of(self._partition)
         found = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
-        left_out = np.sort(np.concatenate([_NO_ROWS, *(rows for _, rows in found)]))
+        left_out = self._all_left_out([rows for _, rows in found])
         atoms = [rows for rows, _ in found]
         piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms, left_out)
         if not self._by_stamp:
@@ -258,9 +261,18 @@ class RelationRows:
         for atom, (rows, columns) in zip(self._atoms, piece.atoms, strict=True):
             cells = np.empty((len(rows), len(columns)), np.int64)
             for place, (column, (_, kind)) in enumerate(zip(columns, atom.arguments, strict=True)):
-                cells[:, place] = self._cells(column, kind, atom.name or "")
+                cells[:, place] = self._cells(column, kind, written_name(atom.name or ""))
             atoms.append((rows, cells.reshape(-1)))
         self._rows.load(piece.time_stamps, atoms)
+
+    def _all_left_out(self, found: Sequence[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+        """The rows that atoms lack, once for each atom of the file."""
+        rows: dict[str, NDArray[np.uint32]] = {}
+        for atom, own in zip(self._atoms, found, strict=True):
+            name = written_name(atom.name or "")
+            # policies may read the columns of an atom in several ways
+            rows[name] = np.union1d(rows[name], own) if name in rows else own
+        return np.sort(np.concatenate([_NO_ROWS, *rows.values()]))
 
     def _rows_of(
         self,
@@ -296,8 +308,8 @@ class RelationRows:
             if len(rows):
                 if kind not in {"text", "float"}:
                     # those are made of values of several types
-                    self._require_same_type(atom.name, name, column.type)
-                _require_kind(atom.name, kind, column.type)
+                    self._require_same_type(written_name(atom.name), name, column.type)
+                _require_kind(written_name(atom.name), kind, column.type)
         return (rows.astype(np.uint32), columns), left_out
 
     def _require_same_type(self, atom: str, name: str, kind: pa.DataType) -> None:
@@ -353,6 +365,8 @@ def plain_values(column: pa.Array, kind: str, atom: str) -> pa.Array:
         if kind == "text":
             return column if is_text(column.type) else text_array(column)
         if kind == "float":
+            if pa.types.is_integer(column.type):
+                column = _floats(column, atom)
             return pa.array(np.asarray(column.cast(pa.float64())) + 0.0)
         if kind == "boolean":
             return column.cast(pa.int8()).cast(pa.int64())
@@ -366,6 +380,19 @@ def plain_values(column: pa.Array, kind: str, atom: str) -> pa.Array:
         raise MtlmonError(
             f"the value of an argument of {atom} does not fit {what}: {reason}"
         ) from None
+
+
+def _floats(integers: pa.Array, atom: str) -> pa.Array:
+    """Integers as floats.
+
+    Raises:
+        MtlmonError: no float is one of them.
+    """
+    is_lost = inexact_integers(integers)
+    if pc.any(is_lost).as_py():
+        text = str(integers.filter(is_lost)[0])
+        raise MtlmonError(f"an argument of {atom}: {LONG_INTEGER.format(text)}")
+    return to_floats(integers)
 
 
 def _part(piece: _Piece, start: int, end: int) -> _Piece:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+
+from mtlmon.arrays.canonical import canonical_texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -52,8 +55,11 @@ class SeenAtoms:
             return
         if self.names is None and self._selection.event is not None:
             cells = self._selection.cells(rows.batch, self._selection.event)
+            cells = cells.slice(0, _NAMED_ROWS)
+            if not pa.types.is_nested(cells.type):
+                cells = canonical_texts(cells)
             names: dict[str, None] = {}
-            for cell in cells.slice(0, _NAMED_ROWS).to_pylist():
+            for cell in cells.to_pylist():
                 parts = cell.split(self._separator) if isinstance(cell, str) else cell or ()
                 names.update(dict.fromkeys(str(part) for part in parts))
             self.names = list(names)

@@ -74,6 +74,11 @@ class SourceBlocks:
         """The number of cells of delimited text that begin with a quote that is a character."""
         return self._delimited.stray_quotes
 
+    def rounding_remarks(self) -> Iterator[str]:
+        """Yield a sentence for each column in which integers became floats, and lost digits."""
+        yield from self._delimited.rounded.remarks()
+        yield from self._json_lines.rounded.remarks()
+
     @property
     def bytes_read(self) -> int:
         """The number of bytes of the files that have been read, before decompression."""

@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_columns
-from mtlmon.errors import MtlmonError
-from mtlmon.policy.predicates.kinds import DECLARED
+from mtlmon.policy.predicates.kinds import DECLARED, NUMBERS
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.running import HOLDS
-from mtlmon.support.atom_names import listed
 from mtlmon.tables.answer_columns import VARIABLE_TYPES, VariableColumns, answer_parts
 from mtlmon.tables.verdicts import ROW_FIELDS
 
@@ -55,8 +53,9 @@ class ValuationTable:
     a violation, true where there is none, and for the matches of a find; `reference`, always null,
     so that tables of all verdicts have the same columns; and a column for each variable, which is
     null for policies without it. A variable with the name of another column gets the prefix `var_`,
-    repeated until the name is unique. The columns `severity` and `text` follow if any policy has
-    them, `text` for violations and matches only.
+    repeated until the name is unique. If policies have variables of one name and different types,
+    the column has floats for integers and floats, else the canonical texts of all. The columns
+    `severity` and `text` follow if any policy has them, `text` for violations and matches only.
 
     Args:
         names: the names of the policies, in order.
@@ -69,8 +68,6 @@ class ValuationTable:
             variables; None for no such columns.
         more: the names of columns that whoever takes the batches adds.
 
-    Raises:
-        MtlmonError: variables of one name have two types.
     """
 
     def __init__(
@@ -88,13 +85,14 @@ class ValuationTable:
         self._names = pa.array(names, pa.string())
         self._times = times
         self._has_true = has_true
-        self._kinds = _kinds_of(names, variables)
+        self._kinds = _kinds_of(variables)
         self._point_rows = point_rows
         fixed = (*FIXED, *(() if point_rows is None else ROW_COLUMNS), *more)
         columns = unique_columns(list(self._kinds), fixed, "var_")
         self._columns = dict(zip(self._kinds, columns, strict=True))
         self._variables = [[name for name, _ in own] for own in variables]
-        self._values = VariableColumns(self._kinds, self._variables, texts)
+        own = [[kind for _, kind in one] for one in variables]
+        self._values = VariableColumns(self._kinds, self._variables, texts, own)
         self.fact_columns: dict[str, str] = {}
         if facts is not None:
             self.fact_columns = facts.columns([*fixed, *columns])
@@ -177,26 +175,12 @@ class ValuationTable:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _kinds_of(
-    names: Sequence[str | None], variables: Sequence[Sequence[tuple[str, str]]]
-) -> dict[str, str]:
-    """The kind of the variables of each name, in order.
-
-    Raises:
-        MtlmonError: variables of one name have two kinds.
-    """
-    found: dict[str, tuple[str, str | None]] = {}
-    for policy, own in zip(names, variables, strict=True):
+def _kinds_of(variables: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+    """The kind of the column of the variables of each name, in order."""
+    found: dict[str, str] = {}
+    for own in variables:
         for name, kind in own:
-            known, other = found.setdefault(name, (kind, policy))
+            known = found.setdefault(name, kind)
             if known != kind:
-                raise MtlmonError(
-                    f"the variable {name} is {_words(known)} in {listed([other or ''])}, but "
-                    f"{_words(kind)} in {listed([policy or ''])}: a table has one column for both, "
-                    "so rename one of them, or write lines of text"
-                )
-    return {name: kind for name, (kind, _) in found.items()}
-
-
-def _words(kind: str) -> str:
-    return next(one.words for one in DECLARED.values() if one.name == kind)
+                found[name] = "float" if {known, kind} <= NUMBERS else "text"
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -64,3 +65,78 @@ def test_errors(doors: Path, tmp_path: Path, arguments: list[str], message: str)
     assert done.status == 2
     assert done.errors.startswith(f"mtlmon: {message.format(**names)}")
     assert (tmp_path / "log.csv").read_text().startswith("ts,door\n")
+
+
+_RULES = """
+unit s
+relation busy = rows valid 10
+  group id select count() as n
+relation limits = table "limits.csv" valid [from, to) key id
+relation both = busy
+  join limits on id = limits_id
+  select id as id, n as n, most as most
+"""
+
+
+@pytest.fixture
+def badges(tmp_path: Path) -> Path:
+    """A log and a table, whose ids differ in how they are written, and rows over lines."""
+    (tmp_path / "rules.mtl").write_text(_RULES)
+    (tmp_path / "log.csv").write_text('ts,id,more\n1,7,a\n2,007,"b\nc"\n3,8,"x\n')
+    (tmp_path / "limits.csv").write_text("from,to,id,most\n0,,7,\"5\n\"\n0,,09,6\n0,,9,'6'\n")
+    return tmp_path
+
+
+def test_what_there_is_to_say_of_rows(badges: Path) -> None:
+    """Texts that differ in how they are written, rows over lines and rows that are left out."""
+    rules, log = str(badges / "rules.mtl"), str(badges / "log.csv")
+    done = mtlmon("query", "--on-error", "skip", rules, "busy", log)
+    notes = done.errors.splitlines()
+    assert "mtlmon: 1 row could not be read" in notes
+    assert any("log.csv:5: cell 3 begins with a quote" in one for one in notes)
+    assert "mtlmon: 1 row spanned several lines" in notes
+    assert any("column id: '7' and '007' are different values" in one for one in notes)
+    done = mtlmon("query", "--on-error", "skip", "--quote", "lines", rules, "busy", log)
+    assert "mtlmon: 2 cells begin with a quote that was read as a character" in done.errors
+    done = mtlmon("query", rules, "limits")
+    notes = done.errors.splitlines()
+    assert f"mtlmon: {badges / 'limits.csv'}: 1 row spanned several lines" in notes
+    assert any("column id: '09' and '9' are different values" in one for one in notes)
+    assert len(notes) == 2
+
+
+def test_options_of_cells_hold_for_tables(badges: Path) -> None:
+    rules = str(badges / "rules.mtl")
+    table = badges / "limits.csv"
+    table.write_text("from;to;id;most\n0;;'a;b';1,5\n0;-;c;2\n")
+    options = ["--delimiter", ";", "--quote", "'", "--null-values=-"]
+    done = mtlmon("query", *options, rules, "limits")
+    assert done.errors == ""
+    records = [json.loads(line) for line in done.output.splitlines()]
+    assert [(one["id"], one["most"]) for one in records] == [("a;b", "1,5"), ("c", "2")]
+    (badges / "policy.mtl").write_text(_RULES + "policy p: limits[id].most > 1.7\n")
+    log = badges / "log.csv"
+    log.write_text("ts;id\n1;'a;b'\n2;c\n")
+    options = [*options, "--decimal", ","]
+    done = mtlmon("--no-summary", *options, str(badges / "policy.mtl"), str(log))
+    assert (done.output, done.errors) == ("p\t1:0 false\np\t2:0 true\n", "")
+
+
+def test_declared_columns_of_tables(badges: Path) -> None:
+    """`column id: int` holds for the log and for tables, and ends the remark."""
+    rules, log = badges / "rules.mtl", badges / "log.csv"
+    log.write_text("ts,id\n1,7\n2,007\n3,9\n")
+    rules.write_text(f"column id: int{_RULES}")
+    (badges / "limits.csv").write_text("from,to,id,most\n0,,007,5\n0,,9.0,6\n")
+    done = mtlmon("query", str(rules), "both", str(log))
+    assert "limits.csv:3: column 'id': '9.0' is not of type int64" in done.errors
+    (badges / "limits.csv").write_text("from,to,id,most\n0,,007,5\n0,, 9,6\n")
+    done = mtlmon("query", str(rules), "both", str(log))
+    assert done.errors == ""
+    records = [json.loads(line) for line in done.output.splitlines()]
+    assert [(one["start"], one["id"], one["n"]) for one in records] == [
+        (1, 7, 1),
+        (2, 7, 2),
+        (3, 9, 1),
+        (11, 7, 1),
+    ]

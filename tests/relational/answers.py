@@ -84,7 +84,7 @@ def written(value: Value, kind: str) -> str:
         fraction = f".{value % 10**9:09}".rstrip("0").rstrip(".")
         return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
     if kind != "text":
-        return repr(value)
+        return repr(value).removesuffix(".0")
     assert isinstance(value, str)
     if value and not re.search(r'[\x00-\x20\x7f",()]', value):
         return value

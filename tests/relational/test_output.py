@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.errors import MtlmonError
 from mtlmon.relational.output.native import AnswerLines, FirstAnswers
 from mtlmon.tables.json_rows import JsonRowsOutput
 from mtlmon.tables.outputs import CsvOutput, ParquetOutput
@@ -173,10 +172,22 @@ def test_a_variable_gets_another_name_than_the_columns() -> None:
     assert table.schema.names[5:] == ["var_time", "var_policy"]
 
 
-def test_one_name_of_two_types_is_refused() -> None:
-    reported = [Reported("a", (("x", "text"),)), Reported("b", (("x", "integer"),))]
-    with pytest.raises(MtlmonError, match=r"x is a text in .a., but an integer in .b..*rename"):
-        table_of(reported, [])
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (("text", "integer"), ["b", "7"]),
+        (("integer", "float"), [7.0, 1.5]),
+        (("float", "text"), ["1.5", "b"]),
+        (("boolean", "integer"), ["true", "7"]),
+        (("integer", "integer"), [7, 7]),
+    ],
+)
+def test_one_name_of_two_types(kinds: tuple[str, str], expected: list[object]) -> None:
+    """A table has one column for both: of floats, or of the canonical texts of the values."""
+    values = {"text": "b", "integer": 7, "float": 1.5, "boolean": True}
+    reported = [Reported(name, (("x", kind),)) for name, kind in zip("ab", kinds, strict=True)]
+    answers = [Found(k, 0, k, 0, k, (values[kind],)) for k, kind in enumerate(kinds)]
+    assert table_of(reported, answers).column("x").to_pylist() == expected
 
 
 def test_answers_of_other_policies_are_refused() -> None:

@@ -237,6 +237,92 @@ def test_what_is_no_number(value: str, tmp_path: Path) -> None:
             check_tables(path, "policy x: id < 8").to_arrow()
 
 
+@pytest.mark.parametrize("block_bytes", [24, 30, 48, 70])
+@pytest.mark.parametrize(
+    ("values", "rules", "expected"),
+    [
+        (['"007"', "null", "10", "null", "7.5"], "policy x: id < 8", [0, 4]),
+        (["null", '"x"', "null", "true", "null"], 'policy x: id = "x"', [1]),
+        (["null", "7", "null", '" 8"', "null"], "policy x: id.last(or: 0) < id", [1, 3]),
+        (["null", '"t"', "null", "false", "null"], "policy x: id", [1]),
+        (["null", "null", "7", "null", "7.5"], "policy x: max[0,9](id) > 7", [4]),
+    ],
+)
+def test_values_in_blocks_of_few_rows(
+    values: list[str],
+    rules: str,
+    expected: list[int],
+    block_bytes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks can have nulls only, behind and before values of any types."""
+    monkeypatch.setattr("mtlmon.tables.formats.rows.FIRST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("mtlmon.tables.formats.rows.BLOCK_BYTES", block_bytes)
+    lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values)]
+    path = write(tmp_path / "log.jsonl", lines)
+    with check_tables(path, rules) as check:
+        table = check.to_arrow()
+    assert table.filter(table.column("verdict")).column("time").to_pylist() == expected
+
+
+# Values of times and events, and the time-stamps of rows with an event p or 7 that can be read.
+TIMES_AND_EVENTS: list[tuple[list[tuple[str, str]], list[int]]] = [
+    ([("1", '"p"'), ('"2"', '"p"'), ('" 3 "', '"q"'), ("4", '"p"')], [1, 2, 4]),
+    ([("1", "7"), ("2", '"7"'), ("3", "7.0"), ("4", '"007"'), ("5", "true")], [1, 2, 3]),
+    ([('"x"', '"p"'), ("null", '"p"'), ("3", '"p"'), ('"4"', '"p"')], [3, 4]),
+    ([("1", '"p"'), ('"1970-01-01T00:00:02Z"', '"p"'), ("3", '"p"')], [1, 3]),
+    ([('"1970-01-01T00:00:01Z"', '"p"'), ("2", '"p"'), ('"1970-01-01 00:00:03"', '"p"')], [1, 3]),
+    ([("1", '"p"'), ("2", '{"a": 7}'), ("true", '"p"'), ("4", '"p"')], [1, 4]),
+]
+
+
+@pytest.mark.parametrize(("rows", "expected"), TIMES_AND_EVENTS)
+def test_times_and_events_of_json(
+    rows: list[tuple[str, str]], expected: list[int], tmp_path: Path
+) -> None:
+    """Each value has a type of its own; the first time says whether times are numbers."""
+    lines = [f'{{"ts": {time}, "event": {event}}}' for time, event in rows]
+    more = [f'{{"ts": {expected[-1]}, "event": "c", "more": "{"x" * 60}"}}'] * _MANY
+    rules = 'policy x: not (event = "p") and not (event = "7")'
+    for cut in range(len(lines) + 1):
+        logs = [lines[:cut], lines[cut:]]
+        paths = [write(tmp_path / f"{k}.jsonl", one) for k, one in enumerate(logs)]
+        with check_tables(paths, 'NOT p AND NOT "7"', event="event", on_error="skip") as check:
+            table = check.to_arrow()
+        found = table.filter(pa.compute.invert(table.column("verdict"))).column("time").to_pylist()
+        assert found == expected
+        with check_tables(paths, rules, on_error="skip") as check:
+            table = check.to_arrow()
+        found = table.filter(pa.compute.invert(table.column("verdict"))).column("time").to_pylist()
+        assert found == expected
+    path = write(tmp_path / "later.jsonl", lines + more + lines[-1:])
+    with check_tables(path, 'NOT p AND NOT "7"', event="event", on_error="skip") as check:
+        table = check.to_arrow()
+    found = table.filter(pa.compute.invert(table.column("verdict"))).column("time").to_pylist()
+    assert found[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_the_first_time_decides_in_which_form_times_are(is_json: bool, tmp_path: Path) -> None:
+    """It does not depend on how many rows there are at first."""
+    texts = ["x", "5", *["1970-01-01T00:00:06Z"] * 300, "7"]
+    for number, order in enumerate((texts, [texts[0], *texts[2:]])):
+        cut_at = (1, 2, 40, len(order))
+        for cut in cut_at:
+            paths = []
+            for k, part in enumerate((order[:cut], order[cut:])):
+                path = tmp_path / f"{number}-{cut}-{k}.{'jsonl' if is_json else 'csv'}"
+                if is_json:
+                    write(path, [f'{{"ts": "{one}", "p": true}}' for one in part])
+                else:
+                    write(path, ["ts,p", *(f"{one},1" for one in part)])
+                paths.append(path)
+            with check_tables(paths, "p", on_error="skip") as check:
+                found = check.to_arrow().column("time").to_pylist()
+            assert found == ([5, 7] if number == 0 else [6] * 300)
+
+
 DECLARED = [
     ("int", ["7", '"007"', "7.0", '" 7"', "7.5", '"x"'], ["7"] * 4),
     ("float", ["7", '"007"', "7.5", '"7.50"', "true"], ["7", "7", "7.5", "7.5"]),

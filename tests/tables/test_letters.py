@@ -179,5 +179,7 @@ def test_columns_that_are_no_atoms(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"ts": [1], "p": [1.5]}), path)
     with pytest.raises(TableError, match="column 'p' is an atom, and of type double"):
         read(path, "p")
-    with pytest.raises(TableError, match="column 'p' of events is of type double"):
+    times = pa.array([1], pa.timestamp("s"))
+    parquet.write_table(pa.table({"ts": [1], "p": times}), path)
+    with pytest.raises(TableError, match="column 'p' of events is of type timestamp"):
         read(path, "p", event="p")

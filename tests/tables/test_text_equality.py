@@ -17,7 +17,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.policy import parse_policies  # noqa: E402
+from mtlmon.policy import load_policies, parse_policies  # noqa: E402
 from mtlmon.syntax.traversal import postorder  # noqa: E402
 from mtlmon.tables import check_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
@@ -232,6 +232,200 @@ def test_a_use_as_a_number_changes_no_other_use(position: int, tmp_path: Path) -
                 assert own[-len(wanted) :] == wanted
 
 
+_ATOMS = 'atom approve(id) = event = "a"\natom pay(id) = event = "b"\n'
+_LETS = _ATOMS + "let paid(x) = pay(x)\nlet known(x) = ONCE approve(x)\n"
+# a policy that reads numbers, and ones that compare texts
+_BY_POLICY = {
+    "n": "policy n: NOT (pay(x) AND x > 7)",
+    "t": "policy t: pay(x) IMPLIES ONCE approve(x)",
+    "c": 'policy c: NOT pay("007")',
+    "m": "policy m: paid(x) IMPLIES known(x) OR x < 5",
+    "s": "policy s: paid(x) IMPLIES known(x)",
+    "f": "find f: paid(x) AND NOT known(x)",
+}
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_use_as_a_number_changes_no_other_policy(number: int, tmp_path: Path) -> None:
+    """A variable has one type in its policy; the same atom has texts in others."""
+    path = tmp_path / "log.csv"
+    cells = [("a", "7"), ("b", "007"), ("b", "7"), ("b", "7.5"), ("b", " 4"), ("b", "")]
+    path.write_text("ts,event,id\n" + "".join(f"{k},{e},{i}\n" for k, (e, i) in enumerate(cells)))
+    # by hand: in n and m, 007 is 7
+    expected: dict[str, list[tuple[int, str | None]]] = {
+        "n": [(3, "7.5")],
+        "t": [(1, "007"), (3, "7.5"), (4, " 4")],
+        "c": [(1, None)],
+        "m": [(3, "7.5")],
+        "s": [(1, "007"), (3, "7.5"), (4, " 4")],
+        "f": [(1, "007"), (3, "7.5"), (4, " 4")],
+    }
+    names = list(expected)
+    orders = [names, names[::-1], names[3:] + names[:3]]
+    for names in [orders[number], *([one] for one in expected)]:
+        rules = _LETS + "\n".join(_BY_POLICY[name] for name in names)
+        (tmp_path / "rules.mtl").write_text(rules)
+        done = mtlmon("--no-summary", str(tmp_path / "rules.mtl"), str(path))
+        assert "left out 1 row of atoms" in done.errors
+        for name in names:
+            start = f"{name}\t"
+            lines = [one for one in done.output.splitlines() if one.startswith(start)]
+            own = [one.removeprefix(start) for one in lines]
+            found = [(int(one[0]), one.partition("x=")[2].rstrip(")")) for one in own]
+            assert [(at, value.strip('"') or None) for at, value in found] == expected[name]
+        # a table has one column for the variables of all policies
+        with check_tables(path, rules) as check:
+            rows = check.to_arrow().to_pylist()
+        assert sorted(((one["policy"], one["time"]) for one in rows), key=str) == sorted(
+            ((name, time) for name in names for time, _ in expected[name]), key=str
+        )
+        if len(names) > 1:
+            assert {one["x"] for one in rows} == {"7.5", "007", " 4", None}
+
+
+_SUM = f"""{_ATOMS}
+policy n: pay(x) AND x > 3 IMPLIES ONCE approve(x)
+policy s: n = SUM(x OVER ONCE[0,9] pay(x)) IMPLIES n < 20
+"""
+
+
+def write_rows(path: Path, rows: list[tuple[int, str, str]]) -> Path:
+    """Write rows in the format that the name of a file says."""
+    if path.suffix == ".jsonl":
+        lines = [f'{{"ts": {ts}, "event": "{event}", "id": {cell}}}' for ts, event, cell in rows]
+    elif path.suffix == ".log":
+        lines = [f'ts="{ts}" event="{event}" id="{cell}"' for ts, event, cell in rows]
+    else:
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        lines = [delimiter.join(map(str, row)) for row in [("ts", "event", "id"), *rows]]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".log", ".jsonl"])
+def test_fractions_of_variables_may_come_late(suffix: str, tmp_path: Path) -> None:
+    """An argument that is read as a number has integers at first; what is said is the same."""
+    begin = [(1, "a", "7"), (1, "a", "8"), (2, "b", "7"), (3, "b", "9")]
+    end = [(4, "b", "7.5"), (5, "a", "1e1"), (6, "b", "7.0"), (7, "b", "10"), (8, "a", "1.5")]
+    # by hand: 9 and 7.5 are not approved; 7, 9, 7.5 and 10 are four values, whose sum is 33.5
+    expected = [(3, "n", "9"), (4, "n", "7.5"), *((t, "s", "23.5") for t in (4, 5, 6))]
+    expected += [(t, "s", "33.5") for t in (7, 8)]
+    (tmp_path / "rules.mtl").write_text(_SUM)
+    rules = str(tmp_path / "rules.mtl")
+    pattern = ["--pattern", "logfmt"] if suffix == ".log" else []
+    base = [*pattern, "--no-summary"]
+
+    def told(output: str) -> list[tuple[int, str, str]]:
+        found = []
+        for line in output.splitlines():
+            policy, answer = line.split("\t")
+            found.append((int(answer.split(":")[0]), policy, answer.split("=")[1].rstrip(")")))
+        return sorted(found)
+
+    whole = write_rows(tmp_path / f"whole{suffix}", begin + end)
+    files = [write_rows(tmp_path / f"{k}{suffix}", one) for k, one in enumerate((begin, end))]
+    padded = write_rows(
+        tmp_path / f"padded{suffix}", begin + [(3, "c", f"{k}") for k in range(_MANY)] + end
+    )
+    format = [] if suffix == ".log" else ["--format", suffix[1:]]
+    for arguments, log in (
+        ([str(whole)], ""),
+        ([*map(str, files)], ""),
+        ([str(padded)], ""),
+        ([*format, "-"], whole.read_text()),
+        (["--wait", "2", str(whole)], ""),
+        (["--slices", "2", str(whole)], ""),
+        (["--lateness", "1", "--output-format", "text", str(whole)], ""),
+    ):
+        done = mtlmon(*base, rules, *arguments, log=log)
+        lines = [line for line in done.output.splitlines() if not line.startswith("!")]
+        assert told("\n".join(lines)) == sorted(expected), (arguments, done.errors)
+    output, log_file = tmp_path / "verdicts", tmp_path / f"grown{suffix}"
+    state = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume"]
+    for count in (2, 4, 6, 9):
+        write_rows(log_file, (begin + end)[:count])
+        assert mtlmon(*base, *state, rules, str(log_file)).errors == ""
+    assert told(output.read_text()) == sorted(expected)
+    with check_tables(files, _SUM, **({"pattern": "logfmt"} if pattern else {})) as check:
+        assert check.to_arrow().column("x").type == pa.float64()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_integers_that_floats_do_not_tell_apart(
+    suffix: str, is_first: bool, tmp_path: Path
+) -> None:
+    """They are errors of their rows, unless the arguments are declared as integers."""
+    long = [(1, "a", "9007199254740993"), (2, "b", "9007199254740992"), (2, "b", "1e300")]
+    other = [(1, "a", "1.5"), (2, "b", "1.5")]
+    rows = long + other if is_first else other + long
+    path = write_rows(tmp_path / f"log{suffix}", sorted(rows, key=lambda row: row[0]))
+    rule = "policy n: pay(x) AND x > 1 IMPLIES ONCE approve(x)"
+    with check_tables(path, _ATOMS + rule, on_error="skip") as check:
+        assert check.to_arrow().column("x").to_pylist() == [2.0**53, 1e300]
+        (error,) = check.events.errors
+    assert "is an integer that a float does not tell apart" in str(error)
+    assert "declare the argument, as in atom NAME(COLUMN: int)" in str(error)
+    declared = _ATOMS.replace("(id)", "(id: int)") + rule
+    with check_tables(path, declared, on_error="skip") as check:
+        assert check.to_arrow().column("x").to_pylist() == [2**53]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".log", ".jsonl"])
+@pytest.mark.parametrize("position", ["before", "after", "file before", "file after", "none"])
+def test_integers_that_became_floats(suffix: str, position: str, tmp_path: Path) -> None:
+    """Where numbers have a point, integers beyond 2^53 can become equal: a remark says so."""
+    long = [(1, "a", "9007199254740993"), (2, "b", "9007199254740992")]
+    point = [] if position == "none" else [(1, "b", "1.5")]
+    halves = [point, long] if position.endswith("before") else [long, point]
+    logs = halves if position.startswith("file") else [halves[0] + halves[1]]
+    paths = [write_rows(tmp_path / f"{k}{suffix}", one) for k, one in enumerate(logs)]
+    rule = "policy p: id != 9007199254740992"
+    options: dict[str, Any] = {"pattern": "logfmt"} if suffix == ".log" else {}
+    with check_tables(paths, rule, sort=True, **options) as check:
+        list(check)
+        found = [one for one in check.remarks if "nearest floats" in one]
+    if position == "none":
+        assert not found
+        return
+    (remark,) = found
+    assert "integers as 9007199254740993 became the nearest floats" in remark
+    assert remark.endswith("write in the policy file: column id: decimal")
+    with check_tables(paths, f"column id: decimal\n{rule}", sort=True, **options) as check:
+        verdicts = check.to_arrow().column("verdict").to_pylist()
+        assert not check.remarks
+    assert sorted(verdicts) == [False, True, True]
+
+
+def test_names_of_atoms_that_policies_read_differently(tmp_path: Path) -> None:
+    """Explanations, errors and descriptions have the name that the file has."""
+    path, rules = tmp_path / "log.csv", tmp_path / "rules.mtl"
+    path.write_text("ts,event,id\n1,b,8\n")
+    rules.write_text(_LETS + "\n".join(_BY_POLICY.values()))
+    for arguments in (
+        ["--explain"],
+        ["--report", str(tmp_path / "report.html")],
+        ["--slices", "2"],
+    ):
+        done = mtlmon(*arguments, str(rules), str(path))
+        assert done.status == 1
+        assert "\0" not in done.output + done.errors
+    assert "\0" not in (tmp_path / "report.html").read_text()
+    done = mtlmon("check-policy", str(rules))
+    assert "pay(id" in done.output
+    assert "\0" not in done.output
+    other = tmp_path / "other.mtl"
+    other.write_text(_ATOMS + "policy o: pay(x) IMPLIES x < 5")
+    joined = load_policies([rules, other])
+    assert [str(one.formula) for one in joined.policies[:2]] == [
+        'NOT ("rules:pay"(x) AND x > 7)',
+        '"rules:pay"(x) IMPLIES ONCE "rules:approve"(x)',
+    ]
+    with check_tables(path, joined) as check:
+        names = check.to_arrow().column("policy").to_pylist()
+    assert names == ["n", "t", "m", "s", "f", "o"]
+
+
 def test_types_do_not_depend_on_the_order_of_files(tmp_path: Path) -> None:
     """Integers in one file, numbers with a point in another one, texts in the third."""
     cells = {"m1": ["1", "2"], "m2": ["1.5", "2"], "m3": ["A12", "", "7"]}
@@ -344,6 +538,49 @@ def test_the_first_value_says_what_only_the_order_is_used_of(
     done = mtlmon("streams", str(rules), str(log))
     assert done.errors == ""
     assert str(json.loads(done.output.splitlines()[-1])["m"]) == largest
+
+
+_TIME = "2024-05-01T12:00:00"
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize("block_bytes", [24, 60, 1 << 16])
+@pytest.mark.parametrize(
+    ("cells", "rules", "expected"),
+    [
+        # the second has a fraction, and the third no time of day
+        ([_TIME, f"{_TIME}.25", "", "2024-05-02"], "policy p: id.last() <= id", [1, 3]),
+        ([_TIME, f"{_TIME}.25", "", "2024-05-02"], "policy p: hour(id) = 12", [0, 1]),
+        (["9999-12-31T00:00:00", _TIME], "policy p: hour(id) = 0", [0]),
+        ([f"{_TIME}.123456789", "", f"{_TIME}.123456790"], "policy p: id.last() < id", [2]),
+        # an offset in the second is an error of its row, in whatever block
+        ([_TIME, f"{_TIME}+02:00", _TIME], "policy p: hour(id) = 12", [0, 2]),
+        ([f"{_TIME}+02:00", _TIME, f"{_TIME}Z"], "policy p: hour(id) = 10", [0]),
+        (["", "x", f"{_TIME}Z", f"{_TIME}Z"], "policy p: hour(id) = 12", [2, 3]),
+        (["", "b", "a", "c"], "policy p: max[0,9](id) = id", [1, 3]),
+    ],
+)
+def test_the_first_time_says_how_a_column_is_read(
+    cells: list[str],
+    rules: str,
+    expected: list[int],
+    block_bytes: int,
+    is_json: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not all those of a block, whose fractions, offsets and dates may differ."""
+    monkeypatch.setattr("mtlmon.tables.formats.rows.FIRST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("mtlmon.tables.formats.rows.BLOCK_BYTES", block_bytes)
+    path = tmp_path / ("log.jsonl" if is_json else "log.csv")
+    if is_json:
+        objects = [{"ts": k, "id": cell or None} for k, cell in enumerate(cells)]
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in objects))
+    else:
+        path.write_text("ts,id\n" + "".join(f"{k},{cell}\n" for k, cell in enumerate(cells)))
+    with check_tables(path, rules, on_error="skip") as check:
+        table = check.to_arrow()
+    assert table.filter(table.column("verdict")).column("time").to_pylist() == expected
 
 
 def test_a_stream_has_one_type() -> None:

@@ -118,8 +118,14 @@ class ComputedColumn(str):
 
 NUMBER = "number"
 """The type of columns that are read as integers, and as floats once a number has a point."""
+FLOATS = "floats"
+"""The type of columns that are read as floats from the first row on, and have no integers that
+floats do not tell apart: the engine for variables cannot make floats of integers later.
+"""
 ORDERED = "ordered"
 """The type of columns of which only the order is used, and whose first value says the rest."""
+ORDERED_FLOATS = "ordered floats"
+"""Likewise, with numbers read as FLOATS."""
 
 
 class TypedColumn(str):
@@ -129,7 +135,8 @@ class TypedColumn(str):
     where there is none, the column itself has a type.
 
     Attributes:
-        type: a type that can be declared, or NUMBER or ORDERED.
+        type: a type that can be declared, or NUMBER, FLOATS, ORDERED or
+            ORDERED_FLOATS.
     """
 
     __slots__ = ("type",)

@@ -48,6 +48,12 @@ _COMPARE_NUMBERS: dict[Operator, Callable[..., Numbers]] = {
     ops.GREATER_EQUAL: np.greater_equal,
 }
 
+LONG_INTEGER = (
+    "{} is an integer that a float does not tell apart from the next ones, and nothing says that "
+    "all numbers are integers: declare the argument, as in atom NAME(COLUMN: int)"
+)
+"""Why an integer cannot be the value of a variable that may have fractions."""
+
 _TWO_TO_63 = 2.0**63
 # Lists with up to this many members are compared with each member in turn.
 _FEW = 8
@@ -73,6 +79,13 @@ def as_before(values: pa.Array, known: pa.DataType) -> pa.Array:
     if known == pa.float64() and values.type != known and is_number(values.type):
         return to_floats(values)
     return values
+
+
+def inexact_integers(integers: pa.Array) -> pa.Array:
+    """Return whether each integer differs from the nearest float; null where it is null."""
+    if _fit_floats(integers):
+        return pc.if_else(pc.is_null(integers), None, pa.scalar(False))
+    return compare_integers_with_floats(ops.NOT_EQUAL, integers, to_floats(integers))
 
 
 def divide(left: Values, right: Values) -> Values:

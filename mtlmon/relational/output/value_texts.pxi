@@ -8,7 +8,6 @@ from libc.string cimport memcpy, strlen
 
 cdef extern from "Python.h":
     char *PyOS_double_to_string(double value, char format, int precision, int flags, int *kind)
-    int Py_DTSF_ADD_DOT_0
 
 cdef enum:
     NANOSECONDS = 1000000000
@@ -43,7 +42,7 @@ cdef uint8_t *put_integer(uint8_t *place, int64_t number) noexcept nogil:
 
 
 cdef uint8_t *put_float(uint8_t *place, int64_t cell) except NULL nogil:
-    """Write the shortest number that reads as the float.
+    """Write the shortest number that reads as the float; whole numbers have no point.
 
     PERF: whole numbers need no library.
     """
@@ -52,12 +51,9 @@ cdef uint8_t *put_float(uint8_t *place, int64_t cell) except NULL nogil:
     cdef size_t length
     memcpy(&value, &cell, sizeof(value))
     if -1e15 < value < 1e15 and value == <double> <int64_t> value:
-        place = put_integer(place, <int64_t> value)
-        place[0] = c'.'
-        place[1] = c'0'
-        return place + 2
+        return put_integer(place, <int64_t> value)
     with gil:
-        text = PyOS_double_to_string(value, c'r', 0, Py_DTSF_ADD_DOT_0, NULL)
+        text = PyOS_double_to_string(value, c'r', 0, 0, NULL)
         if text == NULL:
             raise MemoryError("mtlmon: out of memory")
         length = min(strlen(text), <size_t> LONGEST_VALUE)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.describe import brief_words
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.reasons.evidence import is_here
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
@@ -95,13 +96,14 @@ def _evidence(
 
 
 def _row(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
+    name = written_name(atom)
     if not kinds:
-        return atom
+        return name
     written = (
         "_" if value is None else value_text(value, kind)
         for value, kind in zip(values, kinds, strict=True)
     )
-    return f"{atom}({', '.join(written)})"
+    return f"{name}({', '.join(written)})"
 
 
 def region_words(region: Region, unit: str | None = None) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import canonical_texts, is_number
 from mtlmon.arrays.native import EventColumns
 from mtlmon.arrays.texts import text_cells
 from mtlmon.errors import MtlmonError
@@ -232,8 +233,8 @@ class LetterReader:
             # null becomes the last entry, which names nothing
             indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
             return np.take(entries, np.asarray(indices), axis=0)
-        if is_text(kind):
-            self._read_texts(column, letters)
+        if is_text(kind) or is_number(kind) or pa.types.is_boolean(kind):
+            self._read_texts(canonical_texts(column), letters)
         elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and is_text(kind.value_type):
             lists, items = list_offsets(column)
             texts = text_array(items)

@@ -33,7 +33,7 @@ _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
 MISSING = _FAULT_NUMBER["missing"]
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _LARGEST = 2**63 - 1
-# How many texts to examine to see whether times are numbers.
+# How many texts are looked at at once to see whether times are numbers.
 _TYPED_ROWS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = UNITS["h"]
@@ -75,8 +75,8 @@ class Times:
     Args:
         unit: the unit of numbers: "s", "ms", "us" or "ns".
         format: "iso", "number" or a format such as `%d/%b/%Y:%H:%M:%S %z`; if not given, the first
-            texts determine whether they are numbers or ISO 8601. Behind a format without years,
-            `:2024` is the year of the first row.
+            text that is a time determines whether all are numbers or ISO 8601. Behind a format
+            without years, `:2024` is the year of the first row.
         resolution: a key of UNITS; if not given, it is the unit of numbers, and "s" for other
             times.
         zone: the time zone of texts without an offset, as for `read_time_zone`; None for UTC.
@@ -155,7 +155,8 @@ class Times:
         kind = column.type
         if pa.types.is_null(kind):
             return _none(len(column))
-        if pa.types.is_integer(kind) and not isinstance(self._notation, TimeFormat):
+        if pa.types.is_integer(kind) and self._notation in (None, "number"):
+            self._notation = "number"
             self._is_number = True
             return self._integers(column, self._nanoseconds_of_number())
         if pa.types.is_timestamp(kind):
@@ -219,7 +220,7 @@ class Times:
                 f"are to count, for instance {options.written('time_unit', 's')} "
                 f"{options.written('resolution', 'ms')}"
             )
-        if self._notation == "iso":
+        if self._notation in (None, "iso"):
             message = f"{shown} is not a time of ISO 8601, as 2024-05-01T12:30:00Z"
             option = None if self._is_given else options.written("time_format")
             return message if option is None else f"{message}; {option} says how times are written"
@@ -375,7 +376,8 @@ class Times:
         if self._notation is None:
             self._notation = _notation_of(column)
             if self._notation is None:
-                return _none(len(column))
+                # later rows may have times
+                return Times(None, "iso", disorder=ANY_ORDER).read_exactly(column)
         if self._reader is None:
             self._is_number = self._notation == "number"
             unit = self._nanoseconds_of_number() if self._is_number else UNITS["s"]
@@ -409,13 +411,18 @@ def _none(count: int) -> ReadTimes:
 
 
 def _notation_of(column: pa.Array) -> Literal["number", "iso"] | None:
-    """The notation of most of the first texts; None if there is no text."""
+    """The notation of the first text that is a time, whatever is behind it; None if there is none.
+
+    So it does not depend on how many rows there are when a log begins.
+    """
     for first in range(0, len(column), _TYPED_ROWS):
-        texts = [value.as_py() or "" for value in column[first : first + _TYPED_ROWS]]
-        texts = [text for text in texts if text.strip()]
-        if texts:
-            numbers = sum(_NUMBER.fullmatch(text) is not None for text in texts)
-            return "number" if 2 * numbers > len(texts) else "iso"
+        part = column[first : first + _TYPED_ROWS]
+        faults = Times(None, "iso", disorder=ANY_ORDER).read(part)[1]
+        for place, value in enumerate(part):
+            if _NUMBER.fullmatch(value.as_py() or "") is not None:
+                return "number"
+            if faults is None or not faults[place]:
+                return "iso"
     return None
 
 

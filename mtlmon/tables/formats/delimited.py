@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_of_python
 import re
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,17 +13,22 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
+from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
 from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
+from mtlmon.tables.formats.long_integers import RoundedIntegers, has_long_floats, long_integers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import (
     FALSE_TEXTS,
     TRUE_TEXTS,
+    first_value,
     fixed_type,
     number_pattern,
     ordered_type,
+    time_type,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +57,7 @@ _NULL_TEXTS = {"-", "--", "?", "#", "na", "n/a", "nan", "null", "(null)", "none"
 
 # The types of columns beside those of `TypedColumn`: the values of the time column, and atoms.
 TIMES, ATOM = "times", "atom"
-_INFERRED = {"time", ORDERED, TIMES}
+_INFERRED = {"time", ORDERED, ORDERED_FLOATS, TIMES}
 
 
 class _Column(NamedTuple):
@@ -80,6 +86,7 @@ class DelimitedReader:
     Attributes:
         spanning_rows: the number of rows that span lines.
         stray_quotes: the number of cells that begin with a quote that is a character.
+        rounded: has noticed integers that became floats.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class DelimitedReader:
         self._head = b""
         self.spanning_rows = 0
         self.stray_quotes = 0
+        self.rounded = RoundedIntegers()
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file.
@@ -197,23 +205,26 @@ class DelimitedReader:
                 self._types |= joined_types(self._types, {out: found})
 
     def _inferred(self, block: TextBlock, names: list[str], column: _Column) -> pa.DataType:
-        """The type of a column of times by its cells; null if there are none."""
-        found = self._found(block, names, column.name)
+        """The type of a column of times, or ordered values, by its first cell; null without one."""
         if column.type == TIMES:
-            return found
-        if pa.types.is_null(found) or pa.types.is_timestamp(found) or pa.types.is_date(found):
-            return found
+            return self._found(block, names, column.name)
         cells = self._cells_of(block, names, column.name)
-        if column.type == ORDERED:
+        # cells are seldom empty, and are not all made values of Python
+        texts = (one.as_py() for one in cells)
+        if column.type == "time":
+            texts = (one for one in texts if one is not None and read_instant(one.strip()))
+        first = first_value(texts)
+        if not isinstance(first, str):
+            return pa.null()
+        if column.type in {ORDERED, ORDERED_FLOATS}:
             decimal = self._dialect.decimal
-            first = cells.drop_null()[0].as_py() if cells.null_count < len(cells) else None
             wanted = ordered_type(first, decimal)
             if wanted == "text":
                 return pa.string()
             if wanted == NUMBER:
-                return pa.float64() if _has_fractions(cells, decimal) else pa.int64()
-        has_zone = pc.any(pc.match_substring_regex(cells, _ZONE)).as_py()
-        return pa.timestamp("us", "UTC" if has_zone else None)
+                is_float = column.type == ORDERED_FLOATS or _has_fractions(cells, decimal)
+                return pa.float64() if is_float else pa.int64()
+        return time_type(first)
 
     def _found(self, block: TextBlock, names: list[str], name: str) -> pa.DataType:
         """The type that the cells of a column have, or text."""
@@ -287,10 +298,10 @@ class DelimitedReader:
                     raise
                 texts[found[3]] = error
         faults = self._wrong_quotes(block)
+        faults = self._inexact(block, names, table) | faults
         for out, texts in wrong.items():
             name = self._columns[out].name
-            read = self._read_columns(block, names, block_size, [name], {name: pa.string()})
-            column = read.column(name)
+            column = self._texts_of(block, names, name)
             is_wrong = pc.is_in(column, pa.array(list(texts), column.type))
             for place in pc.indices_nonzero(is_wrong).to_pylist():
                 faults.setdefault(place, texts[column[place].as_py()])
@@ -314,6 +325,8 @@ class DelimitedReader:
         reason = str(error)
         if isinstance(error, _WrongQuote):
             return reason, None
+        if isinstance(error, _WrongValue):
+            return reason, error.column
         value = _BAD_VALUE.search(reason)
         if value is not None and int(value[1]) < len(names):
             column = names[int(value[1])].partition("\0")[0]
@@ -339,7 +352,33 @@ class DelimitedReader:
         The arguments are those of `_parse`.
         """
         table = self._parse(block, names, block_size, {})
-        return Parsed(table, self._wrong_quotes(block) if block.malformed else {})
+        faults = self._inexact(block, names, table)
+        return Parsed(table, faults | self._wrong_quotes(block) if block.malformed else faults)
+
+    def _texts_of(self, block: TextBlock, names: list[str], name: str) -> pa.ChunkedArray:
+        """The cells of a column, of all rows."""
+        size = max(_PARSED_BYTES, 2 * len(block.text))
+        read = self._read_columns(block, names, size, [name], {name: pa.string()})
+        return read.column(name)
+
+    def _inexact(
+        self, block: TextBlock, names: list[str], table: pa.Table
+    ) -> dict[int, BaseException]:
+        """The errors of rows with integers that must be floats, but that no float is."""
+        faults: dict[int, BaseException] = {}
+        for out, column in self._columns.items():
+            if column.type in {NUMBER, ORDERED}:
+                find = partial(self._texts_of, block, names, column.name)
+                self.rounded.note(column.name, table.column(out), find)
+            if column.type not in {FLOATS, ORDERED_FLOATS}:
+                continue
+            found = table.column(out)
+            if not pa.types.is_floating(found.type) or not has_long_floats(found):
+                continue
+            texts = self._texts_of(block, names, column.name)
+            for place, text in long_integers(texts).items():
+                faults[place] = _WrongValue(LONG_INTEGER.format(repr(text)), column.name)
+        return faults
 
     def _parse(
         self,
@@ -503,10 +542,21 @@ class _WrongQuote(Exception):
     """The quotes of a row are not in order."""
 
 
+class _WrongValue(Exception):
+    """A cell cannot have the value that it is read as.
+
+    Attributes:
+        column: the column.
+    """
+
+    def __init__(self, reason: str, column: str) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
 _INTEGER = r"^[-+]?[0-9]+$"
 # so many characters of a number always fit 64 bits
 _SHORT = 19
-_ZONE = r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 
 
 _BAD_VALUE = re.compile(

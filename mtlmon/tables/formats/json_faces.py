@@ -16,9 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
+from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.tables.columns.arrow_text import shortened
-from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS, fixed_type, ordered_type
+from mtlmon.tables.formats.long_integers import has_long_floats
+from mtlmon.tables.formats.schemas import (
+    FALSE_TEXTS,
+    TRUE_TEXTS,
+    first_value,
+    fixed_type,
+    ordered_type,
+    time_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,17 +47,18 @@ TEXT = "text"
 ANY = "any"
 """Values are read as an array of any type, whose canonical texts are theirs."""
 
-_OF_TYPE = {name: fixed_type(name) for name in ("int", "float", "decimal", "bool")}
+_OF_TYPE = {name: fixed_type(name) for name in ("int", "float", FLOATS, "decimal", "bool")}
 _OF_TYPE[TEXT] = pa.large_string()
 # Numbers of at most 15 digits, and with small exponents, are written as they were by the shortest
 # decimals that are read as the same floats.
 _LONG = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE][-+]?[0-9]{3}")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]+)?")
+# types of which the values say more
+_BY_VALUES = frozenset({NUMBER, ORDERED, ORDERED_FLOATS})
 _BLANKS = " \t"
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _NOT_FINITE = "a number that is not finite"
-_WHOLE_SECONDS = ("s", "ns")
 
 
 def has_long_numbers(text: memoryview | bytes) -> bool:
@@ -62,7 +73,7 @@ def is_direct(found: pa.DataType, wanted: str) -> bool:
     """
     if pa.types.is_null(found) or wanted in {TEXT, ANY}:
         return True
-    if wanted in {NUMBER, ORDERED, "float"}:
+    if wanted in {NUMBER, FLOATS, ORDERED, ORDERED_FLOATS, "float"}:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     return bool(found == _OF_TYPE.get(wanted))
 
@@ -74,10 +85,15 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         column: the values.
         wanted: the type to read them as.
         known: the type of the values before these, or null.
+
+    Raises:
+        pa.ArrowInvalid: values must be converted one by one.
     """
     kind = column.type
-    if wanted == ORDERED and _ordered_as(known) == TEXT:
+    if wanted in {ORDERED, ORDERED_FLOATS} and _ordered_as(known) == TEXT:
         wanted = TEXT
+    if wanted == ORDERED_FLOATS and not pa.types.is_null(kind):
+        wanted = FLOATS
     if pa.types.is_nested(kind) or (wanted == ANY and not pa.types.is_large_string(known)):
         # objects are refused later, unless it only matters whether there is one
         return column
@@ -85,8 +101,10 @@ def converted(column: pa.ChunkedArray, wanted: str, known: pa.DataType) -> pa.Ch
         chunks = [canonical_texts(chunk).cast(pa.large_string()) for chunk in column.chunks]
         return pa.chunked_array(chunks, pa.large_string())
     if pa.types.is_null(kind):
-        return column.cast(known if wanted in {NUMBER, ORDERED} else _OF_TYPE.get(wanted, known))
-    if wanted == "float" or (wanted in {NUMBER, ORDERED} and pa.types.is_floating(known)):
+        return column.cast(known if wanted in _BY_VALUES else _OF_TYPE.get(wanted, known))
+    if wanted == FLOATS and has_long_floats(column):
+        raise pa.ArrowInvalid("there are integers that floats do not tell apart")
+    if wanted in {FLOATS, "float"} or (wanted in {NUMBER, ORDERED} and pa.types.is_floating(known)):
         # numbers above 2^53 become the nearest floats
         return column if pa.types.is_floating(kind) else pc.cast(column, pa.float64(), safe=False)
     return column
@@ -105,9 +123,18 @@ def of_values(
     Returns:
         The values, and by the place of each that has no such value, where it is null, why.
     """
-    if wanted == ORDERED:
-        first = next((one for one in values if one is not None), None)
-        wanted = ordered_type(first) if pa.types.is_null(known) else _ordered_as(known)
+    if wanted in {ORDERED, ORDERED_FLOATS}:
+        first = first_value(values)
+        if first is None and pa.types.is_null(known):
+            # later rows say the type
+            return pa.nulls(len(values)), {
+                place: f"{_words(value)} instead of a text or a number"
+                for place, value in enumerate(values)
+                if isinstance(value, list | dict)
+            }
+        found_type = ordered_type(first) if pa.types.is_null(known) else _ordered_as(known)
+        is_float = wanted == ORDERED_FLOATS and found_type == NUMBER
+        wanted = FLOATS if is_float else found_type
     if wanted == "time":
         return _times(values, known)
     convert = _CONVERSIONS[TEXT if wanted == ANY else wanted]
@@ -162,6 +189,19 @@ def _float(value: Any) -> float:
         number = np.inf
     if number - number != 0 and not isinstance(found, float):
         raise ValueError(f"{_shown(value)} is beyond all floats")
+    return number
+
+
+def _exact_float(value: Any) -> float:
+    found, number = _exact(value), _float(value)
+    # in digits, not as 1e300
+    is_written_out = isinstance(found, int) or (
+        isinstance(found, Decimal)
+        and int(found.as_tuple().exponent) <= 0
+        and found == found.to_integral_value()
+    )
+    if is_written_out and number != found:
+        raise ValueError(LONG_INTEGER.format(_shown(value)))
     return number
 
 
@@ -221,6 +261,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     TEXT: _text,
     NUMBER: _empty_is_null(_number),
     "float": _empty_is_null(_float),
+    FLOATS: _empty_is_null(_exact_float),
     "int": _empty_is_null(_integer),
     "decimal": _empty_is_null(_decimal),
     "bool": _empty_is_null(_boolean),
@@ -228,36 +269,36 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _times(values: Sequence[Any], known: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
-    """Read texts as times: with a zone if the first ones have it, and in the unit they need."""
+    """Read texts as times: as the first one is written, with an offset or without."""
     texts = [one.strip(_BLANKS) or None if isinstance(one, str) else None for one in values]
     faults = {
         place: f"{_words(value)} instead of a time"
         for place, value in enumerate(values)
         if value is not None and not isinstance(value, str)
     }
-    zones = (None, "UTC") if pa.types.is_null(known) else (known.tz,)
-    units = _WHOLE_SECONDS[known == pa.timestamp("ns", getattr(known, "tz", None)) :]
-    types = [pa.timestamp(unit, zone) for zone in zones for unit in units]
-    array = pa.array(texts, pa.string())
-    for kind in types:
+    kind = known
+    if pa.types.is_null(known):
+        first = next((one for one in texts if one is not None and read_instant(one)), None)
+        if first is None:
+            bad = {k: _shown(one) for k, one in enumerate(values) if texts[k] is not None}
+            faults |= {place: f"{shown} is not a time of ISO 8601" for place, shown in bad.items()}
+            return pa.nulls(len(values)), faults
+        kind = time_type(first)
+        if pa.types.is_date(kind):
+            kind = pa.timestamp("us")
+    try:
+        return pa.array(texts, pa.string()).cast(kind), faults
+    except pa.ArrowInvalid:
+        pass
+    found: list[int | None] = []
+    for place, text in enumerate(texts):
         try:
-            return array.cast(kind), faults
+            found.append(pa.scalar(text, pa.string()).cast(kind).value)
         except pa.ArrowInvalid:
-            continue
-    best: tuple[pa.Array, dict[int, str]] | None = None
-    for kind in types:
-        found: list[Any] = []
-        bad = dict(faults)
-        for place, text in enumerate(texts):
-            try:
-                found.append(pa.scalar(text, pa.string()).cast(kind))
-            except pa.ArrowInvalid:
-                found.append(pa.scalar(None, kind))
-                bad[place] = f"{_shown(values[place])} is not a time of ISO 8601"
-        if best is None or len(bad) < len(best[1]):
-            best = pa.array([one.value for one in found], pa.int64()).view(kind), bad
-    assert best is not None
-    return best
+            found.append(None)
+            offset = "a time with an offset" if kind.tz else "a time of ISO 8601 without an offset"
+            faults[place] = f"{_shown(values[place])} is not {offset}"
+    return pa.array(found, pa.int64()).view(kind), faults
 
 
 def _words(value: Any) -> str:

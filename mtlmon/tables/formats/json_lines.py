@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from decimal import Decimal
 from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
 from mtlmon.errors import TableError
+from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED_FLOATS
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
@@ -33,6 +35,7 @@ from mtlmon.tables.formats.json_types import (
     most_common,
     type_of,
 )
+from mtlmon.tables.formats.long_integers import MOST_EXACT, RoundedIntegers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.native import object_rows
 
@@ -56,7 +59,7 @@ _KEPT_NAMES = 1000
 # No row has this column.
 _NO_COLUMN = "\0"
 _AS_IT_IS = "as it is"
-"""A column is read with the type that most of its first values have."""
+"""A column is read with the type that its values in a block have."""
 
 
 class _RefusedRow(Exception):
@@ -101,8 +104,9 @@ class JsonLinesReader:
 
     Each value has a type of its own, so the same values of a column mean the same whatever the
     others are: they are compared by their canonical texts, unless expressions read the column as
-    numbers, Booleans or times. Times and names of events have the type of most values in the first
-    rows; times with a point are decimals, not floats. A missing value is null.
+    numbers, Booleans or times. Times and names of events have the type of their values in a block
+    of rows, and are texts if these differ; times with a point are decimals, not floats. A missing
+    value is null.
 
     PERF: the library that reads JSON is 20 times as fast as Python, and reads columns whose values
     in a block are all of one type. Python reads the others, of that block.
@@ -112,6 +116,9 @@ class JsonLinesReader:
 
     Args:
         selection: the columns to read.
+
+    Attributes:
+        rounded: has noticed integers that became floats.
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -139,6 +146,7 @@ class JsonLinesReader:
         self._looks = _LOOKED_AT
         self._has_false = False
         self._last_path: str | None = None
+        self.rounded = RoundedIntegers()
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """Read the rows of a file."""
@@ -277,7 +285,8 @@ class JsonLinesReader:
             if column in self._differing:
                 place = list(self._types).index(column)
                 values = [None if row is None else row[place] for row in rows]
-                exact[name] = _Exact(*of_values(values, wanted, self._found[name]))
+                read_as = TEXT if wanted == _AS_IT_IS else wanted
+                exact[name] = _Exact(*of_values(values, read_as, self._found[name]))
                 suspects.update(exact[name].faults)
         read = [
             (place, known)
@@ -323,6 +332,7 @@ class JsonLinesReader:
         is_long: bool | None = None
         for place, name in enumerate(self._types):
             if _AS_IT_IS in self._wanted[name]:
+                self._choose_as_it_is(place, name, rows)
                 continue
             if pa.types.is_nested(self._types[name]):
                 # objects or arrays, unless other values are wanted
@@ -334,6 +344,9 @@ class JsonLinesReader:
             if found == {pa.int64(), pa.float64()}:
                 found = {pa.float64()}
             if not found:
+                # nulls only, behind values of another type
+                if not all(is_direct(self._types[name], one) for one in self._wanted[name]):
+                    self._differing.add(name)
                 continue
             if len(found) == 1:
                 (self._types[name],) = found
@@ -342,8 +355,28 @@ class JsonLinesReader:
                 if is_long:
                     self._differing.add(name)
             wanted = self._wanted[name]
+            if wanted & {FLOATS, ORDERED_FLOATS} and any(
+                _is_long(row[place]) for row in rows if row is not None
+            ):
+                self._differing.add(name)
             if len(found) > 1 or not all(is_direct(self._types[name], one) for one in wanted):
                 self._differing.add(name)
+
+    def _choose_as_it_is(self, place: int, name: str, rows: Sequence[list[Any] | None]) -> None:
+        """Choose how to read a column of times or names of events: by its own values in a block.
+
+        Values of several types are texts, as `7` and `"7"` are one name, and one time.
+        """
+        found = {self._type(place, row[place]) for row in rows if row is not None}
+        found = {one for one in found if not pa.types.is_nested(one)} - {pa.null()}
+        if found == {pa.int64(), EXACT}:
+            found = {EXACT}
+        if len(found) == 1 and found <= {pa.string(), pa.int64(), EXACT}:
+            known = self._types[name]
+            if not (known == EXACT and found == {pa.int64()}) and not pa.types.is_nested(known):
+                (self._types[name],) = found
+        elif found and not pa.types.is_nested(self._types[name]):
+            self._differing.add(name)
 
     def _learn(self, block: TextBlock) -> list[list[Any] | None]:
         """Find the types of columns, by the majority of rows.
@@ -478,7 +511,21 @@ class JsonLinesReader:
             else:
                 table[name] = converted(columns[column], wanted, self._found[name])
             self._found[name] = table[name].type
+            if wanted in {NUMBER, ORDERED}:
+                self._note(block, name, table[name])
         return pa.table(table)
+
+    def _note(self, block: TextBlock, name: str, values: pa.Array | pa.ChunkedArray) -> None:
+        """Note integers that become floats, in a column that is returned."""
+        column = self._reads[name][0]
+
+        def texts() -> pa.ChunkedArray:
+            lines = (block.text[start:end].tobytes() for start, end in pairwise(block.starts))
+            rows = json_rows(lines, lambda row: _written(self._value(column, row)))
+            return pa.chunked_array([rows], pa.string())
+
+        whole = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+        self.rounded.note(column, whole, texts)
 
     def _schema(self) -> pa.Schema:
         """The types to parse: objects if columns are parts of objects."""
@@ -526,6 +573,17 @@ class JsonLinesReader:
     def _is_literal(self, name: str) -> bool:
         """Whether a column is a member of rows, as far as is known."""
         return name in self._literal or name not in self._nested
+
+
+def _written(value: Any) -> str | None:
+    """A number or text as it is written."""
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return str(value) if is_number or isinstance(value, str) else None
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value is a number that may be an integer but no float."""
+    return isinstance(value, int | Decimal) and not -MOST_EXACT <= value <= MOST_EXACT
 
 
 def _reads(selection: Selection) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,14 @@ from collections import Counter
 from typing import IO, TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.predicates.expression import NUMBER, ORDERED, TypedColumn, typed_columns
+from mtlmon.policy.predicates.expression import (
+    FLOATS,
+    NUMBER,
+    ORDERED,
+    ORDERED_FLOATS,
+    TypedColumn,
+    typed_columns,
+)
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.encodings import other_encoding
@@ -22,6 +29,8 @@ from mtlmon.support.time_columns import time_columns
 from mtlmon.tables.formats.dialect import Dialect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
@@ -30,6 +39,10 @@ TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
 FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
 """The forms of Booleans in delimited text."""
 
+# how many digits of a fraction of a second microseconds have
+_MICROSECONDS = 6
+# the offset from UTC behind a time
+_OFFSET = r":[0-9.]+(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 # How much of a text is examined for the types of its columns.
 _BLOCK_BYTES = 1 << 20
 
@@ -136,6 +149,7 @@ def fixed_type(wanted: str) -> pa.DataType | None:
         "decimal": pa.decimal128(38, 10),
         "bool": pa.bool_(),
         NUMBER: pa.int64(),
+        FLOATS: pa.float64(),
     }.get(wanted)
 
 
@@ -147,14 +161,42 @@ def number_pattern(decimal: str) -> str:
     )
 
 
+def first_value(values: Iterable[object]) -> object:
+    """Return the first value that says of which type a column is; None if there is none yet."""
+    for one in values:
+        if isinstance(one, str):
+            if one.strip():
+                return one.strip()
+        elif one is not None and not isinstance(one, list | dict):
+            return one
+    return None
+
+
+def time_type(first: str) -> pa.DataType:
+    """The type of a column of times, by its first one, so that it does not depend on blocks.
+
+    Times with an offset are instants of UTC; those with more than six digits of a fraction of a
+    second have nanoseconds, and others microseconds.
+    """
+    import pyarrow as pa
+
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", first):
+        return pa.date32()
+    fraction = re.search(r"[.]([0-9]+)", first)
+    unit = "ns" if fraction is not None and len(fraction[1]) > _MICROSECONDS else "us"
+    return pa.timestamp(unit, "UTC" if re.search(_OFFSET, first) else None)
+
+
 def ordered_type(first: object, decimal: str = ".") -> str:
     """What a column is read as of which only the order is used: numbers, times or texts.
 
     Args:
-        first: its first value that is not null, or None.
+        first: its first value, as `first_value` returns it.
         decimal: the sign before fractions.
     """
-    text = first.strip() if isinstance(first, str) else ""
+    if isinstance(first, bool):
+        return "text"
+    text = first if isinstance(first, str) else ""
     if not text or re.match(number_pattern(decimal), text):
         return NUMBER
     return "text" if read_instant(text) is None else "time"
@@ -204,7 +246,7 @@ def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:
         return fixed
     is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
     is_time = pa.types.is_temporal(found)
-    if wanted == "time" or (wanted == ORDERED and not is_number):
+    if wanted == "time" or (wanted in {ORDERED, ORDERED_FLOATS} and not is_number):
         return found if is_time else pa.timestamp("us")
     return found if is_number else pa.int64()
 
