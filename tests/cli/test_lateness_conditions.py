@@ -163,8 +163,7 @@ def test_later_values_are_refused_as_without_lateness(tmp_path: Path, command: C
     """No option lets atoms with arguments read later rows, so the error does not name one."""
     file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
     file.write_text(
-        "stream after = n.next(or: 0)\natom p(n: int) = after > 0\n"
-        "policy one: FORALL n. NOT p(n)\n"
+        "stream after = n.next(or: 0)\natom p(n: int) = after > 0\npolicy one: FORALL n. NOT p(n)\n"
     )
     log.write_text("ts,n\n1,1\n")
     plain = command(file, log)
