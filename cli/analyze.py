@@ -271,18 +271,18 @@ def make_parser() -> Parser:
         "--limit",
         type=memory,
         metavar="SIZE",
-        help="the most bytes that there may be, such as 500M or 1GiB",
+        help="exit with status 1 if the file needs more memory than this, as in 500M or 1GiB",
     )
     parser.add_argument(
         "--lateness",
         type=wait_time,
         metavar="D",
-        help="add what mtlmon --lateness D remembers, so that rows up to D late correct verdicts",
+        help="add the memory that mtlmon --lateness D needs to correct verdicts",
     )
     parser.add_argument(
         "--id",
         metavar="COLUMN",
-        help="with --lateness: add the ids of rows, by which mtlmon --id COLUMN takes them back",
+        help="with --lateness: add the ids of rows, which mtlmon --id COLUMN remembers",
     )
     parser.add_argument(
         "--format",

@@ -69,13 +69,10 @@ def require_correctable(file: Formula | PolicyFile, options: Options) -> None:
         file: the formula or the policies.
         options: the options of the command line.
     """
-    refused = {
-        "--idle and --clock key": options.idle is not None and options.clock == "key",
-        "--advance-every": options.advance_every is not None,
-    }
-    for name, is_given in refused.items():
-        if is_given:
-            raise refusal(name)
+    if options.idle is not None and options.clock == "key":
+        raise refusal("--idle and --clock key", of_clock=True)
+    if options.advance_every is not None:
+        raise refusal("--advance-every")
     require_explainable(options)
     if isinstance(file, PolicyFile):
         require_correctable_policies(file, options)
@@ -99,7 +96,8 @@ def require_correctable_policies(file: PolicyFile, options: Options) -> None:
         if policy.message is not None and options.output_format != "text":
             raise refusal(f"messages of triggers, as {name}, in tables")
         if options.clock == "key" and waits(policy):
-            raise refusal(f"--clock key where rows wait for later values, as in {name}")
+            what = f"--clock key where rows wait for later values, as in {name}"
+            raise refusal(what, of_clock=True)
         if options.clock == "key" and has_ticks(file, policy):
             raise Failure(
                 f"--clock key does not work with ticks, as in policy {name}: a tick comes when the "

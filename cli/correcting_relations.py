@@ -24,7 +24,7 @@ from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import corrected_answers_summary
 from mtlmon.cli.table_output import require_no_terminal
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.policy.needs import needs_of, remembers
+from mtlmon.policy.needs import remembers
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     refuse_points,
@@ -62,15 +62,11 @@ __all__ = ["correct_relations", "require_correctable_relations"]
 
 def require_correctable_relations(options: Options) -> None:
     """Raise Failure if the answers of policies with variables cannot be corrected."""
-    refused = {
-        "--slices": options.slices is not None,
-        "--clock key for policies with variables, which are over the whole log": (
-            options.clock == "key"
-        ),
-    }
-    for name, is_given in refused.items():
-        if is_given:
-            raise refusal(name)
+    if options.slices is not None:
+        raise refusal("--slices")
+    if options.clock == "key":
+        what = "--clock key for policies with variables, which are over the whole log"
+        raise refusal(what, of_clock=True)
     if options.rows and options.time_points == "stamp" and (options.op or options.id):
         given = "--op" if options.op else "--id"
         raise Failure(
@@ -102,11 +98,6 @@ def require_correctable_atoms(
             raise refusal(
                 f"atoms of policies with variables that look values up in {visible(relation)}, "
                 f"which is made of rows, as {visible(name)}"
-            )
-        if needs_of(file, [name]).later_values:
-            raise refusal(
-                f"atoms of policies with variables that read later rows, next(...), as "
-                f"{visible(name)}"
             )
 
 

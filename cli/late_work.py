@@ -96,11 +96,20 @@ if TYPE_CHECKING:
 __all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "refusal", "run_late_work"]
 
 
-def refusal(what: str) -> Failure:
-    """Return the error that verdicts cannot be corrected with something."""
+_STRONG = "--consistency strong, which lets rows wait, works with it"
+_ONE_CLOCK = "leave --clock out, and all keys share the time of the log"
+
+
+def refusal(what: str, *, of_clock: bool = False) -> Failure:
+    """Return the error that verdicts cannot be corrected with something.
+
+    Args:
+        what: the options or policies.
+        of_clock: whether it is a clock for each key that does not work with them. Rows that wait
+            have no such clock either, so that is no way out.
+    """
     return Failure(
-        f"--lateness does not work yet with {what}: --consistency strong, which lets rows wait, "
-        "works with it"
+        f"--lateness does not work yet with {what}: {_ONE_CLOCK if of_clock else _STRONG}"
     )
 
 

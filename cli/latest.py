@@ -113,18 +113,19 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--final",
         action="store_true",
-        help="only verdicts that no late event can change: those below the last '!@'",
+        help="write only verdicts that no late event can change: those below the last '!@'",
     )
     parser.add_argument(
         "--resolve",
         action="store_true",
-        help="the Boolean verdict of every time-point instead of equivalences",
+        help="write the Boolean verdict of every time-point instead of equivalences",
     )
     parser.add_argument(
         "--verdicts",
         choices=("all", "false", "none"),
         default="all",
-        help="which to write (default: all); without --resolve, equivalences are not among 'false'",
+        help="which verdicts to write (default: all); without --resolve, 'false' has no "
+        "equivalences",
     )
     add_memory_option(parser, "time-points that are not final")
     add_output_options(parser)

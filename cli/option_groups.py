@@ -113,15 +113,15 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--follow",
         metavar="FILE",
-        help="read FILE as the log, and go on with what is appended to it, also when it is cut or "
-        "replaced by a new one (as tail -F); SIGINT and SIGTERM end the log",
+        help="read FILE as the log, and then the lines that are appended to it, even if another "
+        "program cuts or replaces it (as tail -F); SIGINT and SIGTERM end the log",
     )
     add_late_options(group)
     group.add_argument(
         "--lateness",
         type=wait_time,
         metavar="D",
-        help="take rows in that are up to D, as in 5m, below the largest time so far, and correct "
+        help="accept rows that are up to D, as in 5m, below the largest time so far, and correct "
         "verdicts: lines that begin with ! change earlier ones",
     )
     group.add_argument(
@@ -133,7 +133,7 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--clock",
         choices=("all", "key"),
-        help="a row is as late as it is below the largest time of all rows (default), or of those "
+        help="measure how late a row is by the largest time of all rows (default), or of the rows "
         "with its key",
     )
     group.add_argument(
@@ -151,15 +151,15 @@ def add_late_options(group: argparse._ActionsContainer) -> None:
         "--wait",
         type=wait_time,
         metavar="D",
-        help="let rows wait for others that come late: rows are put in the order of time before "
-        "they are checked, if none is more than D, as in 5s, below the largest time so far; rows "
-        "that come later than that are not checked, but counted",
+        help="hold rows back for D, as in 5s, and sort them by time before they are checked; rows "
+        "that are more than D below the largest time so far come too late: they are counted, but "
+        "not checked",
     )
     group.add_argument(
         "--late",
         metavar="FILE",
-        help="write the rows that come too late to FILE; without --wait, all that are below the "
-        "largest time so far",
+        help="write the rows that come too late to FILE; without --wait, these are all rows below "
+        "the largest time so far",
     )
 
 
@@ -168,8 +168,8 @@ def add_end_option(group: argparse._ActionsContainer) -> None:
         "--end-time",
         type=end_time,
         metavar="{TS,last,inf}",
-        help="what is known about the end of the log: it is complete up to and including "
-        "time-stamp TS, up to its last time-stamp, or no event ever follows (default: nothing)",
+        help="say how complete the log is: up to and including time-stamp TS, up to its last "
+        "time-stamp, or for ever, as no event follows (default: not known)",
     )
 
 
@@ -188,8 +188,8 @@ def add_pattern_option(group: argparse._ActionsContainer) -> None:
         metavar="REGEX",
         help="read lines of text: the named groups of this regular expression are the columns, as "
         "in '(?P<user>\\S+) logged in'; or one of nginx, apache, combined, common (access logs), "
-        "nginx_error, syslog[:YEAR], sshd[:YEAR], logfmt; YEAR is that in which a log of times "
-        "without years begins",
+        "nginx_error, syslog[:YEAR], sshd[:YEAR], logfmt; YEAR is the year in which the log "
+        "begins, if its times have none",
     )
 
 
@@ -222,8 +222,7 @@ def add_cell_options(group: argparse._ActionsContainer) -> None:
         "--decimal",
         choices=(".", ","),
         default=".",
-        help="what stands before the fraction of a number in CSV, TSV and patterns (default: a "
-        "point)",
+        help="the decimal separator of numbers in CSV, TSV and patterns (default: a point)",
     )
     group.add_argument(
         "--null-values",
@@ -231,8 +230,7 @@ def add_cell_options(group: argparse._ActionsContainer) -> None:
         type=null_values,
         default=[""],
         metavar="TEXT[,TEXT...]",
-        help="cells of CSV and of patterns that mean that there is no value, as NA (empty ones "
-        "always do)",
+        help="cells of CSV and of patterns that are null, as NA (empty cells always are)",
     )
 
 
@@ -257,15 +255,15 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         "--advance-every",
         type=positive,
         metavar="N",
-        help="whenever N time units have passed, give the verdicts that time alone decides for all "
-        "keys, not just at each key's next event",
+        help="whenever N time units have passed, give the verdicts that time alone decides, for "
+        "all keys, without waiting for the next event of each key",
     )
     group.add_argument(
         "--idle",
         type=idle_time,
         metavar="D",
-        help="when a pipe has brought nothing for D, as in 10s, let time pass with the machine's "
-        "clock, less D; rows below that time come too late",
+        help="when nothing has come through a pipe for D, as in 10s, let time pass with the "
+        "machine's clock, D behind it; rows below that time come too late",
     )
 
 
@@ -280,12 +278,13 @@ def add_time_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--time",
         metavar="COLUMN[,COLUMN...]",
-        help="the column of times (default: ts); several ones are joined by blanks",
+        help="the column of times (default: ts); the texts of several columns are joined by blanks",
     )
     group.add_argument(
         "--time-unit",
         choices=("s", "ms", "us", "ns"),
-        help="the unit of numbers in it, which count from 1970 (default: they are time-stamps)",
+        help="the unit of numbers in the time column, which count from 1970 (default: the numbers "
+        "are the time-stamps)",
     )
     group.add_argument(
         "--time-format",
@@ -318,7 +317,7 @@ def add_event_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--event-separator",
         metavar="TEXT",
-        help="the separator of names in such a text (default: |)",
+        help="the separator between the names of events in a text (default: |)",
     )
     group.add_argument(
         "--op",
@@ -329,9 +328,9 @@ def add_event_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--id",
         metavar="COLUMN",
-        help="with --lateness: the column of the ids of rows: a later row with the id of one takes "
-        "its place, or takes it back (default: rows that are taken back are found by what "
-        "policies read)",
+        help="with --lateness: the column with an id for each row: a later row with the same id "
+        "replaces the row, or takes it back (default: a row that is taken back is found by the "
+        "values that policies read)",
     )
     group.add_argument(
         "--key",
@@ -358,8 +357,8 @@ def add_monpoly_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--nonewlastts",
         action="store_true",
-        help="the log may go on: leave undecided what depends on that (default: a last time-point "
-        "follows, with the largest time-stamp)",
+        help="the log may go on, so verdicts that depend on later time-points stay undecided "
+        "(default: a last time-point follows, with the largest time-stamp)",
     )
 
 
@@ -368,8 +367,8 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         "--mode",
         choices=("local", "global", "naive"),
         default="local",
-        help="equivalences between time-points of one time-stamp (local, the default), also of "
-        "different ones (global), or none (naive: memory grows with the event rate)",
+        help="report equivalences between time-points of one time-stamp (local, the default), of "
+        "any time-stamps (global), or none (naive: memory grows with the event rate)",
     )
     group.add_argument(
         "--verdicts",
@@ -381,8 +380,8 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--resolve",
         action="store_true",
-        help="the Boolean value of every time-point instead of equivalences; memory grows with "
-        "the undecided time-points",
+        help="write the Boolean value of every time-point instead of equivalences; memory grows "
+        "with the number of undecided time-points",
     )
     group.add_argument(
         "--fail-on",
@@ -406,23 +405,23 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--rows",
         action="store_true",
-        help="also write the file and row that each verdict is about: rows count from 1, without "
-        "a header; in a text log, lines do",
+        help="also write the file and row that each verdict is about: the first row after a header "
+        "is 1; in a text log, rows are lines",
     )
     group.add_argument(
         "--time-stamps",
         choices=("raw", "iso"),
-        help="in lines of text and explanations: time-stamps as numbers (raw), or times in ISO "
-        "8601 (iso), for which their unit must be known (default: raw; on a terminal, times as the "
-        "log has them)",
+        help="how to write times in lines of text and explanations: as numbers (raw), or in ISO "
+        "8601 (iso), which needs the unit of time-stamps (default: raw; on a terminal, as in the "
+        "log)",
     )
     group.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colours on a terminal, which shows violations only, unless --verdicts or "
-        "--output-format is given (default: auto, if $NO_COLOR is not set); always: the same for a "
-        "pipe, as to less -R",
+        help="use colours on a terminal, where only violations are shown unless --verdicts or "
+        "--output-format is given (default: auto, which is never if $NO_COLOR is set); always: do "
+        "the same for a pipe, as to less -R",
     )
     group.add_argument(
         "--bdd",
@@ -516,7 +515,7 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         type=positive,
         metavar="N",
         help="for policies with variables: stop with an error when a time-point has more than N "
-        "valuations, or joins so many rows on the way to them",
+        "valuations, or more than N joined rows on the way to them",
     )
     group.add_argument(
         "--slices",
@@ -535,19 +534,20 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         "--threads",
         type=positive,
         metavar="N",
-        help="use at most N threads (default: as many as there are idle processors for); a long "
-        "text file with one policy is monitored by two, one of which scans ahead, and a table by "
-        "two, one of which prepares the next rows",
+        help="use at most N threads (default: as many as there are idle processors); with two, one "
+        "thread scans a long text file with one policy, or prepares the next rows of a table, and "
+        "the other monitors",
     )
     group.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
-        help="print counts and speed to standard error (default: if that is a terminal)",
+        help="print counts and speed to standard error (default: only if it is a terminal)",
     )
     group.add_argument(
         "--progress",
         action="store_true",
-        help="show how far the log is read, if it is a file and standard error is a terminal",
+        help="show how much of the log has been read, if the log is a file and standard error is a "
+        "terminal",
     )
     group.add_argument(
         "-V", "--version", action="version", version=version_line(), help="show the version"

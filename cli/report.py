@@ -370,8 +370,8 @@ def policy_remarks(check: LogCheck | HistoryCheck) -> str:
 def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | None = None) -> bool:
     """Whether a policy is false more often than it may be.
 
-    A share is one of the time-points at which the left side of an implication held, if that is
-    counted and the policy itself is the implication; else of all time-points.
+    If the policy is an implication and its left side is counted, a share is relative to the
+    time-points at which the left side held; otherwise, it is relative to all time-points.
     """
     total = counts.events
     if triggered is not None and triggered.is_own:

@@ -35,7 +35,7 @@ when '5:0 false' comes.
   VERDICTS  lines as mtlmon writes them; - or nothing for standard input. Lines can have fields
             before the time-point, each followed by a tab: equivalences are within equal fields.
 
-With --changelog, lines that begin with '!' change what was said before, and a revision of 5:0
+With --changelog, lines that begin with '!' change earlier ones, and a revision of 5:0
 gives lines for the time-points that are equivalent to it: '!5:1 true'.
 """
 
@@ -157,27 +157,27 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--changelog",
         action="store_true",
-        help="the verdicts are of late or corrected events: lines that begin with '!' change what "
-        "was said before",
+        help="read the verdicts of late or corrected events: lines that begin with '!' change "
+        "earlier ones",
     )
     parser.add_argument(
         "--in-order",
         action="store_true",
-        help="in the order of time-points (for each prefix), which takes waiting: without --reach "
-        "to the end",
+        help="write verdicts in the order of time-points (for each prefix); without --reach, this "
+        "waits for the end",
     )
     parser.add_argument(
         "--reach",
         type=time_stamp,
         metavar="N",
-        help="for --in-order: how long a verdict of the formula may wait (mtlmon "
-        "--explain-formula tells), so that no more than that is held back",
+        help="for --in-order: how long a verdict of the formula may wait, as mtlmon "
+        "--explain-formula says; nothing is held back for longer",
     )
     parser.add_argument(
         "--verdicts",
         choices=("all", "false", "none"),
         default="all",
-        help="which to write (default: all)",
+        help="which verdicts to write (default: all)",
     )
     add_memory_option(parser, "time-points that are open, and verdicts that wait for their turn,")
     add_output_options(parser)
@@ -189,6 +189,6 @@ def add_output_options(parser: Parser) -> None:
     parser.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
-        help="counts and speed on standard error (default: if that is a terminal)",
+        help="print counts and speed to standard error (default: only if it is a terminal)",
     )
     parser.add_argument("-h", "--help", action="help", help="show this help")

@@ -229,7 +229,7 @@ def make_parser() -> Parser:
         type=port_number,
         default=DEFAULT_PORT,
         metavar="N",
-        help=f"the port of the page (default: {DEFAULT_PORT}); 0 for any that is free",
+        help=f"the port of the page (default: {DEFAULT_PORT}); 0 for any free port",
     )
     parser.add_argument("--open", dest="opens", action="store_true", help="open it in the browser")
     parser.add_argument(

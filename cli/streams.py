@@ -393,6 +393,6 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
-        help="counts and speed on standard error (default: if that is a terminal)",
+        help="print counts and speed to standard error (default: only if it is a terminal)",
     )
     parser.add_argument("-h", "--help", action="help", help="show this help")

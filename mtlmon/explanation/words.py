@@ -174,7 +174,7 @@ def _negated(proof: Proof, operand: Formula) -> str:
         names = [_name(part, wording) for part in operand.operands]
         if None not in names:
             return f"{names[0]} and {names[1]} hold"
-    return f"{_name(operand, wording) or 'what it negates'} {_verb(value)}"
+    return f"{_name(operand, wording) or 'the negated formula'} {_verb(value)}"
 
 
 def _verb(value: bool) -> str:

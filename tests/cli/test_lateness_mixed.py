@@ -292,3 +292,7 @@ def test_what_is_refused(options: list[str], words: str, tmp_path: Path, command
     done = command("--lateness", 5, *options, file, log)
     assert done.status == 2
     assert done.errors.startswith(f"mtlmon: --lateness does not work yet with {words}")
+    # the advice works: rows that wait have no clock for each key
+    assert "leave --clock out" in done.errors
+    assert "--consistency strong" not in done.errors
+    assert command("--lateness", 5, file, log).status < 2

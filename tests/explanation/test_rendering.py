@@ -101,7 +101,7 @@ def test_gaps_and_everywhere() -> None:
         ("NOT (p OR q)", 5, "(p OR q) holds, so the negation fails"),
         ("p EQUIV q", 6, "p and q both hold"),
         ("response IMPLIES NOT tick", 0, "response does not hold"),
-        (f"NOT ({' OR '.join(['request'] * 9)})", 1, "what it negates holds, so"),
+        (f"NOT ({' OR '.join(['request'] * 9)})", 1, "the negated formula holds, so"),
         (
             f"request IMPLIES {' OR '.join(['response'] * 9)}",
             1,
