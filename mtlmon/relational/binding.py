@@ -18,6 +18,7 @@ from mtlmon.policy.first_order.terms import (
     variables_of,
 )
 from mtlmon.policy.predicates import operators as terms
+from mtlmon.relational.arithmetic import Arithmetic
 from mtlmon.relational.normal import normal_form
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
@@ -33,6 +34,8 @@ Names = frozenset[str]
 NONE: Names = frozenset()
 
 _PROBED = frozenset({ops.ONCE, ops.EVENTUALLY, ops.PREVIOUS, ops.NEXT})
+# The costs of conjuncts that calculate, and of those that wait for values that are calculated.
+_CALCULATES, _AWAITS = 4, 5
 _CONSTANTS = frozenset({ops.TRUE, ops.FALSE, ops.ATOM})
 
 
@@ -59,11 +62,13 @@ class Step(NamedTuple):
         formula: the conjunct, in normal form.
         bound: the variables that are bound before it.
         binds: those that it binds.
+        calculates: whether it is evaluated for what the others leave, as it calculates.
     """
 
     formula: Formula
     bound: Names
     binds: tuple[str, ...]
+    calculates: bool = False
 
 
 class Binding(NamedTuple):
@@ -103,6 +108,7 @@ class BindingAnalysis:
     def __init__(self, lets: Mapping[str, Definition], mixed: Container[int] = ()) -> None:
         self.lets = lets
         self.mixed = mixed
+        self.arithmetic = Arithmetic(lets, mixed)
         self._free: dict[int, Names] = {}
         self._kept: list[Formula] = []
         self._known: dict[tuple[int, Names], _Result] = {}
@@ -265,9 +271,13 @@ class BindingAnalysis:
         return found if lacking is None else Unbound(lacking, node)
 
     def _conjunction(self, node: Formula, bound: Names, order: list[Step]) -> _Evaluation:
-        """Evaluate conjuncts in an order in which this is possible; filters come first."""
+        """Evaluate conjuncts in an order in which this is possible; filters come first.
+
+        What calculates comes last, then in the order in which it is written.
+        """
         waiting = conjuncts(node)
         while waiting:
+            targets = self.arithmetic.targets(waiting) - bound
             errors: list[Unbound] = []
             best: tuple[int, Formula, Names] | None = None
             for conjunct in waiting:
@@ -276,6 +286,10 @@ class BindingAnalysis:
                     errors.append(found)
                     continue
                 cost = _cost(conjunct, binds=bool(found - bound))
+                if self.arithmetic.is_in(conjunct):
+                    cost = _CALCULATES
+                elif targets & self.free(conjunct):
+                    cost = _AWAITS
                 if best is None or cost < best[0]:
                     best = (cost, conjunct, found)
                 if cost == 0:
@@ -284,7 +298,7 @@ class BindingAnalysis:
                 return errors[0]
             _, chosen, found = best
             binds = tuple(name for name in _ordered(chosen) if name in found - bound)
-            order.append(Step(chosen, bound, binds))
+            order.append(Step(chosen, bound, binds, self.arithmetic.is_in(chosen)))
             bound = found
             waiting = [one for one in waiting if one is not chosen]
         return bound

@@ -78,7 +78,9 @@ def _plan(steps: Iterable[Step]) -> list[str]:
     lines = []
     is_first = True
     for number, step in enumerate(steps, 1):
-        lines.append(f"{number}. {_step_words(step, is_first=is_first)}")
+        words = _step_words(step, is_first=is_first)
+        calculated = ", calculated for what is left" if step.calculates else ""
+        lines.append(f"{number}. {words}{calculated}")
         is_first = is_first and not step.binds
     return lines
 

@@ -11,6 +11,7 @@ cdef enum StepKind:
     SCAN                        # the rows of an atom, a neighbour or an aggregate
     PROBE                       # the rows that a state holds for
     COMPUTE                     # an expression: a condition, or the value of a new column
+    ATTEMPT                     # a condition; what overflows is kept, and computed again later
     CALL                        # the same, computed by Python for all rows at once
     LISTED                      # a new column with each of some constants
     BRANCH                      # rows for which blocks give rows, or those rows

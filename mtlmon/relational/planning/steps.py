@@ -203,6 +203,20 @@ class Steps:
             *new,
         )
 
+    def attempt(self, node: Formula, block: Block, mode: str) -> None:
+        """Add a condition that keeps rows for which it overflows, if machines compute it."""
+        (term,) = terms_of(node)
+        context = self._context
+        try:
+            program = program_of(
+                term, block.columns, context.kinds, context.environment, context.texts
+            )
+        except NotPossible:
+            return
+        context.plan.programs.append(program)
+        source = len(context.plan.programs) - 1
+        block.add(StepPlan("attempt", block.width, mode, source=source))
+
     def simple(self, value: Expression, kind: Kind, block: Block) -> Expression:
         """A term as one that machines compute; others become a variable that Python computes."""
         try:
