@@ -124,7 +124,10 @@ class BindingAnalysis:
             reported: the variables that must be bound.
             negated: whether the valuations of its negation are wanted.
         """
-        normal = normal_form(formula, negated=negated)
+        return self.of_normal(normal_form(formula, negated=negated), reported)
+
+    def of_normal(self, normal: Formula, reported: Sequence[str]) -> Binding:
+        """Find out how the valuations of a formula in normal form are found."""
         self._kept.append(normal)
         order: list[Step] = []
         found = run(self._conjunction(normal, NONE, order))
@@ -150,6 +153,11 @@ class BindingAnalysis:
             self._normal[key] = normal_form(formula, negated=negated)
             self._kept += [formula, self._normal[key]]
         return self._normal[key]
+
+    def is_alone(self, formula: Formula) -> bool:
+        """Whether a formula binds all of its variables by itself."""
+        found = run(self.evaluated(formula, NONE))
+        return not isinstance(found, Unbound) and self.free(formula) <= found
 
     def evaluated(self, node: Formula, bound: Names) -> _Evaluation:
         """Evaluate a formula under bound variables; the result is what is bound afterwards."""

@@ -11,6 +11,7 @@ from mtlmon.relational.binding import BindingAnalysis, conjuncts, is_transient
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.meeting import meeting_of
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.preparation import readable
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.report import shorten, visible
@@ -164,7 +165,7 @@ def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | No
             operator = node.operator
             if not operator.is_temporal or node.interval is None:
                 continue
-            names = ", ".join(free[id(node)])
+            names = ", ".join(name.partition(" ")[0] for name in free[id(node)])
             rows = f"rows of {names}" if names else "whether it was true"
             when = distance_words(node.interval, operator.is_past, unit)
             meeting = _meeting(node, free[id(node)], lets)
@@ -238,4 +239,4 @@ def _used(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
 
 
 def _short(formula: Formula) -> str:
-    return shorten(visible(str(formula)), _PART)
+    return shorten(visible(readable(formula)), _PART)

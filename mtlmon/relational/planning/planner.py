@@ -10,6 +10,7 @@ from mtlmon.policy.first_order.terms import comparison, free_variables, quantifi
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
 from mtlmon.relational.meeting import meeting_of, without_static
+from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.plan import (
     ClosedPlan,
     CountedPlan,
@@ -88,13 +89,12 @@ class Planner:
     @property
     def plan(self) -> Plan:
         """The plan of all policies."""
-        builtin = {
-            name: None if self._context.is_declared(name) else self._steps.known_atom(name)
-            for name in ("point", "time")
-        }
+        point, time = (
+            self._steps.known_atom(other if self._context.is_declared(name) else name)
+            for name, other in (("point", MOMENT), ("time", ""))
+        )
         plan = self._context.plan
-        uses = self._context.uses.uses(plan)
-        return plan._replace(point=builtin["point"], time=builtin["time"], uses=uses)
+        return plan._replace(point=point, time=time, uses=self._context.uses.uses(plan))
 
     def _add_policy(self, number: int, one: Prepared) -> None:
         plan = self._context.plan
