@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import LimitError, PolicyError
-from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
+from mtlmon.policy.first_order.terms import (
+    aggregates_of,
+    free_variables,
+    quantified,
+    terms_of,
+)
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.binding import BindingAnalysis, Definition
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.nothing import is_total
 from mtlmon.relational.outside import Outside
 from mtlmon.relational.scopes import Finding, future_findings, scope_findings
 from mtlmon.relational.types import find_types
@@ -228,6 +234,11 @@ class _Analyser:
             hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
         elif name in reported and negated is not None and negated.operator is not ops.COMPARISON:
             hint += f"; or did you mean EXISTS {name}. {negated}?"
+        aggregate = next((one for one in aggregates_of(formula) if is_total(one)), None)
+        if aggregate is not None and name in (aggregate.aggregate.by or ()):
+            word = aggregate.aggregate.word
+            hint = f"{word} of nothing is 0, so it can hold for any {name} without rows: bind "
+            hint += f"{name} by another part, as in {example}"
         if operator is not None:
             alone = f"what {operator} remembers is found by itself"
             inner = formula if negated is None else negated

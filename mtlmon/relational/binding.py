@@ -20,6 +20,7 @@ from mtlmon.policy.first_order.terms import (
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.arithmetic import Arithmetic
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.nothing import driving, is_total
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
@@ -168,6 +169,14 @@ class BindingAnalysis:
         known = self._known[key]
         return known if isinstance(known, Unbound) else known | bound
 
+    def conjunct(self, node: Formula, bound: Names, others: Sequence[Formula]) -> _Evaluation:
+        """Evaluate a conjunct; the others may say that an aggregate is not one of nothing."""
+        found = yield self.evaluated(node, bound)
+        if isinstance(found, Unbound) and node.operator is ops.COMPARISON and node.operands:
+            beside = yield self._comparison(node, bound & self.free(node), others)
+            return found if isinstance(beside, Unbound) else beside | bound
+        return found
+
     def _computed(self, node: Formula, bound: Names) -> _Evaluation:
         operator, operands = node.operator, node.operands
         free = self.free(node)
@@ -231,7 +240,9 @@ class BindingAnalysis:
             alone = yield self._alone(self.normal(node.operands[number]))
             if isinstance(alone, Unbound):
                 return alone
-        found |= {name for one in aggregates_of(node) for name in one.aggregate.by or ()}
+        # an argument may have any value, that of nothing as well
+        for one in aggregates_of(node):
+            found |= set() if is_total(one) else set(one.aggregate.by or ())
         for argument in arguments:
             lacking = next((name for name in variables_of(argument) if name not in found), None)
             if lacking is not None:
@@ -265,13 +276,23 @@ class BindingAnalysis:
                 return Unbound(lacking, node)
         return bound | plain
 
-    def _comparison(self, node: Formula, bound: Names) -> _Evaluation:
+    def _comparison(
+        self, node: Formula, bound: Names, others: Sequence[Formula] = ()
+    ) -> _Evaluation:
+        """Evaluate a comparison; an aggregate of nothing binds no groups for which it is true."""
         (expression,) = terms_of(node)
         for operand in node.operands:
             alone = yield self._alone(self.normal(operand))
             if isinstance(alone, Unbound):
                 return alone
-        found = bound | {name for one in aggregates_of(node) for name in one.aggregate.by or ()}
+        found = bound
+        if node.operands:
+            drives = driving(node, others)
+            found = bound.union(*(one.aggregate.by or () for one in drives))
+            for one in aggregates_of(node):
+                lacking = next((name for name in one.aggregate.by or () if name not in found), None)
+                if lacking is not None:
+                    return Unbound(lacking, node)
         target = None if id(node) in self.mixed else bound_by(expression, found)
         if target is not None:
             return found | {target}
@@ -283,13 +304,13 @@ class BindingAnalysis:
 
         What calculates comes last, then in the order in which it is written.
         """
-        waiting = conjuncts(node)
+        waiting = parts = conjuncts(node)
         while waiting:
             targets = self.arithmetic.targets(waiting) - bound
             errors: list[Unbound] = []
             best: tuple[int, Formula, Names] | None = None
             for conjunct in waiting:
-                found = yield self.evaluated(conjunct, bound)
+                found = yield self.conjunct(conjunct, bound, parts)
                 if isinstance(found, Unbound):
                     errors.append(found)
                     continue

@@ -165,6 +165,9 @@ class Outside:
         """What a conjunct that binds nothing is NOT of; None if it is no negation."""
         if part.operator is ops.NOT:
             return part.operands[0]
+        if part.operator is ops.COMPARISON:
+            found = normal_form(part, negated=True)
+            return None if found.operator is ops.NOT else found
         if part.operator not in _COUNTED:
             return None
         other = ops.ONCE if part.operator is ops.HISTORICALLY else ops.EVENTUALLY
@@ -180,7 +183,7 @@ class Outside:
         left = list(parts)
         while True:
             for part in left:
-                found = run(self._binding.evaluated(part, bound))
+                found = run(self._binding.conjunct(part, bound, parts))
                 if not isinstance(found, Unbound) and self._binding.free(part) <= found:
                     bound = found
                     taken.append(part)

@@ -133,7 +133,18 @@ class Generator:
         if shape == "aggregate":
             by = sorted(name for name in names if chance.random() < 0.5)
             groups = f" BY {', '.join(by)}" if by else ""
-            return f"(COUNT({text}{groups}) {chance.choice('<=>')} 1)", frozenset(by)
+            aggregate = f"COUNT({text}{groups})"
+            if names and chance.random() < 0.5:
+                word = chance.choice(["SUM", "SUM", "MAX", "AVG"])
+                aggregate = f"{word}({chance.choice(sorted(names))} OVER {text}{groups})"
+            other = chance.choice(["1", "0", *by, *by])
+            compared = f"({aggregate} {chance.choice(['<', '=', '>', '!='])} {other})"
+            if chance.random() < 0.6:
+                # COUNT and SUM of nothing are 0 for values that another conjunct binds
+                binding = [f"{name} in (0, 1, 7)" for name in by]
+                drivers = " AND ".join([*binding, chance.choice(["", "NOT "]) + compared])
+                return f"({drivers})", frozenset(by)
+            return compared, frozenset(by)
         if shape == "outside":
             asked = self.operator(depth - 1)
             extra = sorted(set(re.findall(r"\b[xyz]\b", asked)) - names)

@@ -26,7 +26,7 @@ STEP_KINDS = {
     "scan": SCAN, "probe": PROBE, "compute": COMPUTE, "attempt": ATTEMPT, "call": CALL,
     "listed": LISTED, "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE, "meet": MEET,
 }
-MODES = {"join": JOIN, "semi": SEMI, "anti": ANTI}
+MODES = {"join": JOIN, "semi": SEMI, "anti": ANTI, "outer": OUTER}
 SOURCE_KINDS = {"atom": ATOM_ROWS, "neighbour": NEIGHBOUR_ROWS, "group": GROUP_ROWS}
 AGGREGATE_KINDS = {
     "COUNT": COUNT_OF, "SUM": SUM_OF, "AVG": AVG_OF, "MIN": MIN_OF, "MAX": MAX_OF,

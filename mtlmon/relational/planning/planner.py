@@ -229,11 +229,12 @@ class Planner:
         Returns:
             Those that are left.
         """
+        parts = waiting
         waiting = list(waiting)
         # what has been tried, or asked whether it has any rows, by `id`
         seen: set[int] = set()
         while waiting:
-            best = self._best(waiting, block.bound)
+            best = self._best(waiting, block.bound, parts)
             cost = _AWAITS if best is None else best[0]
             if cost >= _DRIVES and (cost != _CALCULATES or is_guarded):
                 self._try(waiting, block, seen)
@@ -243,17 +244,19 @@ class Planner:
                 raise _not_planned(waiting[0])
             if cost == _CALCULATES:
                 self._ask(waiting, block, scope, seen)
-            self.add(best[1], block, scope)
+            self.add(best[1], block, scope, parts)
             waiting = [one for one in waiting if one is not best[1]]
         return waiting
 
-    def _best(self, waiting: list[Formula], bound: Names) -> tuple[int, Formula] | None:
+    def _best(
+        self, waiting: list[Formula], bound: Names, parts: Sequence[Formula]
+    ) -> tuple[int, Formula] | None:
         """The conjunct that is evaluated next, and its cost; None if none can be."""
         arithmetic = self._context.binding.arithmetic
         targets = arithmetic.targets(waiting) - bound
         best: tuple[int, Formula] | None = None
         for one in waiting:
-            use = self._use(one, bound)
+            use = self._use(one, bound, parts)
             if use is None:
                 continue
             cost = use.cost
@@ -292,9 +295,9 @@ class Planner:
                 seen.add(id(one))
                 self._exists(exists_of(use.binds, one, one), block, scope)
 
-    def _use(self, node: Formula, bound: Names) -> Use | None:
+    def _use(self, node: Formula, bound: Names, parts: Sequence[Formula] = ()) -> Use | None:
         """How a conjunct would be evaluated under bound variables, or None if it cannot be."""
-        found = run(self._context.binding.evaluated(node, bound))
+        found = run(self._context.binding.conjunct(node, bound, parts))
         if isinstance(found, Unbound):
             return None
         binds = found - bound
@@ -314,8 +317,8 @@ class Planner:
             return Use(_CROSSES if bound and not free & bound else _DRIVES, binds)
         return Use(_JOINS if free & bound else _LISTS, binds)
 
-    def add(self, node: Formula, block: Block, scope: Scope) -> None:
-        """Add the steps of a conjunct that can be evaluated."""
+    def add(self, node: Formula, block: Block, scope: Scope, parts: Sequence[Formula] = ()) -> None:
+        """Add the steps of a conjunct that can be evaluated, beside other ones."""
         operator = node.operator
         if operator is ops.TRUE:
             return
@@ -325,8 +328,7 @@ class Planner:
             self._steps.scan(node, block, scope, "join")
         elif operator is ops.COMPARISON:
             if node.operands:
-                (term,) = terms_of(node)
-                node = comparison(self._aggregates.replaced(term, node, block, scope))
+                node = comparison(self._aggregates.replaced(node, block, scope, parts))
             self._steps.compare(node, block)
         elif operator is ops.NOT:
             self.exclude(node.operands[0], block, scope)
