@@ -240,13 +240,7 @@ class _Analyser:
             hint = f"{word} of nothing is 0, so it can hold for any {name} without rows: bind "
             hint += f"{name} by another part, as in {example}"
         if operator is not None:
-            alone = f"what {operator} remembers is found by itself"
-            inner = formula if negated is None else negated
-            if inner.operator is ops.COMPARISON:
-                hint = f"{alone}: write {written} outside of it, or bind {name} inside it, as in "
-                hint += example
-            else:
-                hint += f"; {alone}, so bind {name} inside it"
+            hint += f"; what {operator} remembers is found by itself, so bind {name} inside it"
         if name in self.file.streams:
             hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
         if name in self.columns():

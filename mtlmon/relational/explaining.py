@@ -11,6 +11,7 @@ from mtlmon.relational.binding import BindingAnalysis, conjuncts, is_transient
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.meeting import meeting_of
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.preparation import readable
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
@@ -52,6 +53,7 @@ def describe(
         *warnings_of(analysis),
         *_copying(analysis.binding.formula, lets),
         *_listing(analysis.binding.steps),
+        *_naming(analysis.binding.formula),
     ]
     if remarks:
         sections.append(("Remarks", remarks))
@@ -155,6 +157,21 @@ def _listing(steps: Iterable[Step]) -> list[str]:
         f"{' or '.join(step.binds)} a value: add an atom that says when to ask"
         for step in _lists(steps)
     ]
+
+
+def _naming(formula: Formula) -> list[str]:
+    """Remarks on operators that remember time-points, of which there are more and more."""
+    remarks: dict[str, None] = {}
+    for node in postorder(formula):
+        if not node.operator.is_temporal or node.interval is None or node.interval.is_bounded:
+            continue
+        if any(one.name == MOMENT for one in conjuncts(node.operands[-1])):
+            word = node.operator.word
+            remarks[
+                f"{_short(node)} remembers time-points, as it is asked about values from outside: "
+                f"give {word} an upper bound, or it remembers more and more"
+            ] = None
+    return list(remarks)
 
 
 def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor, analyse
+from mtlmon.relational.explaining import describe
 from mtlmon.relational.monitor import Answer
 from mtlmon.relational.planning import plan
 from tests.relational import soak
@@ -54,6 +55,21 @@ def test_slices_have_them_as_well(seed: int, count: int) -> None:
     assert _answers(RelationalMonitor(text, slices=count), example) == _answers(
         RelationalMonitor(text), example
     )
+
+
+@pytest.mark.parametrize(("interval", "has_remark"), [("", True), ("[0,9]", False)])
+def test_time_points_without_end_are_remarked_upon(interval: str, has_remark: bool) -> None:
+    text = f"find f: p(u) AND q(v) AND ONCE{interval} (r(v) AND NOT s(u))"
+    (policy,) = analyse(parse_policies(text)).policies
+    assert ("or it remembers more and more" in describe(policy, {})) is has_remark
+
+
+def test_an_operand_that_nothing_helps_says_so() -> None:
+    """SUM has no value where it overflows, so that NOT of a comparison is not another one."""
+    text = "find f: p(u) AND ONCE[0,9] (r AND SUM(x OVER q(u, x) BY u) < 5)"
+    (error,) = analyse(parse_policies(text)).errors
+    assert "'u' may take in 'SUM(x OVER q(u, x) BY u) < 5'" in error.message
+    assert "what ONCE remembers is found by itself, so bind u inside it" in (error.hint or "")
 
 
 # Rules of four eyes and of duties that are kept apart, as one would write them.
