@@ -405,7 +405,7 @@ class _Parser:
                 self.fail(variable, message, hint)
         span = self.span_from(start)
         by = tuple(dict.fromkeys(group.text for group in groups)) or None
-        value = Aggregate(grammar.AGGREGATES[word.kind], 0, by)
+        value = Aggregate(grammar.AGGREGATES[word.kind], 0, by, is_of_rows=True)
         aggregate = Expression(terms.COUNT_FORMULA, (), value, span)
         if word.kind != "CNT":
             place = Span(argument.start, argument.end)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.errors import PolicyError
-from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
+from mtlmon.errors import LimitError, PolicyError
+from mtlmon.policy.first_order.terms import (
+    aggregates_of,
+    free_variables,
+    quantified,
+    terms_of,
+)
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.binding import BindingAnalysis, Definition
+from mtlmon.relational.expansion import Expansion
+from mtlmon.relational.normal import normal_form
+from mtlmon.relational.nothing import is_total
+from mtlmon.relational.outside import Outside
 from mtlmon.relational.scopes import Finding, future_findings, scope_findings
 from mtlmon.relational.types import find_types
 from mtlmon.syntax import operators as ops
@@ -175,18 +184,47 @@ class _Analyser:
         body, reported = parts_of(policy)
         binding = bindings.analyse(body, reported, negated=not policy.is_find)
         if binding.error is not None:
-            finding = self.unbound(binding.error, set(reported), binding.formula)
-            self.report(finding, title_of(policy))
-            return None
+            turned = self.from_outside(body, reported, policy, bindings)
+            if turned is None or turned.error is not None:
+                operator = _remembering(turned or binding)
+                finding = self.unbound(binding.error, set(reported), operator)
+                self.report(finding, title_of(policy))
+                return None
+            binding = turned
         own = {name: kinds[name] for name in reported}
         return PolicyAnalysis(policy, body, reported, own, binding)
+
+    def from_outside(
+        self,
+        body: Formula,
+        reported: tuple[str, ...],
+        policy: Policy,
+        bindings: BindingAnalysis,
+    ) -> Binding | None:
+        """Find how a policy is evaluated if operands get from outside what they do not bind.
+
+        Returns:
+            None if it nests too deeply.
+        """
+        try:
+            expanded = Expansion(bindings.lets).expanded(body) if bindings.lets else body
+        except LimitError:
+            return None
+        written = normal_form(expanded, negated=not policy.is_find)
+        return bindings.of_normal(Outside(bindings).turned(written), reported)
 
     def check_scopes(self, formula: Formula, names: tuple[str, ...], title: str) -> None:
         for finding in scope_findings(formula, names):
             self.report(finding, title)
 
-    def unbound(self, error: Unbound, reported: set[str], whole: Formula) -> Finding:
-        """Say which variable of a formula lacks values, and how to mend that."""
+    def unbound(self, error: Unbound, reported: set[str], operator: str | None) -> Finding:
+        """Say which variable of a formula lacks values, and how to mend that.
+
+        Args:
+            error: what is wrong.
+            reported: the variables that the policy reports.
+            operator: the word of the operator that cannot get values from outside, if one cannot.
+        """
         name, formula = error.variable, error.formula
         written = shorten(visible(str(formula)), _SHOWN)
         if error.reason == "sides":
@@ -200,14 +238,13 @@ class _Analyser:
             hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
         elif name in reported and negated is not None and negated.operator is not ops.COMPARISON:
             hint += f"; or did you mean EXISTS {name}. {negated}?"
-        if (operator := _remembering(whole, error)) is not None:
-            alone = f"what {operator} remembers is found by itself"
-            inner = formula if negated is None else negated
-            if inner.operator is ops.COMPARISON:
-                hint = f"{alone}: write {written} outside of it, or bind {name} inside it, as in "
-                hint += example
-            else:
-                hint += f"; {alone}, so bind {name} inside it"
+        aggregate = next((one for one in aggregates_of(formula) if is_total(one)), None)
+        if aggregate is not None and name in (aggregate.aggregate.by or ()):
+            word = aggregate.aggregate.word
+            hint = f"{word} of nothing is 0, so it can hold for any {name} without rows: bind "
+            hint += f"{name} by another part, as in {example}"
+        if operator is not None:
+            hint += f"; what {operator} remembers is found by itself, so bind {name} inside it"
         if name in self.file.streams:
             hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
         if name in self.columns():
@@ -246,11 +283,12 @@ class _Analyser:
         )
 
 
-def _remembering(whole: Formula, error: Unbound) -> str | None:
+def _remembering(binding: Binding) -> str | None:
     """The word of the innermost temporal operator around a part that lacks a variable of it."""
-    if error.is_quantified:
+    error = binding.error
+    if error is None or error.is_quantified:
         return None
-    for node in postorder(whole):
+    for node in postorder(binding.formula):
         if node.operator.is_temporal and any(part is error.formula for part in postorder(node)):
             is_free = error.variable in free_variables(node)[id(node)]
             return node.operator.word if is_free else None

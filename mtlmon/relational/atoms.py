@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.relational.outside import MOMENT
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.report import formula_error
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cell_word",
+    "made_atoms",
     "named_rows",
     "refuse_points",
     "refuse_traces",
@@ -65,6 +67,12 @@ def is_built_in(file: PolicyFile, name: str) -> bool:
 
     relation = file.relations.get(name)
     return name in BUILT_IN and relation is not None and not relation.is_declared
+
+
+def made_atoms(file: PolicyFile) -> frozenset[str]:
+    """The atoms that have a row at each time-point, which the engine makes."""
+    own = (name for name in ("point", "time") if is_built_in(file, name))
+    return frozenset({MOMENT, *own})
 
 
 def refuse_points(file: PolicyFile) -> None:

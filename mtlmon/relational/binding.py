@@ -18,7 +18,9 @@ from mtlmon.policy.first_order.terms import (
     variables_of,
 )
 from mtlmon.policy.predicates import operators as terms
+from mtlmon.relational.arithmetic import Arithmetic
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.nothing import driving, is_total
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
@@ -33,6 +35,8 @@ Names = frozenset[str]
 NONE: Names = frozenset()
 
 _PROBED = frozenset({ops.ONCE, ops.EVENTUALLY, ops.PREVIOUS, ops.NEXT})
+# The costs of conjuncts that calculate, and of those that wait for values that are calculated.
+_CALCULATES, _AWAITS = 4, 5
 _CONSTANTS = frozenset({ops.TRUE, ops.FALSE, ops.ATOM})
 
 
@@ -59,11 +63,13 @@ class Step(NamedTuple):
         formula: the conjunct, in normal form.
         bound: the variables that are bound before it.
         binds: those that it binds.
+        calculates: whether it is evaluated for what the others leave, as it calculates.
     """
 
     formula: Formula
     bound: Names
     binds: tuple[str, ...]
+    calculates: bool = False
 
 
 class Binding(NamedTuple):
@@ -103,6 +109,7 @@ class BindingAnalysis:
     def __init__(self, lets: Mapping[str, Definition], mixed: Container[int] = ()) -> None:
         self.lets = lets
         self.mixed = mixed
+        self.arithmetic = Arithmetic(lets, mixed)
         self._free: dict[int, Names] = {}
         self._kept: list[Formula] = []
         self._known: dict[tuple[int, Names], _Result] = {}
@@ -118,7 +125,10 @@ class BindingAnalysis:
             reported: the variables that must be bound.
             negated: whether the valuations of its negation are wanted.
         """
-        normal = normal_form(formula, negated=negated)
+        return self.of_normal(normal_form(formula, negated=negated), reported)
+
+    def of_normal(self, normal: Formula, reported: Sequence[str]) -> Binding:
+        """Find out how the valuations of a formula in normal form are found."""
         self._kept.append(normal)
         order: list[Step] = []
         found = run(self._conjunction(normal, NONE, order))
@@ -145,6 +155,11 @@ class BindingAnalysis:
             self._kept += [formula, self._normal[key]]
         return self._normal[key]
 
+    def is_alone(self, formula: Formula) -> bool:
+        """Whether a formula binds all of its variables by itself."""
+        found = run(self.evaluated(formula, NONE))
+        return not isinstance(found, Unbound) and self.free(formula) <= found
+
     def evaluated(self, node: Formula, bound: Names) -> _Evaluation:
         """Evaluate a formula under bound variables; the result is what is bound afterwards."""
         relevant = bound & self.free(node)
@@ -153,6 +168,14 @@ class BindingAnalysis:
             self._known[key] = yield self._computed(node, relevant)
         known = self._known[key]
         return known if isinstance(known, Unbound) else known | bound
+
+    def conjunct(self, node: Formula, bound: Names, others: Sequence[Formula]) -> _Evaluation:
+        """Evaluate a conjunct; the others may say that an aggregate is not one of nothing."""
+        found = yield self.evaluated(node, bound)
+        if isinstance(found, Unbound) and node.operator is ops.COMPARISON and node.operands:
+            beside = yield self._comparison(node, bound & self.free(node), others)
+            return found if isinstance(beside, Unbound) else beside | bound
+        return found
 
     def _computed(self, node: Formula, bound: Names) -> _Evaluation:
         operator, operands = node.operator, node.operands
@@ -217,7 +240,9 @@ class BindingAnalysis:
             alone = yield self._alone(self.normal(node.operands[number]))
             if isinstance(alone, Unbound):
                 return alone
-        found |= {name for one in aggregates_of(node) for name in one.aggregate.by or ()}
+        # an argument may have any value, that of nothing as well
+        for one in aggregates_of(node):
+            found |= set() if is_total(one) else set(one.aggregate.by or ())
         for argument in arguments:
             lacking = next((name for name in variables_of(argument) if name not in found), None)
             if lacking is not None:
@@ -251,13 +276,23 @@ class BindingAnalysis:
                 return Unbound(lacking, node)
         return bound | plain
 
-    def _comparison(self, node: Formula, bound: Names) -> _Evaluation:
+    def _comparison(
+        self, node: Formula, bound: Names, others: Sequence[Formula] = ()
+    ) -> _Evaluation:
+        """Evaluate a comparison; an aggregate of nothing binds no groups for which it is true."""
         (expression,) = terms_of(node)
         for operand in node.operands:
             alone = yield self._alone(self.normal(operand))
             if isinstance(alone, Unbound):
                 return alone
-        found = bound | {name for one in aggregates_of(node) for name in one.aggregate.by or ()}
+        found = bound
+        if node.operands:
+            drives = driving(node, others)
+            found = bound.union(*(one.aggregate.by or () for one in drives))
+            for one in aggregates_of(node):
+                lacking = next((name for name in one.aggregate.by or () if name not in found), None)
+                if lacking is not None:
+                    return Unbound(lacking, node)
         target = None if id(node) in self.mixed else bound_by(expression, found)
         if target is not None:
             return found | {target}
@@ -265,17 +300,25 @@ class BindingAnalysis:
         return found if lacking is None else Unbound(lacking, node)
 
     def _conjunction(self, node: Formula, bound: Names, order: list[Step]) -> _Evaluation:
-        """Evaluate conjuncts in an order in which this is possible; filters come first."""
-        waiting = conjuncts(node)
+        """Evaluate conjuncts in an order in which this is possible; filters come first.
+
+        What calculates comes last, then in the order in which it is written.
+        """
+        waiting = parts = conjuncts(node)
         while waiting:
+            targets = self.arithmetic.targets(waiting) - bound
             errors: list[Unbound] = []
             best: tuple[int, Formula, Names] | None = None
             for conjunct in waiting:
-                found = yield self.evaluated(conjunct, bound)
+                found = yield self.conjunct(conjunct, bound, parts)
                 if isinstance(found, Unbound):
                     errors.append(found)
                     continue
                 cost = _cost(conjunct, binds=bool(found - bound))
+                if self.arithmetic.is_in(conjunct):
+                    cost = _CALCULATES
+                elif targets & self.free(conjunct):
+                    cost = _AWAITS
                 if best is None or cost < best[0]:
                     best = (cost, conjunct, found)
                 if cost == 0:
@@ -284,7 +327,7 @@ class BindingAnalysis:
                 return errors[0]
             _, chosen, found = best
             binds = tuple(name for name in _ordered(chosen) if name in found - bound)
-            order.append(Step(chosen, bound, binds))
+            order.append(Step(chosen, bound, binds, self.arithmetic.is_in(chosen)))
             bound = found
             waiting = [one for one in waiting if one is not chosen]
         return bound

@@ -133,7 +133,7 @@ class Expansion:
         if term.operator is terms.VARIABLE:
             return _variable(names.get(term.name, term.name), term)
         if term.operator in terms.OF_FORMULAS:
-            word, number, by = term.aggregate
+            word, number, by, is_of_rows = term.aggregate
             operand = formula.operands[number]
             own = {name: names.get(name, name) for name in by or ()}
             for name in free_variables(operand)[id(operand)]:
@@ -142,7 +142,7 @@ class Expansion:
             value = tuple(self._term(one, formula, own, operands, depth) for one in term.operands)
             operands.append(self.expanded(operand, own, depth + 1))
             groups = None if by is None else tuple(dict.fromkeys(own[name] for name in by))
-            found = Aggregate(word, len(operands) - 1, groups)
+            found = Aggregate(word, len(operands) - 1, groups, is_of_rows)
             return Expression(term.operator, value, found, term.span)
         if not term.operands:
             return term

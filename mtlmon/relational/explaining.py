@@ -11,6 +11,8 @@ from mtlmon.relational.binding import BindingAnalysis, conjuncts, is_transient
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.meeting import meeting_of
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.outside import MOMENT
+from mtlmon.relational.preparation import readable
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.report import shorten, visible
@@ -51,6 +53,7 @@ def describe(
         *warnings_of(analysis),
         *_copying(analysis.binding.formula, lets),
         *_listing(analysis.binding.steps),
+        *_naming(analysis.binding.formula),
     ]
     if remarks:
         sections.append(("Remarks", remarks))
@@ -78,7 +81,9 @@ def _plan(steps: Iterable[Step]) -> list[str]:
     lines = []
     is_first = True
     for number, step in enumerate(steps, 1):
-        lines.append(f"{number}. {_step_words(step, is_first=is_first)}")
+        words = _step_words(step, is_first=is_first)
+        calculated = ", calculated for what is left" if step.calculates else ""
+        lines.append(f"{number}. {words}{calculated}")
         is_first = is_first and not step.binds
     return lines
 
@@ -154,6 +159,21 @@ def _listing(steps: Iterable[Step]) -> list[str]:
     ]
 
 
+def _naming(formula: Formula) -> list[str]:
+    """Remarks on operators that remember time-points, of which there are more and more."""
+    remarks: dict[str, None] = {}
+    for node in postorder(formula):
+        if not node.operator.is_temporal or node.interval is None or node.interval.is_bounded:
+            continue
+        if any(one.name == MOMENT for one in conjuncts(node.operands[-1])):
+            word = node.operator.word
+            remarks[
+                f"{_short(node)} remembers time-points, as it is asked about values from outside: "
+                f"give {word} an upper bound, or it remembers more and more"
+            ] = None
+    return list(remarks)
+
+
 def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | None) -> list[str]:
     lines: dict[str, None] = {}
     for one in (formula, *(lets[name].formula for name in _used(formula, lets))):
@@ -162,7 +182,7 @@ def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | No
             operator = node.operator
             if not operator.is_temporal or node.interval is None:
                 continue
-            names = ", ".join(free[id(node)])
+            names = ", ".join(name.partition(" ")[0] for name in free[id(node)])
             rows = f"rows of {names}" if names else "whether it was true"
             when = distance_words(node.interval, operator.is_past, unit)
             meeting = _meeting(node, free[id(node)], lets)
@@ -236,4 +256,4 @@ def _used(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
 
 
 def _short(formula: Formula) -> str:
-    return shorten(visible(str(formula)), _PART)
+    return shorten(visible(readable(formula)), _PART)

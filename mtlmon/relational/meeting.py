@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.first_order.terms import free_variables, quantified
+from mtlmon.relational.arithmetic import static_parts
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.normal import normal_form
 from mtlmon.support.generators import run
@@ -134,18 +135,10 @@ def without_static(node: Formula) -> Formula:
 
     `(c AND f) SINCE g` is `c AND (f SINCE g)`, or g at the present, where f and c are not asked.
     """
-    parts = conjuncts(node.operands[0])
-    static = [one for one in parts if one.operator is ops.COMPARISON and not one.operands]
-    static += [
-        one
-        for one in parts
-        if one.operator is ops.NOT
-        and one.operands[0].operator is ops.COMPARISON
-        and not one.operands[0].operands
-    ]
+    static = static_parts(node.operands[0])
     if not static:
         return node
-    others = [one for one in parts if one not in static]
+    others = [one for one in conjuncts(node.operands[0]) if one not in static]
     left = others[0] if others else Formula(ops.TRUE)
     for one in others[1:]:
         left = Formula(ops.AND, (left, one))

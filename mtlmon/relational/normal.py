@@ -1,11 +1,13 @@
 """The normal form in which first-order formulas are analysed.
 
 Implications, equivalences and FORALL are rewritten, and negations pushed in: through AND, OR, NOT,
-HISTORICALLY and ALWAYS. A negation is never pushed into a comparison, as terms may have no value.
+HISTORICALLY and ALWAYS. A negation is never pushed into a comparison, as terms may have no value;
+only NOT of one with a COUNT may become another one, which binds its groups.
 """
 
 from __future__ import annotations
 
+from mtlmon.relational.nothing import complement
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula
 
@@ -109,4 +111,8 @@ def _assembled(node: Formula, operands: list[Formula], *, negated: bool) -> Form
         neither = Formula(ops.AND, (left, right), None, None, span)
         found = Formula(ops.UNTIL, (right, neither), node.interval, None, span)
         negated = not negated
+    elif negated and operator is ops.COMPARISON and node.operands:
+        complemented = complement(node)
+        if complemented is not None:
+            return complemented
     return Formula(ops.NOT, (found,), None, None, span) if negated else found

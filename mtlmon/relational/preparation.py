@@ -10,6 +10,7 @@ from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.relational.binding import BindingAnalysis, Definition, Unbound, conjuncts
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.outside import MOMENT, Outside
 from mtlmon.relational.programs import is_mixed
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
@@ -30,6 +31,7 @@ __all__ = [
     "LeftSide",
     "Prepared",
     "left_sides",
+    "opened",
     "opened_policy",
     "prepared_policies",
     "readable",
@@ -45,12 +47,14 @@ class Prepared(NamedTuple):
         formula: what is evaluated, in normal form: for a policy, its negation.
         names: the reported variables in the formula, in the order of `analysis.reported`.
         exposed: other variables whose values belong to the rows of the formula, behind those.
+        written: the formula before what operands need from outside was taken out of them.
     """
 
     analysis: PolicyAnalysis
     formula: Formula
     names: tuple[str, ...]
     exposed: tuple[str, ...] = ()
+    written: Formula | None = None
 
 
 class LeftSide(NamedTuple):
@@ -82,10 +86,12 @@ def prepared_policies(file: PolicyFile, analysis: Analysis) -> list[Prepared]:
     Raises:
         LimitError: a formula nests too deeply.
     """
-    return [
-        Prepared(one, normal_form(body, negated=not one.policy.is_find), names)
-        for one, body, names in _expanded(file, analysis)
-    ]
+    outside = Outside(BindingAnalysis({}))
+    found = []
+    for one, body, names in _expanded(file, analysis):
+        written = normal_form(body, negated=not one.policy.is_find)
+        found.append(Prepared(one, outside.turned(written), names, written=written))
+    return found
 
 
 def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
@@ -99,6 +105,7 @@ def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
         LimitError: a formula nests too deeply.
     """
     found = []
+    outside = Outside(BindingAnalysis({}))
     for number, (one, body, names) in enumerate(_expanded(file, analysis)):
         antecedent = None if one.policy.is_find else antecedent_of(body)
         if antecedent is None:
@@ -108,7 +115,8 @@ def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
         is_own = antecedent.is_own and set(own) == set(names)
         as_written = antecedent_of(one.policy.formula)
         written = readable(left) if as_written is None else str(as_written.formula)
-        found.append(LeftSide(number, normal_form(left), own, is_own, written))
+        normal = outside.turned(normal_form(left))
+        found.append(LeftSide(number, normal, own, is_own, written))
     return found
 
 
@@ -136,7 +144,7 @@ def opened_policy(
         kinds: the kinds of its variables.
         environment: what the file says about times.
     """
-    formula, hidden = _opened(prepared.formula)
+    formula, hidden = opened(prepared.formula)
     if not hidden:
         return prepared.formula, ()
     mixed = {
@@ -150,7 +158,7 @@ def opened_policy(
     return formula, hidden
 
 
-def _opened(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
+def opened(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     """Take away EXISTS at the top and in its conjuncts; return their variables, too."""
     names: list[str] = []
     parts = [formula]
@@ -183,7 +191,7 @@ def readable(formula: Formula, unit: str | None = None) -> str:
         names |= {*quantified(node)}
         for term in postorder(*terms_of(node)):
             names |= {*variables_of(term)}
-    text = to_text(formula, unit=unit)
+    text = to_text(formula, unit=unit).replace(f'"{MOMENT}"', MOMENT.strip())
     for name in sorted(names, key=len, reverse=True):
         written = name.partition(" ")[0]
         text = text.replace(f"`{name}`", written).replace(name, written)

@@ -13,6 +13,7 @@ from mtlmon.policy.predicates.machine_code import WANTED, MachineCode
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.relational import native
 from mtlmon.relational.cells import from_cell, number_text, to_cell
+from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.plan import ProgramPlan
 from mtlmon.relational.types import constant_kind
 from mtlmon.syntax import operators as ops
@@ -37,6 +38,11 @@ def kinds_of(
     return check(Predicate(expression, "", ""), None, known, wanted=None).kinds
 
 
+def kinds_of_arguments(name: str, relations: Mapping[str, tuple[Kind, ...]]) -> tuple[Kind, ...]:
+    """The kinds of the arguments of an atom; () for one without."""
+    return (kinds.INTEGER,) if name == MOMENT else relations.get(name, ())
+
+
 def kinds_of_variables(
     formulas: list[Formula], relations: Mapping[str, tuple[Kind, ...]], environment: Environment
 ) -> dict[str, Kind]:
@@ -51,7 +57,8 @@ def kinds_of_variables(
                 one.name for one in postorder(term) if one.operator is terms.VARIABLE
             )
         if node.operator is ops.PREDICATE:
-            for term, kind in zip(terms_of(node), relations[node.name or ""], strict=True):
+            found_kinds = kinds_of_arguments(node.name or "", relations)
+            for term, kind in zip(terms_of(node), found_kinds, strict=True):
                 if term.operator is terms.VARIABLE and kind.name != "unknown":
                     found.setdefault(term.name, kind)
         elif node.operator is ops.COMPARISON:

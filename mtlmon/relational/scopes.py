@@ -68,7 +68,7 @@ def scope_findings(formula: Formula, names: tuple[str, ...]) -> Iterator[Finding
 def _aggregate_findings(
     aggregate: Expression, free: tuple[str, ...], scope: frozenset[str]
 ) -> Iterator[Finding]:
-    word, _, by = aggregate.aggregate
+    word, _, by, _ = aggregate.aggregate
     groups = by or ()
     wanted = [*groups]
     for operand in aggregate.operands:

@@ -249,7 +249,7 @@ class FirstOrder(Evaluator):
         self, formula: Formula, expression: Expression, valuation: Valuation, i: int
     ) -> Scalar | _Undecided | None:
         """The value of an aggregate for the group that the valuation is in."""
-        word, number, by = expression.aggregate
+        word, number, by, is_of_rows = expression.aggregate
         operand = formula.operands[number]
         group = {name: valuation[name] for name in by or ()}
         names = dict.fromkeys(self.free_in(operand))
@@ -271,7 +271,8 @@ class FirstOrder(Evaluator):
                 return value
             if value is not None:
                 bag.append(value)
-        if not bag and (by is not None or word not in {"COUNT", "SUM"}):
+        is_total = word in {"COUNT", "SUM"} and (by is None or not is_of_rows)
+        if not bag and not is_total:
             return None
         return _AGGREGATES[word](bag)
 

@@ -216,7 +216,15 @@ def _safe(draw: st.DrawFn, depth: int, *, aggregates: bool) -> Formula:
             value = aggregate_of(word, draw(st.sampled_from(variables)), 0, *by)
         relation = draw(st.sampled_from([terms.EQUAL, terms.LESS, terms.GREATER]))
         right = draw(st.sampled_from([ONE, ONE, *(Expression(terms.VARIABLE, (), n) for n in by)]))
-        return comparison(Expression(relation, (value, right)), (formula,))
+        compared = comparison(Expression(relation, (value, right)), (formula,))
+        if draw(st.booleans()):
+            return compared
+        # of groups without rows as well
+        found = draw(st.sampled_from([compared, make(ops.NOT, compared)]))
+        for name in by:
+            driver = predicate("p", Expression(terms.VARIABLE, (), name))
+            found = make(ops.AND, *draw(st.permutations([driver, found])))
+        return found
     return formula
 
 

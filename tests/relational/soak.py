@@ -44,9 +44,11 @@ _SHAPES = [
     "count",
     "aggregate",
     "join",
+    "outside",
+    "outside",
 ]
 FUTURE = ["[0,0]", "[0,1]", "[1,2]", "[0,3]"]
-_TYPES = dict.fromkeys("xyz", int)
+_TYPES = dict.fromkeys("wxyz", int)
 
 Found = tuple[str, frozenset[str]]
 """The text of a formula, and its free variables."""
@@ -131,13 +133,67 @@ class Generator:
         if shape == "aggregate":
             by = sorted(name for name in names if chance.random() < 0.5)
             groups = f" BY {', '.join(by)}" if by else ""
-            return f"(COUNT({text}{groups}) {chance.choice('<=>')} 1)", frozenset(by)
+            aggregate = f"COUNT({text}{groups})"
+            if names and chance.random() < 0.5:
+                word = chance.choice(["SUM", "SUM", "MAX", "AVG"])
+                aggregate = f"{word}({chance.choice(sorted(names))} OVER {text}{groups})"
+            other = chance.choice(["1", "0", *by, *by])
+            compared = f"({aggregate} {chance.choice(['<', '=', '>', '!='])} {other})"
+            if chance.random() < 0.6:
+                # COUNT and SUM of nothing are 0 for values that another conjunct binds
+                binding = [f"{name} in (0, 1, 7)" for name in by]
+                drivers = " AND ".join([*binding, chance.choice(["", "NOT "]) + compared])
+                return f"({drivers})", frozenset(by)
+            return compared, frozenset(by)
+        if shape == "outside":
+            asked = self.operator(depth - 1)
+            extra = sorted(set(re.findall(r"\b[xyz]\b", asked)) - names)
+            if chance.random() < 0.8:
+                asked = f"(EXISTS {', '.join(extra)}. {asked})" if extra else asked
+                names -= set(extra)
+                extra = []
+            word = chance.choice(["", "NOT "])
+            return f"(({text}) AND {word}{asked})", names | set(extra)
         driver, own = self.leaf()
         held, others = self.leaf()
         left = chance.choice(["", f"{self.left(1, others)} SINCE "])
         word = "" if left else "ONCE "
         joined = f"ONCE{chance.choice(PAST)} (({driver}) AND ({left}{word}({held})))"
         return f"(({text}) AND {chance.choice(['', 'NOT '])}({joined}))", names | own | others
+
+    def operator(self, depth: int) -> str:
+        """An operator whose operands need not bind their variables."""
+        chance = self.random
+        is_past = chance.random() < 0.6
+        bounds = PAST if is_past else FUTURE
+        kind = chance.choice(["in", "in", "binary", "binary", "binary", "next", "always"])
+        if kind == "binary":
+            left, right = self.loose(depth), self.loose(depth)
+            if chance.random() < 0.6:
+                right, _ = self.leaf()
+            return f"({left} {'SINCE' if is_past else 'UNTIL'}{chance.choice(bounds)} {right})"
+        word = {
+            "in": ("ONCE", "EVENTUALLY"),
+            "next": ("PREVIOUS", "NEXT"),
+            "always": ("HISTORICALLY", "ALWAYS"),
+        }[kind][0 if is_past else 1]
+        return f"({word}{chance.choice(bounds)} {self.loose(depth)})"
+
+    def loose(self, depth: int) -> str:
+        """A formula that need not bind its variables."""
+        chance = self.random
+        shape = chance.choice(["leaf", "not", "compare", "and", "and", "or", "exists", "operator"])
+        if shape == "compare":
+            left, right = chance.sample("xyz1", 2)
+            return f"({left} {chance.choice(['<', '=', '>='])} {right})"
+        if depth > 0 and shape in {"and", "or"}:
+            return f"({self.loose(depth - 1)} {shape.upper()} {self.loose(depth)})"
+        if depth > 0 and shape == "exists":
+            return f"(EXISTS w. (q(w, {chance.choice('xyz')}) AND {self.loose(depth - 1)}))"
+        if depth > 0 and shape == "operator":
+            return self.operator(depth - 1)
+        text, _ = self.leaf()
+        return f"(NOT {text})" if shape == "not" else text
 
     def leaf(self) -> Found:
         chance = self.random

@@ -114,15 +114,17 @@ def test_one_time_point(formula: Formula, expected: list[Row]) -> None:
 
 
 def test_aggregates() -> None:
-    log = Log(((0, {"q": [(1, 10), (1, 20), (2, 5)]}), (1, {})))
+    users = [(1,), (2,), (3,)]
+    log = Log(((0, {"q": [(1, 10), (1, 20), (2, 5)], "p": users}), (1, {"p": users})))
 
     def values(word: str, *by: str) -> list[list[Row]]:
         total = count_of(0, *by) if word == "COUNT" else aggregate_of(word, Y, 0, *by)
         equal = term(terms.EQUAL, Z, total)
-        return satisfying(comparison(equal, (q(X, Y),)), log, *by, "z")
+        found = comparison(equal, (q(X, Y),))
+        return satisfying(make(ops.AND, p(X), found) if by else found, log, *by, "z")
 
-    assert values("COUNT", "x") == [[(1, 2), (2, 1)], []]
-    assert values("SUM", "x") == [[(1, 30), (2, 5)], []]
+    assert values("COUNT", "x") == [[(1, 2), (2, 1), (3, 0)], [(1, 0), (2, 0), (3, 0)]]
+    assert values("SUM", "x") == [[(1, 30), (2, 5), (3, 0)], [(1, 0), (2, 0), (3, 0)]]
     assert values("AVG", "x") == [[(1, 15), (2, 5)], []]
     # of nothing, COUNT and SUM are 0 and the others have no value
     assert values("COUNT") == [[(3,)], [(0,)]]
@@ -137,7 +139,8 @@ def test_equal_rows_of_a_window_are_one_unless_points_tell_them_apart() -> None:
 
     def counted(body: Formula) -> list[Row]:
         equal = term(terms.EQUAL, Z, count_of(0, "x"))
-        return satisfying(comparison(equal, (once(body, 0, None),)), log, "x", "z")[-1]
+        counting = comparison(equal, (once(body, 0, None),))
+        return satisfying(make(ops.AND, p(X), counting), log, "x", "z")[-1]
 
     assert counted(p(X)) == [(1, 1)]
     assert counted(make(ops.AND, p(X), predicate("point", Y))) == [(1, 2)]

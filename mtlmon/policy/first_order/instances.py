@@ -51,9 +51,9 @@ def _term(term: Expression, constants: Mapping[str, Expression]) -> Expression:
         return constants.get(term.name, term)
     value = term.value
     if term.operator in terms.OF_FORMULAS:
-        word, number, by = term.aggregate
+        word, number, by, is_of_rows = term.aggregate
         others = tuple(name for name in by or () if name not in constants)
-        value = Aggregate(word, number, others or None)
+        value = Aggregate(word, number, others or None, is_of_rows)
     elif not term.operands:
         return term
     operands = tuple(_term(one, constants) for one in term.operands)

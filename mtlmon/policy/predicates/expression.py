@@ -86,11 +86,14 @@ class Aggregate(NamedTuple):
         formula: the number of the formula among the operands of the predicate or comparison that
             the expression belongs to.
         by: the variables whose values tell groups apart; None if all valuations are one group.
+        is_of_rows: whether there are no groups without rows, as in MonPoly's language; otherwise
+            COUNT and SUM of them are 0.
     """
 
     word: str
     formula: int
     by: tuple[str, ...] | None
+    is_of_rows: bool = False
 
 
 Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | LookedUp | Aggregate

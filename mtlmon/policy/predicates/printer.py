@@ -191,7 +191,7 @@ def _is_name(node: Expression) -> bool:
 
 
 def _aggregate(node: Expression) -> list[Expression | str]:
-    word, formula, by = node.aggregate
+    word, formula, by, _ = node.aggregate
     over: list[Expression | str] = [*node.operands, " OVER "] if node.operands else []
     groups = "" if by is None else f" BY {', '.join(by)}"
     return [f"{word}(", *over, f"{FORMULA}{formula}", f"{groups})"]

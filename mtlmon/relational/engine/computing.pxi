@@ -17,9 +17,13 @@ cdef inline uint32_t comparison_of(int order) noexcept nogil:
 
 
 cdef int evaluate(
-    RelationalEngine engine, Program *program, const int64_t *row, Register *result
+    RelationalEngine engine, Program *program, const int64_t *row, Register *result,
+    bint *has_overflow=NULL
 ) except -1 nogil:
-    """Compute an expression of the cells of a row."""
+    """Compute an expression of the cells of a row.
+
+    An overflow is an error, or is noted in `has_overflow`, and the expression has no value.
+    """
     cdef size_t place
     cdef Instruction *code
     cdef Register *target
@@ -52,6 +56,9 @@ cdef int evaluate(
             target.is_valid = False
         elif strict(code.operation, target, a.content, b.content, code.c):
             target.is_valid = False
+            if has_overflow != NULL:
+                has_overflow[0] = True
+                continue
             if engine.queries[engine.current].counted != NONE:
                 # the policy itself says so; what is only counted must change nothing
                 continue
@@ -84,6 +91,22 @@ cdef int compute(RelationalEngine engine, Step *step, Rows *given) except -1 nog
             place[given.width] = result.content.integer
             if step.cell == FLOAT_CELL:
                 place[given.width] = as_cell(result.content.number)
+    return 0
+
+
+cdef int attempt(RelationalEngine engine, Step *step, Rows *given) except -1 nogil:
+    """Keep rows for which a condition is true, and those for which it overflows."""
+    cdef Program *program = &engine.programs[step.source]
+    cdef Register result
+    cdef size_t i
+    cdef bint has_overflow
+    for i in range(given.count):
+        has_overflow = False
+        evaluate(engine, program, row_of(given, i), &result, &has_overflow)
+        if has_overflow or (
+            (result.is_valid and result.content.integer != 0) != (step.mode == ANTI)
+        ):
+            copy_cells(new_row(&step.rows), row_of(given, i), given.width)
     return 0
 
 

@@ -86,6 +86,8 @@ cdef Rows *run_step(RelationalEngine engine, Step *step, Rows *given) except NUL
         meet(engine, step, given)
     elif step.kind == COMPUTE:
         compute(engine, step, given)
+    elif step.kind == ATTEMPT:
+        attempt(engine, step, given)
     elif step.kind == PROJECT:
         project(engine, step, given)
     elif step.kind == BRANCH:
@@ -230,15 +232,20 @@ cdef int branch(RelationalEngine engine, Step *step, Rows *given) except -1 nogi
     cdef Rows *found
     cdef size_t i, k
     cdef int64_t *place
-    step.given.count = 0
     step.given.width = given.width + 1
     make_room(<void **> &step.flags, &step.flag_room, given.count, 1)
     memset(step.flags, 0, given.count)
-    for i in range(given.count):
-        place = new_row(&step.given)
-        copy_cells(place, row_of(given, i), given.width)
-        place[given.width] = <int64_t> i
     for k in range(step.blocks.count):
+        # a block is not asked about the rows for which one before it has given rows
+        step.given.count = 0
+        for i in range(given.count):
+            if step.flags[i]:
+                continue
+            place = new_row(&step.given)
+            copy_cells(place, row_of(given, i), given.width)
+            place[given.width] = <int64_t> i
+        if step.given.count == 0:
+            break
         found = run_block(engine, step.blocks.of[k], &step.given)
         for i in range(found.count):
             step.flags[row_of(found, i)[given.width]] = 1

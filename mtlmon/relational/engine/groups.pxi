@@ -60,7 +60,7 @@ cdef int probe_groups(RelationalEngine engine, Step *step, Rows *given) except -
     for i in range(given.count):
         row = row_of(given, i)
         slot = first_slot(index, &state.rows, row, step.keys.of)
-        if slot == NONE and state.rows.width == 0 and step.aggregate <= SUM_OF:
+        if slot == NONE and step.mode == OUTER:
             # nothing has a count and a sum, 0
             new_row(&step.rows)
             row = row_of(given, i)
@@ -102,13 +102,40 @@ cdef bint value_of_group(
     return True
 
 
+cdef int64_t number_of_group(
+    RelationalEngine engine, Rows *groups, const int64_t *row, const Numbers *columns, size_t mask
+) except -1 nogil:
+    """The number of the group that a row belongs to, by some columns; it is added if it is new."""
+    cdef size_t place = hash_columns(row, columns.of, columns.count) & mask
+    cdef size_t k
+    cdef uint32_t group
+    cdef int64_t *target
+    while True:
+        group = engine.seen.places[place]
+        if group == NONE:
+            break
+        target = row_of(groups, group)
+        for k in range(columns.count):
+            if target[k] != row[columns.of[k]]:
+                break
+        else:
+            return group
+        place = (place + 1) & mask
+    target = new_row(groups)
+    group = <uint32_t> (groups.count - 1)
+    engine.seen.places[place] = group
+    for k in range(columns.count):
+        target[k] = row[columns.of[k]]
+    target[columns.count] = 0
+    return group
+
+
 cdef int aggregate(RelationalEngine engine, Step *step, Rows *given) except -1 nogil:
     """Make the groups of the rows of a block: their columns, and the value of each."""
     cdef Rows *groups = &engine.groups[step.group]
     cdef Rows *found
     cdef Register value
-    cdef size_t i, k, count = 0, place, mask
-    cdef uint32_t group
+    cdef size_t i, k, count = 0, mask, asked
     cdef const int64_t *row
     cdef int64_t *target
     cdef uint32_t *group_of = NULL
@@ -126,8 +153,12 @@ cdef int aggregate(RelationalEngine engine, Step *step, Rows *given) except -1 n
     try:
         make_room(<void **> &group_of, &group_room, found.count, sizeof(uint32_t))
         make_room(<void **> &values, &value_room, found.count, sizeof(int64_t))
-        prepare_set(&engine.seen, found.count)
-        mask = set_mask(found.count)
+        asked = step.given.count if step.mode == OUTER else 0
+        prepare_set(&engine.seen, found.count + asked)
+        mask = set_mask(found.count + asked)
+        for i in range(asked):
+            # a group without rows has a count and a sum, 0, which has the same cell as 0.0
+            number_of_group(engine, groups, row_of(&step.given, i), &step.matched, mask)
         for i in range(found.count):
             row = row_of(found, i)
             value.content.integer = 0
@@ -135,33 +166,10 @@ cdef int aggregate(RelationalEngine engine, Step *step, Rows *given) except -1 n
                 evaluate(engine, &engine.programs[step.source], row, &value)
                 if not value.is_valid:
                     continue
-            place = hash_columns(row, step.columns.of, step.columns.count) & mask
-            while True:
-                group = engine.seen.places[place]
-                if group == NONE:
-                    break
-                target = row_of(groups, group)
-                for k in range(step.columns.count):
-                    if target[k] != row[step.columns.of[k]]:
-                        break
-                else:
-                    break
-                place = (place + 1) & mask
-            if group == NONE:
-                group = <uint32_t> groups.count
-                engine.seen.places[place] = group
-                target = new_row(groups)
-                for k in range(step.columns.count):
-                    target[k] = row[step.columns.of[k]]
-                target[step.columns.count] = 0
-            group_of[count] = group
+            group_of[count] = <uint32_t> number_of_group(engine, groups, row, &step.columns, mask)
             values[count] = value.content.integer
             count += 1
-        if groups.count == 0 and step.columns.count == 0 and step.aggregate <= SUM_OF:
-            # nothing has a count and a sum, 0, which has the same cell as 0.0
-            new_row(groups)[0] = 0
-        else:
-            fold(engine, step, groups, group_of, values, count)
+        fold(engine, step, groups, group_of, values, count)
     finally:
         free(group_of)
         free(values)

@@ -23,10 +23,10 @@ STATE_KINDS = {
 }
 LEFT_KINDS = {"breaks": BREAKS, "runs": RUNS, "filters": FILTERS}
 STEP_KINDS = {
-    "scan": SCAN, "probe": PROBE, "compute": COMPUTE, "call": CALL, "listed": LISTED,
-    "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE, "meet": MEET,
+    "scan": SCAN, "probe": PROBE, "compute": COMPUTE, "attempt": ATTEMPT, "call": CALL,
+    "listed": LISTED, "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE, "meet": MEET,
 }
-MODES = {"join": JOIN, "semi": SEMI, "anti": ANTI}
+MODES = {"join": JOIN, "semi": SEMI, "anti": ANTI, "outer": OUTER}
 SOURCE_KINDS = {"atom": ATOM_ROWS, "neighbour": NEIGHBOUR_ROWS, "group": GROUP_ROWS}
 AGGREGATE_KINDS = {
     "COUNT": COUNT_OF, "SUM": SUM_OF, "AVG": AVG_OF, "MIN": MIN_OF, "MAX": MAX_OF,
@@ -224,7 +224,7 @@ cdef int read_step(Step *step, RelationalEngine engine, plan) except -1:
         read_side(&step.sides[k], engine, plan.sides[k], step.source)
     if (step.kind == MEET) != (len(plan.sides) == 2):
         raise ValueError("two states meet")
-    if step.kind == COMPUTE and step.source >= engine.program_count:
+    if (step.kind == COMPUTE or step.kind == ATTEMPT) and step.source >= engine.program_count:
         raise ValueError("a plan names a program that does not exist")
     return 0
 

@@ -11,6 +11,7 @@ cdef enum StepKind:
     SCAN                        # the rows of an atom, a neighbour or an aggregate
     PROBE                       # the rows that a state holds for
     COMPUTE                     # an expression: a condition, or the value of a new column
+    ATTEMPT                     # a condition; what overflows is kept, and computed again later
     CALL                        # the same, computed by Python for all rows at once
     LISTED                      # a new column with each of some constants
     BRANCH                      # rows for which blocks give rows, or those rows
@@ -23,6 +24,7 @@ cdef enum Mode:
     JOIN                        # each row with each match
     SEMI                        # the rows that have a match
     ANTI                        # the rows that have none
+    OUTER                       # of groups: each row, also those whose group is empty
 
 
 cdef enum SourceKind:
@@ -86,7 +88,8 @@ cdef struct Step:
     Numbers columns             # PROJECT; BRANCH that joins: those of each block, one after another
     uint32_t width              # of the rows that it makes
     # AGGREGATE: `columns` are those of the groups in the rows of the block, `keys` those of rows
-    # that the block starts with, `source` is the program of the value
+    # that the block starts with, `matched` those of the groups in these if all have a value,
+    # `source` is the program of the value
     AggregateKind aggregate
     CellKind cell
     bint has_value

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.policy.first_order.terms import aggregates_of, free_variables, terms_of
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.meeting import without_static
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.nothing import driving, is_total
 from mtlmon.relational.plan import StatePlan, StepPlan, cell_kind
 from mtlmon.relational.planning.blocks import Block
 from mtlmon.relational.programs import kinds_of, program_of
 from mtlmon.syntax import operators as ops
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from mtlmon.relational.planning.blocks import Scope
     from mtlmon.relational.planning.context import Context
     from mtlmon.relational.planning.planner import Planner
@@ -41,21 +44,44 @@ class Aggregates:
         self._states = states
         self._planner = planner
 
-    def replaced(self, term: Expression, node: Formula, block: Block, scope: Scope) -> Expression:
-        """Add the groups of the aggregates of a term; the term with variables for them."""
-        if term.operator in terms.OF_FORMULAS:
-            name = self._context.fresh("aggregate")
-            self._aggregate(term, node.operands[term.aggregate.formula], name, block, scope)
-            return Expression(terms.VARIABLE, (), name, term.span)
+    def replaced(
+        self, node: Formula, block: Block, scope: Scope, parts: Sequence[Formula]
+    ) -> Expression:
+        """Add the groups of the aggregates of a comparison; its term with variables for them.
+
+        Args:
+            node: the comparison.
+            block: the block.
+            scope: what it belongs to.
+            parts: the conjuncts beside it.
+        """
+        drives = driving(node, parts)
+        waiting = list(aggregates_of(node))
+        names: dict[int, str] = {}
+        while waiting:
+            # what binds groups comes before what only asks about them
+            term = next(
+                (one for one in waiting if set(one.aggregate.by or ()) <= block.bound), None
+            ) or next(one for one in waiting if one in drives)
+            waiting = [one for one in waiting if one is not term]
+            names[id(term)] = self._context.fresh("aggregate")
+            operand = node.operands[term.aggregate.formula]
+            self._aggregate(term, operand, names[id(term)], block, scope)
+        return self._with(terms_of(node)[0], names)
+
+    def _with(self, term: Expression, names: Mapping[int, str]) -> Expression:
+        """A term with variables for its aggregates."""
+        if id(term) in names:
+            return Expression(terms.VARIABLE, (), names[id(term)], term.span)
         if not term.operands:
             return term
-        operands = tuple(self.replaced(one, node, block, scope) for one in term.operands)
+        operands = tuple(self._with(one, names) for one in term.operands)
         return Expression(term.operator, operands, term.value, term.span)
 
     def _aggregate(
         self, term: Expression, formula: Formula, target: str, block: Block, scope: Scope
     ) -> None:
-        word, _, by = term.aggregate
+        word, _, by, _ = term.aggregate
         formula = normal_form(formula)
         groups = by or ()
         if self._running(term, formula, target, block, scope):
@@ -83,12 +109,15 @@ class Aggregates:
             program = len(self._context.plan.programs) - 1
         self._context.plan.groups.append(len(groups) + 1)
         number = len(self._context.plan.groups) - 1
+        has_all = is_total(term) and set(groups) <= block.bound
         block.add(
             StepPlan(
                 "aggregate",
                 block.width,
+                "outer" if has_all else "join",
                 source=program,
                 keys=tuple(block.columns[name] for name in bound),
+                matched=tuple(range(len(groups))) if has_all else (),
                 blocks=(self._context.finished(inner),),
                 columns=tuple(inner.columns[name] for name in groups),
                 aggregate=word,
@@ -114,7 +143,7 @@ class Aggregates:
         Returns:
             Whether it can be kept so: a count, or the sum or mean of a variable that is an integer.
         """
-        word, _, by = term.aggregate
+        word, _, by, _ = term.aggregate
         operator = formula.operator
         if word not in {"COUNT", "SUM", "AVG"}:
             return False
@@ -167,6 +196,7 @@ class Aggregates:
             StepPlan(
                 "probe",
                 block.width + len(taken) + 1,
+                "outer" if is_total(term) and not taken else "join",
                 source=number,
                 key_index=index,
                 keys=tuple(key for key, _ in keys),

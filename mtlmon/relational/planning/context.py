@@ -132,8 +132,7 @@ class Context:
         return frozenset() if isinstance(found, Unbound) else found
 
     def is_alone(self, formula: Formula) -> bool:
-        found = run(self.binding.evaluated(formula, frozenset()))
-        return not isinstance(found, Unbound) and self.binding.free(formula) <= found
+        return self.binding.is_alone(formula)
 
     def error(self, node: Formula, message: str, hint: str) -> PolicyError:
         start = 0 if node.span is None else node.span.start

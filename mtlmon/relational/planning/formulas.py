@@ -67,7 +67,7 @@ def shape(formula: Formula, names: Sequence[str]) -> object:
         if term.operator is terms.VARIABLE:
             return ("variable", numbers.setdefault(term.name, len(numbers)))
         if term.operator in terms.OF_FORMULAS:
-            word, formula, by = term.aggregate
+            word, formula, by, _ = term.aggregate
             groups = (
                 None if by is None else tuple(numbers.setdefault(name, len(numbers)) for name in by)
             )

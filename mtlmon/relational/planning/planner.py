@@ -10,6 +10,7 @@ from mtlmon.policy.first_order.terms import comparison, free_variables, quantifi
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
 from mtlmon.relational.meeting import meeting_of, without_static
+from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.plan import (
     ClosedPlan,
     CountedPlan,
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 
 _COUNTED = (ops.HISTORICALLY, ops.ALWAYS)
 # The cost of a conjunct: what filters, from cheap to dear, then what adds rows.
+# What calculates comes last, but before what awaits the values that it gives.
 _COMPARES, _SCANS, _PROBES, _NESTED, _BINDS, _DRIVES, _JOINS, _CROSSES, _LISTS = range(9)
+_CALCULATES, _AWAITS = 9, 10
 
 
 class Use(NamedTuple):
@@ -86,13 +89,12 @@ class Planner:
     @property
     def plan(self) -> Plan:
         """The plan of all policies."""
-        builtin = {
-            name: None if self._context.is_declared(name) else self._steps.known_atom(name)
-            for name in ("point", "time")
-        }
+        point, time = (
+            self._steps.known_atom(other if self._context.is_declared(name) else name)
+            for name, other in (("point", MOMENT), ("time", ""))
+        )
         plan = self._context.plan
-        uses = self._context.uses.uses(plan)
-        return plan._replace(point=builtin["point"], time=builtin["time"], uses=uses)
+        return plan._replace(point=point, time=time, uses=self._context.uses.uses(plan))
 
     def _add_policy(self, number: int, one: Prepared) -> None:
         plan = self._context.plan
@@ -159,8 +161,13 @@ class Planner:
             self._steps.arrange(block, names)
             first = self._context.finished(block)
         else:
+            is_guarded = not all(map(self._context.binding.arithmetic.is_in, late_parts))
             rest = self.conjunction(
-                [one for one in waiting if not is_late(one)], block, early, is_early=True
+                [one for one in waiting if not is_late(one)],
+                block,
+                early,
+                is_early=True,
+                is_guarded=is_guarded,
             )
             if block.steps:
                 first = self._context.finished(block)
@@ -200,7 +207,13 @@ class Planner:
         return self._known_queries[key]
 
     def conjunction(
-        self, waiting: list[Formula], block: Block, scope: Scope, *, is_early: bool = False
+        self,
+        waiting: list[Formula],
+        block: Block,
+        scope: Scope,
+        *,
+        is_early: bool = False,
+        is_guarded: bool = False,
     ) -> list[Formula]:
         """Add the steps of conjuncts to a block, in the cheapest order.
 
@@ -210,28 +223,81 @@ class Planner:
             scope: what it belongs to.
             is_early: whether those that cannot be evaluated yet, or only by listing all that is
                 remembered, are left for a late block.
+            is_guarded: whether the late block has conjuncts that do not calculate, so that those
+                that do are left for it.
 
         Returns:
             Those that are left.
         """
+        parts = waiting
         waiting = list(waiting)
+        # what has been tried, or asked whether it has any rows, by `id`
+        seen: set[int] = set()
         while waiting:
-            best: tuple[Use, Formula] | None = None
-            for one in waiting:
-                use = self._use(one, block.bound)
-                if use is not None and (best is None or use.cost < best[0].cost):
-                    best = use, one
-            if best is None or (is_early and best[0].cost == _LISTS):
-                if is_early:
-                    return waiting
+            best = self._best(waiting, block.bound, parts)
+            cost = _AWAITS if best is None else best[0]
+            if cost >= _DRIVES and (cost != _CALCULATES or is_guarded):
+                self._try(waiting, block, seen)
+            if is_early and (cost in (_LISTS, _AWAITS) or (is_guarded and cost == _CALCULATES)):
+                return waiting
+            if best is None:
                 raise _not_planned(waiting[0])
-            self.add(best[1], block, scope)
+            if cost == _CALCULATES:
+                self._ask(waiting, block, scope, seen)
+            self.add(best[1], block, scope, parts)
             waiting = [one for one in waiting if one is not best[1]]
         return waiting
 
-    def _use(self, node: Formula, bound: Names) -> Use | None:
+    def _best(
+        self, waiting: list[Formula], bound: Names, parts: Sequence[Formula]
+    ) -> tuple[int, Formula] | None:
+        """The conjunct that is evaluated next, and its cost; None if none can be."""
+        arithmetic = self._context.binding.arithmetic
+        targets = arithmetic.targets(waiting) - bound
+        best: tuple[int, Formula] | None = None
+        for one in waiting:
+            use = self._use(one, bound, parts)
+            if use is None:
+                continue
+            cost = use.cost
+            if arithmetic.is_in(one):
+                cost = _CALCULATES
+            elif targets & self._context.binding.free(one):
+                cost = _AWAITS
+            if best is None or cost < best[0]:
+                best = cost, one
+        return best
+
+    def _try(self, waiting: list[Formula], block: Block, seen: set[int]) -> None:
+        """Leave out rows for which a condition is false that is calculated again later.
+
+        What overflows here is kept: another conjunct may leave the row out.
+        """
+        if not block.columns:
+            return
+        for one in waiting:
+            inner = one.operands[0] if one.operator is ops.NOT else one
+            is_plain = inner.operator is ops.COMPARISON and not inner.operands
+            if id(one) in seen or not is_plain or not self._context.binding.arithmetic.is_in(one):
+                continue
+            if self._context.binding.free(one) <= block.bound:
+                seen.add(id(one))
+                self._steps.attempt(inner, block, "semi" if inner is one else "anti")
+
+    def _ask(self, waiting: list[Formula], block: Block, scope: Scope, seen: set[int]) -> None:
+        """Leave out rows for which a conjunct has no rows, whatever arithmetic makes of them."""
+        binding = self._context.binding
+        for one in waiting:
+            if id(one) in seen or binding.arithmetic.is_in(one):
+                continue
+            use = self._use(one, block.bound)
+            if use is not None and block.columns:
+                seen.add(id(one))
+                self._exists(exists_of(use.binds, one, one), block, scope)
+
+    def _use(self, node: Formula, bound: Names, parts: Sequence[Formula] = ()) -> Use | None:
         """How a conjunct would be evaluated under bound variables, or None if it cannot be."""
-        found = run(self._context.binding.evaluated(node, bound))
+        found = run(self._context.binding.conjunct(node, bound, parts))
         if isinstance(found, Unbound):
             return None
         binds = found - bound
@@ -251,8 +317,8 @@ class Planner:
             return Use(_CROSSES if bound and not free & bound else _DRIVES, binds)
         return Use(_JOINS if free & bound else _LISTS, binds)
 
-    def add(self, node: Formula, block: Block, scope: Scope) -> None:
-        """Add the steps of a conjunct that can be evaluated."""
+    def add(self, node: Formula, block: Block, scope: Scope, parts: Sequence[Formula] = ()) -> None:
+        """Add the steps of a conjunct that can be evaluated, beside other ones."""
         operator = node.operator
         if operator is ops.TRUE:
             return
@@ -262,8 +328,7 @@ class Planner:
             self._steps.scan(node, block, scope, "join")
         elif operator is ops.COMPARISON:
             if node.operands:
-                (term,) = terms_of(node)
-                node = comparison(self._aggregates.replaced(term, node, block, scope))
+                node = comparison(self._aggregates.replaced(node, block, scope, parts))
             self._steps.compare(node, block)
         elif operator is ops.NOT:
             self.exclude(node.operands[0], block, scope)
@@ -297,6 +362,8 @@ class Planner:
 
     def _branch(self, sides: list[Formula], block: Block, scope: Scope) -> None:
         """Add an OR: rows for which a side holds, with what the sides bind."""
+        # the rows of a side are not asked about further ones
+        sides = sorted(sides, key=self._context.binding.arithmetic.is_in)
         uses = [run(self._context.binding.evaluated(side, block.bound)) for side in sides]
         found = [use for use in uses if not isinstance(use, Unbound)]
         new = sorted(frozenset().union(*found) - block.bound)

@@ -9,8 +9,9 @@ from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.relational.binding import bound_by
+from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.plan import AtomPlan, StepPlan, cell_kind
-from mtlmon.relational.programs import function_of, is_mixed, program_of
+from mtlmon.relational.programs import function_of, is_mixed, kinds_of_arguments, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,10 +38,12 @@ class Steps:
         return self._atoms.get(name)
 
     def _atom(self, name: str, scope: Scope) -> int:
+        found = kinds_of_arguments(name, self._context.relations)
+        if name == MOMENT and not self._context.is_declared("point"):
+            name = "point"
         if name not in self._atoms:
             self._atoms[name] = len(self._atoms)
-            found = self._context.relations.get(name, ())
-            self._context.plan.named_atoms.append(AtomPlan(name, tuple(found)))
+            self._context.plan.named_atoms.append(AtomPlan(name, found))
         number = self._atoms[name]
         scope.atoms[number] = None
         return number
@@ -202,6 +205,20 @@ class Steps:
             ),
             *new,
         )
+
+    def attempt(self, node: Formula, block: Block, mode: str) -> None:
+        """Add a condition that keeps rows for which it overflows, if machines compute it."""
+        (term,) = terms_of(node)
+        context = self._context
+        try:
+            program = program_of(
+                term, block.columns, context.kinds, context.environment, context.texts
+            )
+        except NotPossible:
+            return
+        context.plan.programs.append(program)
+        source = len(context.plan.programs) - 1
+        block.add(StepPlan("attempt", block.width, mode, source=source))
 
     def simple(self, value: Expression, kind: Kind, block: Block) -> Expression:
         """A term as one that machines compute; others become a variable that Python computes."""

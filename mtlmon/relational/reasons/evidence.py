@@ -11,16 +11,17 @@ from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mtlmon.relational.atoms import is_built_in
+from mtlmon.relational.atoms import made_atoms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
-from mtlmon.relational.preparation import opened_policy, prepared_policies, readable
+from mtlmon.relational.preparation import opened, opened_policy, prepared_policies, readable
 from mtlmon.relational.programs import kinds_of_variables
 from mtlmon.relational.reasons.patterns import HERE, patterns_of
 from mtlmon.relational.running import RelationalRun
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.patterns import Pattern
-    from mtlmon.syntax.formula import Formula
 
     EndTime = int | Literal["last", "inf"] | None
     Reader = Callable[[Plan, PointBlock], Iterator[None]]
@@ -196,14 +196,22 @@ class Explainer:
         self._end_time = end_time
         self._unit = file.environment.unit
         self._relations = analysis.relations
-        self._made = frozenset(name for name in ("point", "time") if is_built_in(file, name))
+        self._made = made_atoms(file)
         prepared = prepared_policies(file, analysis)
         kinds = kinds_of_variables(
             [one.formula for one in prepared], analysis.relations, file.environment
         )
+        self._shown: list[Formula] = []
         for number, one in enumerate(prepared):
             formula, hidden = opened_policy(one, kinds, file.environment)
-            prepared[number] = one._replace(formula=formula, exposed=hidden)
+            shown, own = (formula, hidden) if one.written is None else opened(one.written)
+            # what is shown is what was written, and so are its witnesses
+            exposed = tuple(name for name in hidden if name in own)
+            others = tuple(name for name in hidden if name not in own)
+            if others:
+                formula = Formula(ops.EXISTS, (formula,), None, None, formula.span, others)
+            self._shown.append(shown if hidden or not own else one.written or formula)
+            prepared[number] = one._replace(formula=formula, exposed=exposed)
         self._prepared = prepared
         self._plan = plan(file, analysis, None, prepared)
 
@@ -244,7 +252,7 @@ class Explainer:
         return (*prepared.names, *prepared.exposed)
 
     def _conjuncts(self, policy: int) -> list[Formula]:
-        return conjuncts(self._prepared[policy].formula)
+        return conjuncts(self._shown[policy])
 
     def _valuations(self, violations: Sequence[Violation]) -> dict[Violation, tuple[Value, ...]]:
         """The values of all variables of violations, those of witnesses among them."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.first_order.terms import aggregates_of, terms_of
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.nothing import driving, is_total
 from mtlmon.syntax import operators as ops
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def _is_empty(formula: Formula, built_in: Collection[str]) -> bool:
 
 def _has_no_groups(node: Formula, aggregate: Expression, built_in: Collection[str]) -> bool:
     """Whether an aggregate of a comparison has no value without rows, so that nothing holds."""
-    word, number, by = aggregate.aggregate
-    if by is None and word in {"COUNT", "SUM"}:
+    _, number, by, _ = aggregate.aggregate
+    if is_total(aggregate) and (by is None or aggregate not in driving(node)):
         return False
     return _is_empty(normal_form(node.operands[number]), built_in)
 

@@ -10,8 +10,8 @@ from mtlmon.errors import LimitError
 from mtlmon.policy.definitions import Policy
 from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as terms
-from mtlmon.relational.atoms import is_built_in
-from mtlmon.relational.binding import BindingAnalysis, Unbound
+from mtlmon.relational.atoms import made_atoms
+from mtlmon.relational.binding import BindingAnalysis
 from mtlmon.relational.closed import looks_ahead_without_bound
 from mtlmon.relational.preparation import (
     Prepared,
@@ -25,7 +25,6 @@ from mtlmon.relational.programs import is_mixed, kinds_of_variables
 from mtlmon.relational.slicing.marks import asks_for_marks, compares_numbers
 from mtlmon.relational.slicing.shares import Load, best_shares
 from mtlmon.relational.slicing.statistics import Statistics
-from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.report import shorten, visible
@@ -129,7 +128,7 @@ class _Slicer:
         self.count = count
         self.statistics = statistics
         self.key = f"{seed}\0{file.text}".encode()
-        self.built_in = {name for name in ("point", "time") if is_built_in(file, name)}
+        self.built_in = made_atoms(file)
 
     def is_countable(self, left: LeftSide) -> bool:
         """Whether the valuations of a left side can be found by itself."""
@@ -209,9 +208,7 @@ class _Slicer:
             for node in postorder(formula)
             if node.operator is ops.COMPARISON and is_mixed(node, self.kinds, self.environment)
         }
-        binding = BindingAnalysis({}, mixed)
-        found = run(binding.evaluated(formula, frozenset()))
-        return not isinstance(found, Unbound) and binding.free(formula) <= found
+        return BindingAnalysis({}, mixed).is_alone(formula)
 
     def is_of_log(self, node: Formula) -> bool:
         """Whether a formula is an atom whose rows the log has."""

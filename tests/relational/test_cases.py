@@ -1,0 +1,112 @@
+"""The named cases of policies with variables: by the command, in slices, and by the reference."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.relational import analyse
+from tests.cli.process import Ended, mtlmon
+from tests.reference.first_order import Database, Let, Log, Row, answers, violations
+from tests.relational.cases import CASES, Case, load
+
+_ROWS = re.compile(r"([A-Za-z_]\w*)((?:\s*\([^)]*\))*)")
+
+
+def test_the_names_are_unique() -> None:
+    assert len(CASES) == len(load())
+
+
+def run_case(case: Case, folder: Path, *options: str) -> Ended:
+    """Run the command on a case."""
+    policy, log = folder / "policy.mtl", folder / "case.log"
+    log.write_text("\n".join([*case.log, ""]))
+    if case.signature:
+        signature, policy = folder / "case.sig", folder / "policy.mfotl"
+        signature.write_text(case.signature)
+        options = ("--signature", str(signature), *options)
+    else:
+        options = ("--end-time", "inf", *options)
+    policy.write_text(case.policy)
+    return mtlmon(*options, str(policy), str(log))
+
+
+@pytest.mark.parametrize("slices", [(), ("--slices", "2")], ids=["whole", "slices"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.refused])
+def test_the_command(name: str, slices: tuple[str, ...], tmp_path: Path) -> None:
+    case = CASES[name]
+    ended = run_case(case, tmp_path, *slices)
+    assert ended.output.splitlines() == list(case.answers), ended.errors
+    assert case.error in ended.errors
+    assert (ended.status == 2) is bool(case.error), ended.errors
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.refused])
+def test_what_is_refused(name: str, tmp_path: Path) -> None:
+    ended = run_case(CASES[name], tmp_path)
+    assert ended.status == 2
+    assert not ended.output
+    for part in CASES[name].refused:
+        assert part in ended.errors
+
+
+def database_of(line: str) -> tuple[int, Database]:
+    """A time-point of a log whose values are integers."""
+    stamp, _, rest = line.partition(" ")
+    database: dict[str, list[Row]] = {}
+    for name, given in _ROWS.findall(rest):
+        rows = re.findall(r"\(([^)]*)\)", given) or [""]
+        for row in rows:
+            database.setdefault(name, []).append(tuple(map(int, re.findall(r"-?\d+", row))))
+    return int(stamp.removeprefix("@")), database
+
+
+def referred(file: PolicyFile, log: Log) -> list[str]:
+    """The lines that the reference finds."""
+    lets = {name: Let(names, file.lets[name]) for name, names in file.parameters.items()}
+    found = []
+    offsets = [
+        (stamp, sum(1 for other, _ in log.points[:place] if other == stamp))
+        for place, (stamp, _) in enumerate(log.points)
+    ]
+    for one in analyse(file).policies:
+        find = answers if one.policy.is_find else violations
+        every = find(one.policy.formula, log, one.reported, lets=lets)
+        for (stamp, offset), here in zip(offsets, every, strict=True):
+            assert not here.undecided
+            for row in here.satisfying:
+                pairs = zip(one.reported, row, strict=True)
+                words = ", ".join(f"{name}={value}" for name, value in pairs)
+                word = "match" if one.policy.is_find else "false"
+                shown = f" ({words})" if words else ""
+                name = "" if one.policy.name is None else f"{one.policy.name}\t"
+                found.append(f"{name}{stamp}:{offset} {word}{shown}")
+    return found
+
+
+def _has_integers_only(case: Case) -> bool:
+    values = [word for line in case.log for row in re.findall(r"\(([^)]*)\)", line)
+              for word in re.split(r",\s*", row)]  # fmt: skip
+    return all(re.fullmatch(r"-?\d+", word) for word in values)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, case in CASES.items()
+        if case.log
+        and not case.signature
+        and not case.error
+        and _has_integers_only(case)
+        # to the reference, it is built in
+        and "atom point" not in case.policy
+    ],
+)
+def test_the_reference(name: str) -> None:
+    case = CASES[name]
+    log = Log(tuple(map(database_of, case.log)))
+    assert sorted(referred(parse_policies(case.policy), log)) == sorted(case.answers)
