@@ -449,6 +449,8 @@ class _Trace:
             ]
         else:
             values = self.column(node, place, interval.lower, instance)
+        # in a window, NaN is no value
+        values = [None if value != value else value for value in values]  # noqa: PLR0124
         word = node.operator.word
         times = self.time_stamps(place)
         if word == "integral":
