@@ -1,4 +1,4 @@
-"""Triggers whose conditions are expressions or formulas, messages of policies, and missing names."""
+"""Triggers whose conditions are expressions or formulas, messages of policies, missing names."""
 
 from __future__ import annotations
 
