@@ -32,8 +32,8 @@ class RelationalMonitor(MonitorOfRows):
             answers are the same.
         statistics: what is known of the log, for the plan of the slices.
         slice_seed: other seeds make other hash functions for the slices.
-        counts_left_sides: whether `engine.counted_valuations` has how often the left sides of
-            implications are matched. Slices do not count that.
+        counts_left_sides: whether `matched` tells how often the left sides of implications are
+            matched. Slices do not count that.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.

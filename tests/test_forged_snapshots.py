@@ -96,6 +96,7 @@ import struct
 import zlib
 
 from mtlmon import History, RelationalHistory, RelationalMonitor
+from mtlmon.relational.monitor import engine_of
 from mtlmon.support.snapshot_parts import joined_parts, sealed, split_parts, take_sized, unsealed
 from tests.public_objects import CASES, FORMULA, POLICIES, relational_monitor, rows_at
 
@@ -187,7 +188,7 @@ def of_monitor(body):
     return body[:len(body) - len(saved)] + part(saved)
 
 def use_rows(made):
-    clock = made.engine.clock
+    clock = engine_of(made).clock
     for _ in range(8):
         clock += source.randint(0, 3)
         made.step(clock, rows_at(source))

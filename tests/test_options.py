@@ -34,6 +34,7 @@ from mtlmon.policy import (
     parse_policies,
     parse_predicate,
 )
+from mtlmon.relational.monitor import engine_of
 from mtlmon.relational.slicing import Statistics
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables import KeyedMonitors, Times, check_tables, open_tables, table_files
@@ -382,7 +383,7 @@ EVENTS: Any = [(1, {"p": [("a",)]}), (3, {"q": [("a",), ("b",)]}), (4, {"p": [("
 def answers(policy: str = ASKED, **options: Any) -> str:
     monitor = RelationalMonitor(policy, **options)
     found = [str(monitor.step(*event)) for event in EVENTS]
-    engine = monitor.engine
+    engine = engine_of(monitor)
     counted = getattr(engine, "counted_valuations", None)
     return f"{found} {type(engine).__name__} {counted}"
 

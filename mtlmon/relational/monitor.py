@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import AtomPlan, Plan
     from mtlmon.relational.slicing import Statistics
     from mtlmon.relational.slicing.engine import SlicedEngine
+    from mtlmon.relational.vacuity import Matched
 
 _KINDS = (False, True, None)
 _KIND = b"mtlmon relational monitor 1\n"
@@ -113,6 +114,11 @@ def _require_time(time_stamp: int) -> None:
         raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
 
 
+def engine_of(monitor: RelationalMonitor) -> RelationalEngine | SlicedEngine:
+    """What evaluates the policies of a monitor, for code that alone uses the monitor."""
+    return monitor._known()
+
+
 class RelationalMonitor:
     """Monitors the first-order policies of a file.
 
@@ -124,8 +130,8 @@ class RelationalMonitor:
             answers are the same.
         statistics: what is known of the log, for the plan of the slices.
         slice_seed: other seeds make other hash functions for the slices.
-        counts_left_sides: whether `engine.counted_valuations` has how often the left sides of
-            implications are matched. Slices do not count that.
+        counts_left_sides: whether `matched` tells how often the left sides of implications are
+            matched. Slices do not count that.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.
@@ -181,9 +187,11 @@ class RelationalMonitor:
 
     @property
     @guarded
-    def engine(self) -> RelationalEngine | SlicedEngine:
-        """What evaluates the policies."""
-        return self._known()
+    def matched(self) -> dict[int, Matched]:
+        """How often the left side of each policy was matched, by the policy's number."""
+        from mtlmon.relational.vacuity import matched_by_policy
+
+        return matched_by_policy(self._known())
 
     @property
     @guarded

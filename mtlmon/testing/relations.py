@@ -17,10 +17,10 @@ from mtlmon.policy.predicates.kinds import TEXT
 from mtlmon.relational.analysis import parts_of
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
-from mtlmon.relational.monitor import point_rows
+from mtlmon.relational.monitor import engine_of, point_rows
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import left_sides
-from mtlmon.relational.vacuity import matched_by_policy, uncounted
+from mtlmon.relational.vacuity import uncounted
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.traversal import postorder
@@ -95,18 +95,18 @@ class RelationalRecording(Events):
 
     @property
     def event_count(self) -> int:
-        return self.monitor.engine.point_count
+        return engine_of(self.monitor).point_count
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        engine = self.monitor.engine
+        engine = engine_of(self.monitor)
         (answered,), (found,) = engine.answered_points, engine.found_points
         return answered - found, found, engine.point_count - answered
 
     @property
     def matched(self) -> dict[int, Matched]:
         """How often the left side has been matched; empty if that is not counted."""
-        return matched_by_policy(self.monitor.engine)
+        return self.monitor.matched
 
     def left_side(self, option: str) -> str | None:
         """Return the left side of the implication as text; None if the policy is none.
@@ -164,7 +164,7 @@ class RelationalRecording(Events):
         """
         answers: list[Answer] = []
         if self.event_count:
-            engine = self.monitor.engine
+            engine = engine_of(self.monitor)
             following = clock_at_end(engine.clock, self._note_end(end_time))
             if following is None:
                 answers = self._noted(self.monitor.finish())
@@ -255,7 +255,7 @@ class RelationalRecording(Events):
         return instance_of(self.body, values), lines
 
     def _noted(self, answers: list[Answer]) -> list[Answer]:
-        (answered,) = self.monitor.engine.answered_points
+        (answered,) = engine_of(self.monitor).answered_points
         while len(self._open) > self.event_count - answered:
             self._open.popleft()
         for answer in answers:

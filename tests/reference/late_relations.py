@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mtlmon import RelationalMonitor
 from mtlmon.policy import PolicyFile
+from mtlmon.relational.monitor import engine_of
 from tests.reference.first_order import Log, Row, violations
 from tests.reference.history import Arrival, Said, state_after
 from tests.traces import Advance, EndTime, Event, Step
@@ -72,7 +73,7 @@ class Judge:
         if end_time == "inf":
             found += monitor.finish()
         elif isinstance(end_time, int):
-            found += monitor.advance(max(end_time + 1, monitor.engine.clock))
+            found += monitor.advance(max(end_time + 1, engine_of(monitor).clock))
         names: list[set[str | None]] = [set() for _ in events]
         for answer in found:
             names[answer.point].add(answer.policy)

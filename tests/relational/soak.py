@@ -20,7 +20,7 @@ from typing import NamedTuple
 from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor
-from mtlmon.relational.monitor import Answer
+from mtlmon.relational.monitor import Answer, engine_of
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.traversal import postorder
 from tests.reference.first_order import Database, Log, Row, answers
@@ -197,13 +197,13 @@ def check(example: Example) -> bool:
                 monitor = RelationalMonitor(f"{DECLARED}find f: {formula}\n")
                 monitor.restore(saved)
                 assert monitor.snapshot() == saved, "a snapshot changes when it is restored"
-        clock = max(log.clock, monitor.engine.clock)
+        clock = max(log.clock, engine_of(monitor).clock)
         take(monitor.advance(clock), names, found)
         if log.closed:
             take(monitor.finish(), names, found)
     except MtlmonError as error:
         raise AssertionError(f"{type(error).__name__}: {error}") from error
-    known = monitor.engine.answered_points[0]
+    known = engine_of(monitor).answered_points[0]
     expected = answers(read(formula), log, names, types=_TYPES)
     for point, rows in enumerate(found):
         if point < known:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mtlmon.errors import FormulaError, LimitError, MtlmonError, RowError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor, analyse
+from mtlmon.relational.monitor import engine_of
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.syntax.formula import Formula
@@ -173,7 +174,7 @@ def test_texts_that_nothing_remembers_are_forgotten(
     log: list[tuple[int, dict[str, list[tuple[str, ...]]]]],
 ) -> None:
     monitors = [RelationalMonitor(_REMEMBERING) for _ in "ab"]
-    frugal, lavish = (monitor.engine for monitor in monitors)
+    frugal, lavish = (engine_of(monitor) for monitor in monitors)
     assert isinstance(frugal, RelationalEngine)
     assert isinstance(lavish, RelationalEngine)
     frugal.spare_texts = 0
@@ -186,7 +187,7 @@ def test_texts_that_nothing_remembers_are_forgotten(
 
 def test_texts_do_not_pile_up() -> None:
     monitor = RelationalMonitor("atom p(x: text)\nfind again: p(x) AND ONCE[1,3] p(x)\n")
-    engine = monitor.engine
+    engine = engine_of(monitor)
     assert isinstance(engine, RelationalEngine)
     engine.spare_texts = 16
     for number in range(2000):
@@ -201,27 +202,27 @@ def test_damaged_snapshots_are_refused_or_harmless(
     monitor = RelationalMonitor(_REMEMBERING)
     for time_stamp, database in log:
         monitor.step(time_stamp, database)
-    content = bytearray(monitor.engine.snapshot()[:-8])
+    content = bytearray(engine_of(monitor).snapshot()[:-8])
     content[place % len(content)] = value
     forged = bytes(content) + blake2b(content, digest_size=8).digest()
     other = RelationalMonitor(_REMEMBERING)
     try:
-        other.engine.restore(forged)
-        other.engine.snapshot()
+        engine_of(other).restore(forged)
+        engine_of(other).snapshot()
         for time_stamp, database in log:
-            other.step(other.engine.clock + time_stamp, database)
+            other.step(engine_of(other).clock + time_stamp, database)
         other.finish()
     except (MtlmonError, ValueError, IndexError, MemoryError, OverflowError):
         pass
 
 
 def test_snapshots_of_other_policies_are_refused() -> None:
-    saved = RelationalMonitor("find f: p(x) AND ONCE q(x)").engine.snapshot()
+    saved = engine_of(RelationalMonitor("find f: p(x) AND ONCE q(x)")).snapshot()
     other = RelationalMonitor("find f: p(x) AND ONCE[0,1] q(x)")
     with pytest.raises(SnapshotError, match="other policies"):
-        other.engine.restore(saved)
+        engine_of(other).restore(saved)
     with pytest.raises(SnapshotError, match="damaged"):
-        RelationalMonitor("find f: p(x) AND ONCE q(x)").engine.restore(saved[:-1])
+        engine_of(RelationalMonitor("find f: p(x) AND ONCE q(x)")).restore(saved[:-1])
 
 
 def test_policies_can_give_one_name_to_variables_of_different_kinds() -> None:
@@ -297,7 +298,7 @@ def test_a_sum_that_overflows_is_an_error_of_its_row() -> None:
     with pytest.raises(RowError, match="SUM overflows"):
         monitor.step(0, {"w": [(2**63 - 1,), (1,)]})
     lenient = RelationalMonitor(text)
-    lenient.engine.skips_overflows = True
+    engine_of(lenient).skips_overflows = True
     assert lenient.step(0, {"w": [(2**63 - 1,), (1,)]}) == []
-    assert lenient.engine.overflows == 1
+    assert engine_of(lenient).overflows == 1
     assert [one.valuation for one in lenient.step(9, {"w": [(1,)]})] == [{"s": 1}]

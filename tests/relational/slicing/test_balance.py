@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mtlmon.errors import FormulaError, PolicyError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import Answer, RelationalMonitor, analyse
+from mtlmon.relational.monitor import engine_of
 from mtlmon.relational.slicing import Statistics, plan_slices
 from mtlmon.relational.slicing.engine import SlicedEngine
 from mtlmon.syntax.formula import Formula
@@ -41,7 +42,7 @@ def skewed(share: float, points: int) -> Points:
 
 def restless(monitor: RelationalMonitor, window: int, sample: int) -> SlicedEngine:
     """The engine of a monitor, whose slices are compared often."""
-    engine = monitor.engine
+    engine = engine_of(monitor)
     assert isinstance(engine, SlicedEngine)
     engine.balance.window, engine.balance.sample = window, sample
     return engine

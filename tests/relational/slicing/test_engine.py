@@ -22,6 +22,7 @@ from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.predicates.kinds import FLOAT, INTEGER, TEXT, Kind
 from mtlmon.relational import Analysis, Answer, RelationalMonitor, analyse
 from mtlmon.relational.cells import Value, to_cell
+from mtlmon.relational.monitor import engine_of
 from mtlmon.relational.native import (
     PointBlock,
     Router,
@@ -158,7 +159,7 @@ def run(
         found += monitor.advance(max(log.clock, log.points[-1][0]))
     if log.closed:
         found += monitor.finish()
-    assert monitor.engine.answered_points is not None
+    assert engine_of(monitor).answered_points is not None
     return found
 
 
@@ -214,7 +215,7 @@ def test_texts_are_forgotten_by_all_slices(is_ahead: bool) -> None:
     single = RelationalMonitor(FORGETFUL)
     sliced = RelationalMonitor(FORGETFUL, slices=3)
     engine = SlicedEngine(file, analysis, plan_slices(file, analysis, 3))
-    for one in (*sliced.engine.engines, *engine.engines):  # type: ignore[union-attr]
+    for one in (*engine_of(sliced).engines, *engine.engines):  # type: ignore[union-attr]
         one.spare_texts = 20
     engine.is_ahead = is_ahead
     found: list[tuple[int, ...]] = []
@@ -236,7 +237,7 @@ def test_texts_are_forgotten_by_all_slices(is_ahead: bool) -> None:
     engine.settle()
     found += engine.answers.take()  # type: ignore[arg-type]
     assert len(found) == len(expected)
-    assert len(sliced.engine.texts) < 60
+    assert len(engine_of(sliced).texts) < 60
     assert len(engine.texts) < 60
     engine.close()
 
@@ -259,7 +260,7 @@ def test_closed_policies_are_answered_behind_others() -> None:
         for point in points:
             assert sliced.step(*point) == single.step(*point)
         assert sliced.finish() == single.finish()
-        assert sliced.engine.found_points == single.engine.found_points
+        assert engine_of(sliced).found_points == engine_of(single).found_points
 
 
 def test_a_slice_that_fails_stops_all() -> None:
@@ -268,9 +269,9 @@ def test_a_slice_that_fails_stops_all() -> None:
     assert len(monitor.step(1, {"p": [(2, 3), (1, 2)]})) == 1
     with pytest.raises(RowError):
         monitor.step(2, {"p": [(2**62, 3), (5, 5)]})
-    assert monitor.engine.point_count == 2
+    assert engine_of(monitor).point_count == 2
     with pytest.raises(MonitorBrokenError, match="stopped at an error"):
-        monitor.engine.advance()
+        engine_of(monitor).advance()
 
 
 def test_damaged_snapshots_are_refused() -> None:
@@ -278,11 +279,11 @@ def test_damaged_snapshots_are_refused() -> None:
     for damaged in (saved[:-1], saved + b"x", b"", saved[:40], saved.replace(b'"seed"', b'"sead"')):
         with pytest.raises(SnapshotError):
             RelationalMonitor(FORGETFUL, slices=3).restore(damaged)
-    saved = RelationalMonitor(FORGETFUL, slices=3).engine.snapshot()
+    saved = engine_of(RelationalMonitor(FORGETFUL, slices=3)).snapshot()
     other = saved.replace(b'"seed": 0', b'"seed": 1')
     assert other != saved
     with pytest.raises(SnapshotError, match="slices logs in another way"):
-        RelationalMonitor(FORGETFUL, slices=3).engine.restore(other)
+        engine_of(RelationalMonitor(FORGETFUL, slices=3)).restore(other)
 
 
 def test_too_many_slices() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mtlmon.errors import FormulaError, PolicyError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import Answer, RelationalMonitor, analyse
+from mtlmon.relational.monitor import engine_of
 from mtlmon.relational.native import STATE_KINDS, RelationalEngine
 from mtlmon.relational.slicing import Statistics, plan_slices
 from mtlmon.relational.slicing.engine import SlicedEngine
@@ -58,7 +59,7 @@ class Moved:
     def reslice(self, plan: tuple[int, Statistics, int]) -> None:
         """Let the monitor go on with other slices."""
         slices, statistics, seed = plan
-        engine = self.monitor.engine
+        engine = engine_of(self.monitor)
         if isinstance(engine, RelationalEngine):
             return
         file = parse_policies(self.text)
@@ -233,7 +234,7 @@ def test_texts_are_forgotten_behind_moves(way: str) -> None:
     single = RelationalMonitor(FORGETFUL)
     moved = Moved(FORGETFUL, "false", plans[0])
     for number, (time_stamp, database) in enumerate(forgotten_points(240)):
-        engine = moved.monitor.engine
+        engine = engine_of(moved.monitor)
         assert isinstance(engine, SlicedEngine)
         for one in engine.engines:
             one.spare_texts = 20
@@ -241,7 +242,7 @@ def test_texts_are_forgotten_behind_moves(way: str) -> None:
         if number % 20 == 19:
             (moved.reslice if way == "reslice" else moved.restart)(plans[number // 20 % 4])
         assert len(engine.texts) < 90
-    assert moved.monitor.engine.found_points == single.engine.found_points
+    assert engine_of(moved.monitor).found_points == engine_of(single).found_points
 
 
 def test_one_engine_becomes_slices_and_one_engine_again() -> None:
@@ -256,7 +257,7 @@ def test_one_engine_becomes_slices_and_one_engine_again() -> None:
 def test_errors_and_counts_move() -> None:
     text = "atom p(x: int, y: int)\nfind a: p(x, y) AND x * y > 3\n"
     first = Moved(text, "false", (3, Statistics(), 0))
-    engine = first.monitor.engine
+    engine = engine_of(first.monitor)
     engine.skips_overflows = True
     first.monitor.step(1, {"p": [(2**62, 3), (5, 5)]})
     assert engine.overflows
