@@ -417,7 +417,7 @@ def _of_policy(
     verdicts = _SLICE_BYTES // len(file.policies)
     if monitors.total is not None:
         monitors = monitors._replace(total=monitors.total + verdicts)
-    kind = "policy" if policy.message is None else "trigger"
+    kind = "trigger" if policy.is_trigger else "policy"
     if lateness is not None:
         pending = pending_of(policy.formula, load)
         changes = _changes_of(file, policy, columns, looked_up)

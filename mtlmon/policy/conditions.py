@@ -35,6 +35,8 @@ _TEST = re.compile(r"(?i:(?:not\s+)?in(?:\s*\(|\s+[\w$`]|\s*`)|is\s+(?:not\s+)?n
 _GLUED = re.compile(r"(?:-[\w$.']+)+")
 _OFFSET = re.compile(rf"\.(?:{'|'.join(ops.OFFSETS)})\s*\(")
 _OFFSET_OF_NAME = re.compile(rf"(.+)\.(?:{'|'.join(ops.OFFSETS)})")
+# What an offset takes, and no atom with arguments.
+_OFFSET_ARGUMENTS = re.compile(r"\(\s*(?:or\s*:|-?[0-9][\w.]*\s*[,)])")
 # A column of a record, as in `limits[road].max`.
 _FIELD = re.compile(r"\.[A-Za-z_`]")
 _MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][()]')
@@ -134,14 +136,16 @@ class Conditions:
 
     def _begins_with_call(self, word: str, text: str, opening: int, end: int) -> bool:
         if text.startswith(")", skip_blanks(text, opening + 1, end)):
-            # `name()` is an atom, and `stream.hold()` is a value
+            # `name()` is an atom, and `name.hold()` is a value
             offset = _OFFSET_OF_NAME.fullmatch(word)
             if offset is None:
                 return False
         if word in ops.FUNCTIONS or word in ops.OVER_WORDS:
             return True
         offset = _OFFSET_OF_NAME.fullmatch(word)
-        if offset is not None and offset[1] in self._streams:
+        if offset is not None and (
+            offset[1] in self._streams or _OFFSET_ARGUMENTS.match(text, opening, end)
+        ):
             return True
         behind = self._behind(text, opening, end)
         return behind is not None and self._goes_on(text, behind, end)

@@ -41,7 +41,19 @@ class DeclaredText:
         try:
             read(declaration)
         except FormulaError as error:
-            self.errors.append(error)
+            self.errors.append(self._of_nameless(error) or error)
+
+    def _of_nameless(self, error: FormulaError) -> FormulaError | None:
+        """The error that what is declared in the line of another error has no name, or None."""
+        # imported here, as only invalid files need it
+        from mtlmon.policy.formula_hints import nameless
+
+        lines = self.text.split("\n")[: error.line]
+        found = nameless(lines.pop()) if error.line <= len(lines) else None
+        if found is None:
+            return None
+        start = sum(len(line) + 1 for line in lines)
+        return self.error(start + found.place, found.message, found.hint)
 
     def split(self, declaration: Declaration, error: FormulaError) -> bool:
         """Split off the file's only formula, if it follows the last declaration on a new line.

@@ -87,15 +87,17 @@ class Policy:
         tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
         most: the number of time-points at which it may be violated, or None.
         severity: how serious a violation is, or None.
-        message: for a trigger, the text of its violations, with names of `PolicyFile.shown` for the
+        message: the text of its violations, with names of `PolicyFile.shown` for the
             expressions; None if there is none.
         is_find: whether it is a `find`, which reports where the formula holds.
+        is_trigger: whether it is a `trigger`, whose formula is that its condition is not true.
     """
 
     __slots__ = (
         "clock",
         "formula",
         "is_find",
+        "is_trigger",
         "key",
         "message",
         "most",
@@ -120,10 +122,12 @@ class Policy:
         severity: str | None = None,
         message: tuple[Message, tuple[str, ...]] | None = None,
         is_find: bool = False,
+        is_trigger: bool = False,
     ) -> None:
         self.name = name
         self.formula = formula
         self.is_find = is_find
+        self.is_trigger = is_trigger
         self.written = written
         self.key = key
         self.text = text

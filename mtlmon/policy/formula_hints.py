@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from mtlmon.policy.declarations import FORMULA, POLICY, TEXTS, TRIGGER
 from mtlmon.policy.predicates.hints import FUNCTIONS_ARE, NO_FUNCTION
@@ -46,7 +47,7 @@ _KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "relation", "
 _FORMS = {
     "policy": (
         'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '
-        "[severity WORD]: FORMULA"
+        '[severity WORD]: FORMULA [message "TEXT"]'
     ),
     "trigger": (
         "trigger NAME [per COLUMN] [on every 10s | on changes of RELATION]: CONDITION "
@@ -75,6 +76,37 @@ _AGGREGATES = {
 }
 
 
+# A line that declares what is checked, without its name.
+_NAMELESS = (
+    re.compile(r"[ \t]*(policy|find|trigger)[ \t]*:"),
+    # a condition behind it, rather than a name with a colon or a clause
+    re.compile(r'[ \t]*(trigger)[ \t]+(?![^\s:(\[]+[ \t]*:)(?:not\b|(?![^\s:]+[ \t]+[\w"`(]))'),
+)
+
+
+class Nameless(NamedTuple):
+    """That something lacks its name.
+
+    Attributes:
+        place: where it is in its line.
+        message: the error.
+        hint: how it is written.
+    """
+
+    place: int
+    message: str
+    hint: str
+
+
+def nameless(line: str) -> Nameless | None:
+    """Return what is declared without a name in a line with an error, or None."""
+    found = next((found for one in _NAMELESS if (found := one.match(line))), None)
+    if found is None:
+        return None
+    word = found[1]
+    return Nameless(found.start(1), f"this {word} has no name", f"it is written {_FORMS[word]}")
+
+
 def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaError) -> str | None:
     """Return a better hint for an error in a formula, or None if its own is as good.
 
@@ -101,7 +133,7 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     found = _WORD.match(text, offset)
     word = "" if found is None else found.group()
     if word == "message":
-        return f"only triggers have messages: {_FORMS['trigger']}"
+        return f"policies and triggers have messages, in double quotes: {_FORMS['trigger']}"
     if word in {"per", "on", "severity"} and declaration.kind == POLICY:
         return f"this stands before the colon: {_FORMS[POLICY]}"
     if word == "not" and (negated := _WORD.match(text, offset + 3 + _blanks(text, offset + 3))):

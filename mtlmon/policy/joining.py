@@ -267,6 +267,7 @@ class _Joiner:
             severity=policy.severity,
             message=message,
             is_find=policy.is_find,
+            is_trigger=policy.is_trigger,
         )
 
     def wait(self) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from mtlmon.errors import FormulaError
+import re
+
 from mtlmon.policy.clauses import PolicyClauses
-from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, TRIGGER
+from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, POLICY, TRIGGER
 from mtlmon.policy.definitions import Clock, Policy
-from mtlmon.syntax.formula import Formula, atom
+from mtlmon.syntax.lexer import comment_end, skip_blanks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.policy.declarations import Declaration
     from mtlmon.policy.messages import Message
     from mtlmon.policy.reading import FileReader
+    from mtlmon.syntax.formula import Formula
+
+_MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][()]|(?<![\w$.])message(?![\w$.])')
 
 
 class PolicyReader:
@@ -57,16 +61,14 @@ class PolicyReader:
                 clauses.read(header, reader, is_trigger=declaration.kind == TRIGGER)
             if clauses.clock is not None and clauses.clock.condition is not None:
                 clauses.clock.atom = reader.atom_of(clauses.clock.condition)
-        message_text = None
-        if declaration.kind == TRIGGER:
-            written, message_text = self._read_trigger(declaration)
-        else:
-            written = reader.formula(declaration)
-            if clauses.key is not None or clauses.clock is not None:
-                self._require_ordinary(written, declaration, "on" if clauses.key is None else "per")
+        whole = declaration.end
+        try:
+            formula, written, message_text = self._read_body(declaration, clauses)
+        finally:
+            declaration.end = whole
         self.policies[name] = Policy(
             name,
-            reader.lets.replaced(written),
+            formula,
             written,
             clauses.key,
             text=clauses.text,
@@ -76,7 +78,36 @@ class PolicyReader:
             severity=clauses.severity,
             message=message_text,
             is_find=declaration.kind == FIND,
+            is_trigger=declaration.kind == TRIGGER,
         )
+
+    def _read_body(
+        self, declaration: Declaration, clauses: PolicyClauses
+    ) -> tuple[Formula, Formula, tuple[Message, tuple[str, ...]] | None]:
+        """Read the formula of a policy, or the condition of a trigger, and the message.
+
+        Returns:
+            The formula with lets replaced, the formula as written, and the message or None.
+        """
+        reader = self.reader
+        message_span = self._split_message(declaration)
+        if declaration.kind == TRIGGER:
+            from mtlmon.policy.triggers import read_trigger
+
+            written = read_trigger(reader, declaration)
+        else:
+            written = reader.formula(declaration)
+            if clauses.key is not None or clauses.clock is not None:
+                self._require_ordinary(written, declaration, "on" if clauses.key is None else "per")
+        formula = reader.lets.replaced(written)
+        message = None
+        if message_span is not None:
+            from mtlmon.policy.triggers import decided_at_once
+
+            has_clock = clauses.clock is not None
+            formula = decided_at_once(reader, formula, message_span[0], has_clock=has_clock)
+            message = self._read_message(*message_span)
+        return formula, written, message
 
     def _require_ordinary(self, formula: Formula, declaration: Declaration, clause: str) -> None:
         """Refuse a key or clock of a first-order policy, which is over the whole log."""
@@ -87,27 +118,37 @@ class PolicyReader:
                 hint += ", and make the key an argument of the atoms"
             raise self.reader.error(declaration.header[0], message, hint)
 
-    def _read_trigger(
-        self, declaration: Declaration
-    ) -> tuple[Formula, tuple[Message, tuple[str, ...]] | None]:
-        """Read the condition of a trigger, and its message."""
-        clauses = self.reader.clauses(declaration.start, declaration.end)
-        try:
-            condition = clauses.expression()
-        except FormulaError as error:
-            raise self.reader.explained(error, declaration) from None
-        message = None
-        if clauses.take("message"):
-            start = clauses.position
-            if clauses.text() is None:
-                raise clauses.expected("a text in double quotes", 'as in message "{ip} failed"')
-            end = self.reader.text.rindex('"', start, clauses.position) + 1
-            message = self._read_message(start, end)
-        clauses.require_end("an operator, message or the end")
-        return ~atom(self.reader.add_condition(condition)), message
+    def _split_message(self, declaration: Declaration) -> tuple[int, int] | None:
+        """Split the message off a declaration; return where it is in the text, or None."""
+        if declaration.kind not in {POLICY, TRIGGER}:
+            return None
+        from mtlmon.policy.predicates.lexer import end_of_quoted
+
+        text, position, depth = self.reader.text, declaration.start, 0
+        while (mark := _MARK.search(text, position, declaration.end)) is not None:
+            found, position = mark.group(), mark.end()
+            if found == "message":
+                begin = skip_blanks(text, position, declaration.end)
+                if depth or text[begin : begin + 1] != '"':
+                    continue
+                end = end_of_quoted(text, begin, declaration.end)
+                behind = skip_blanks(text, end, declaration.end)
+                if behind < declaration.end:
+                    message = "expected the end of the policy after its message"
+                    raise self.reader.error(behind, message, "a message is the last clause")
+                declaration.end = mark.start()
+                return begin, end
+            if found == "/*":
+                end = comment_end(text, position, declaration.end)
+                position = declaration.end if end < 0 else end
+            elif found in {'"', "`"}:
+                position = max(position, end_of_quoted(text, mark.start(), declaration.end))
+            else:
+                depth += (found in "([") - (found in ")]")
+        return None
 
     def _read_message(self, start: int, end: int) -> tuple[Message, tuple[str, ...]]:
-        """Read the message of a trigger, which is a text in double quotes."""
+        """Read the message of a policy or trigger, which is a text in double quotes."""
         from mtlmon.policy.messages import read_message
 
         file, reader = self.file, self.reader

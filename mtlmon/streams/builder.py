@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import Changes
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Stream
+    from mtlmon.streams.instance_nows import InstanceNows
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.instances import Family
     from mtlmon.streams.layer import Layer
@@ -114,6 +115,11 @@ class Builder:
     def instance_ticks(self) -> list[InstanceTicks]:
         """The ticks of instances."""
         return self._placer.instances.ticks
+
+    @property
+    def instance_nows(self) -> list[InstanceNows]:
+        """The time-points as of which windows of instances are read."""
+        return self._placer.instances.nows
 
     def streams_in_order(self, roots: Iterable[tuple[Predicate, int]]) -> None:
         """Place the streams that expressions need, each at its time-points."""
@@ -211,4 +217,7 @@ class Builder:
 
     def finish(self) -> list[Layer]:
         """Compile all layers."""
-        return self._columns.compiled()
+        layers = self._columns.compiled()
+        for nows in self.instance_nows:
+            nows.find_changes(layers)
+        return layers

@@ -2,7 +2,8 @@
 
 A stream has time-points of its own. A definition has those where it is used, so it may stand for
 different values at rows and at ticks. The rows of instances, and the ticks of instances, have
-numbers below zero in the place of a period, one for each lifetime. The changes of a relation have a
+numbers below zero in the place of a period, one for each lifetime; so do the time-points at which
+windows over the rows of instances are read as of now (see `NOW`). The changes of a relation have a
 number from `CHANGES` on.
 """
 
@@ -30,6 +31,7 @@ from mtlmon.streams.dependencies import Need
 from mtlmon.streams.kernels import extent_of
 from mtlmon.streams.nulls import may_be_null
 from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -47,6 +49,15 @@ if TYPE_CHECKING:
 # What stands for an expression.
 NAMED = {ops.STREAM, ops.ATOM, ops.LET}
 _EXAMPLE = "last[0,1m](x)"
+# What has the same value in an instance wherever its windows have the same: all but these.
+_NOT_OF_NOW = {*NAMED, *OF_INSTANCES, *ops.COLUMNS, *ops.OFFSETS.values(), *ops.LOOK_UPS}
+
+NOW = -1
+"""Stands for a period where windows are read: at the rows of instances, and where others read them.
+
+A stream with `per` that is an aggregate, or arithmetic of such, changes as rows leave its windows.
+So what reads it from outside reads it as of its own time, rather than as it was at the last row.
+"""
 
 
 class Stream(NamedTuple):
@@ -91,6 +102,8 @@ class Declarations:
     Attributes:
         streams: the streams by name.
         definitions: the definitions by name.
+        found_as_of_now: streams at the rows of their instances whose values are among those as of
+            now, and the latter.
     """
 
     def __init__(
@@ -111,6 +124,8 @@ class Declarations:
         self._per = {name: stream.per for name, stream in streams.items()}
         # The numbers of the rows and ticks of instances, which are negative.
         self._frames: dict[tuple[Lifetime, int], int] = {}
+        self._of_now: dict[str, bool] = {}
+        self.found_as_of_now: dict[Name, Name] = {}
         self._changes: dict[Changes, int] = {}
 
     @property
@@ -153,6 +168,12 @@ class Declarations:
                 parts += [(part, ROWS) for part in self.parts_of_lifetime(name.name)]
                 found[name] = [need for part in parts for need in self.names(*part)]
                 open_names += [need.name for need in found[name]]
+        for name in found:
+            if ROWS == self.period_of(name.period) > name.period and self.is_of_now(name.name):
+                now = Name(name.name, self.now_of(name.period))
+                if now in found and not _reaches(found, now, name):
+                    found[name] = [Need(now, False)]
+                    self.found_as_of_now[name] = now
         return found
 
     def _require_readable(self, name: Name) -> None:
@@ -205,17 +226,63 @@ class Declarations:
         return next(one for one, number in self._frames.items() if number == frame)
 
     def period_of(self, frame: int) -> int:
-        """The period of time-points, also of instances; `ROWS` if they are rows."""
+        """The period of time-points, also of instances; `ROWS` if they are rows, or `NOW`."""
         return frame if frame >= ROWS else self.lifetime_and_period(frame)[1]
 
     def is_of_rows(self, frame: int) -> bool:
-        """Whether time-points are rows, of traces or of instances."""
-        return self.period_of(frame) == ROWS
+        """Whether time-points are rows, of traces or of instances, and not ticks."""
+        return self.period_of(frame) <= ROWS
+
+    def is_of_now(self, name: str) -> bool:
+        """Whether a stream with instances is read as of the time of reading, rather than held.
+
+        It is an aggregate over rows of the instance, or arithmetic of such, and does not say where
+        it has values. An integral goes on to change between all rows, so it is held.
+        """
+        if name not in self._of_now:
+            # one that reads itself is not
+            self._of_now[name] = False
+            self._of_now[name] = self._has_windows_only(name)
+        return self._of_now[name]
+
+    def _has_windows_only(self, name: str) -> bool:
+        stream = self.streams[name]
+        if not stream.per or stream.period != ROWS or len(self.parts(name)) > 1:
+            return False
+        frame = self.frame(name)
+        has_window = False
+        stack = [stream.value.expression]
+        while stack:
+            node = stack.pop()
+            if node.operator in ops.WINDOWS:
+                period, _ = self._time_points.argument_period(node)
+                if node.operator is ops.WINDOW_INTEGRAL or period != ROWS:
+                    return False
+                has_window = True
+                continue
+            if node.operator is ops.STREAM:
+                other = self.streams.get(node.name)
+                if other is None or not other.per or self.frame(node.name) != frame:
+                    return False
+                if not self.is_of_now(node.name):
+                    return False
+                has_window = True
+            elif node.operator in _NOT_OF_NOW:
+                return False
+            stack += node.operands
+        return has_window
+
+    def now_of(self, frame: int) -> int:
+        """The number of the time-points where windows of some instances are read as of now."""
+        return self.frame_of(self.lifetime_and_period(frame)[0], NOW)
 
     def names(self, predicate: Predicate, period: int) -> list[Need[Name]]:
         """The streams and definitions that an expression names, if it is evaluated somewhere."""
         own_period = self.period_of(period)
-        where = next((one for one, frame in self._changes.items() if frame == period), own_period)
+        where = next(
+            (one for one, frame in self._changes.items() if frame == period),
+            max(own_period, ROWS),
+        )
         conflict = self._time_points.conflict(predicate.expression, where)
         if conflict is not None:
             raise self._conflict(predicate, conflict)
@@ -236,10 +303,9 @@ class Declarations:
                     message = "a stream with per and every cannot read other instances"
                     hint = f"read {node} in a stream without per"
                     raise error_at(predicate, node, message, hint)
-                name = self.name_of_instances(node)
-                found[Need(name, is_past)] = None
+                found[Need(self.name_of_instances(node), is_past)] = None
                 if node.operator is ops.OVER:
-                    period = name.period
+                    period = self.frame_of_over(node)
             if node.operator in MEMORY:
                 is_past = is_past or self.extent(node, predicate).excludes_present
                 inner = self.argument_period(node, predicate, period)
@@ -258,6 +324,8 @@ class Declarations:
         if node.operator is ops.STREAM:
             stream = self.streams[node.name]
             name = Name(node.name, self.frame(node.name) if stream.per else stream.period)
+            if self.period_of(period) == NOW and self.is_of_now(node.name):
+                name = Name(node.name, period)
         if period < ROWS < self.period_of(period) and name.period != period:
             message = f"{node.name} has no value at the ticks of an instance"
             hint = (
@@ -268,8 +336,23 @@ class Declarations:
         return name
 
     def name_of_instances(self, node: Expression) -> Name:
-        """The stream whose instances a node reads."""
-        return Name(stream_of(node), self.frame(stream_of(node)))
+        """The stream whose instances a node reads, at the time-points that it reads."""
+        name = stream_of(node)
+        frame = self.frame(name)
+        return Name(name, self.now_of(frame) if self.is_of_now(name) else frame)
+
+    def frame_of_over(self, node: Expression) -> int:
+        """The number of the time-points at which the argument of OVER has values."""
+        frame = self.frame(node.over.stream)
+        for one in postorder(node.operands[0]):
+            if (
+                one.operator is ops.STREAM
+                and one.name in self.streams
+                and self.frame(one.name) == frame
+                and self.is_of_now(one.name)
+            ):
+                return self.now_of(frame)
+        return frame
 
     def argument_period(self, node: Expression, origin: Predicate, own: int) -> int:
         """The time-points of the argument of an aggregate or offset.
@@ -313,6 +396,20 @@ class Declarations:
     def may_be_null(self, expression: Expression, schema: pa.Schema | None) -> bool:
         """Whether an expression may be null; see `nulls.may_be_null`."""
         return may_be_null(expression, self.streams, self.definitions, schema)
+
+
+def _reaches(needs: Mapping[Name, list[Need[Name]]], start: Name, wanted: Name) -> bool:
+    """Whether a stream needs another one, directly or not."""
+    seen = {start}
+    stack = [start]
+    while stack:
+        for need in needs[stack.pop()]:
+            if need.name == wanted:
+                return True
+            if need.name not in seen:
+                seen.add(need.name)
+                stack.append(need.name)
+    return False
 
 
 @contextmanager

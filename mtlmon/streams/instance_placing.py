@@ -14,7 +14,8 @@ from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.policy.templates import OF_INSTANCES, parameters_of
 from mtlmon.streams.cells import cell_kind
-from mtlmon.streams.declarations import NAMED, error_at
+from mtlmon.streams.declarations import NAMED, NOW, error_at
+from mtlmon.streams.instance_nows import InstanceNows, InstanceNowsTask, OwnRowsTask
 from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask
 from mtlmon.streams.instances import (
     Ends,
@@ -63,6 +64,7 @@ class InstancePlacer:
         # The families that have a place, and their layers, by the numbers of their rows.
         self._placed_families: dict[int, tuple[Family, int]] = {}
         self._instance_ticks: dict[int, InstanceTicks] = {}
+        self._nows: dict[int, InstanceNows] = {}
 
     @property
     def families(self) -> list[Family]:
@@ -83,9 +85,21 @@ class InstancePlacer:
         """The ticks of instances."""
         return list(self._instance_ticks.values())
 
+    @property
+    def nows(self) -> list[InstanceNows]:
+        """The time-points as of which windows of instances are read."""
+        return list(self._nows.values())
+
     def family(self, frame: int) -> tuple[Family, int]:
-        """The family whose rows or ticks have a number, and the layer in which these are found."""
+        """The family whose time-points have a number, and the layer in which these are found."""
         lifetime, period = self._declared.lifetime_and_period(frame)
+        if period == NOW:
+            family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
+            if frame not in self._nows:
+                nows = self._nows[frame] = InstanceNows(frame, family)
+                family.ticks.append(nows)
+                self._columns.layer(layer).tasks.append(InstanceNowsTask(nows))
+            return family, layer
         if period != ROWS:
             family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
             if frame not in self._instance_ticks:
@@ -172,8 +186,7 @@ class InstancePlacer:
     ) -> Placed:
         """Place `s[EXPRESSION]`."""
         name = self._declared.name_of_instances(node)
-        at_ticks = self._declared.period_of(name.period) > ROWS
-        if period > ROWS and not at_ticks:
+        if period > ROWS and self._declared.period_of(name.period) == ROWS:
             if any(operand.operator is not ops.CONSTANT for operand in node.operands):
                 message = f"an instance of {column_text(node.name)} is looked up at rows"
                 raise error_at(origin, node, message, f"declare a stream: stream x = {node}")
@@ -204,14 +217,30 @@ class InstancePlacer:
         held = self._placer.known[name]
         kind = self._columns.kind(held.expression, origin)
         argument_period = ROWS
-        if self._declared.period_of(name.period) > ROWS:
+        is_of_now = self._declared.period_of(name.period) == NOW
+        if is_of_now:
+            self._nows[name.period].periods.add(period)
+        if self._declared.period_of(name.period) != ROWS:
             argument_period = name.period
             value, lowest = self._columns.column(held, origin, name.period)
         else:
             value, lowest = self.at_rows(held, origin, name.period)
         layer = max(layer, lowest)
         column = self._columns.new_column(column_type(cell_kind(kind)))
-        task = LookUpTask(column, family, keys, value, kind, self._texts, argument_period, period)
+        task = LookUpTask(
+            column,
+            family,
+            keys,
+            value,
+            kind,
+            self._texts,
+            argument_period,
+            period,
+            may_become_null=is_of_now
+            and self._declared.may_be_null(
+                self._declared.streams[name.name].value.expression, None
+            ),
+        )
         self._columns.layer(layer).tasks.append(task)
         family.kernels += task.kernels
         return column, layer + 1
@@ -223,11 +252,18 @@ class InstancePlacer:
         family, layer = self.family(name.period)
         return self._looked_up(name, family.keys, layer, origin, ROWS)[0]
 
+    def own_rows(self, name: Name, origin: Predicate, frame: int) -> Placed:
+        """Place values as of now at the rows of the instances themselves."""
+        column, layer = self._columns.column(self._placer.known[name], origin, name.period)
+        chosen = self._columns.new_column(self._columns.schema.field(column).type)
+        self._columns.layer(layer).tasks.append(OwnRowsTask(chosen, column, name.period, frame))
+        return Placed(read(chosen, origin.expression), layer + 1)
+
     def over(self, node: Expression, origin: Predicate, period: int) -> Placed:
         """Place an aggregate over the instances of a stream."""
-        frame = self._declared.name_of_instances(node).period
-        at_ticks = self._declared.period_of(frame) > ROWS
-        if period > ROWS and not at_ticks:
+        frame = self._declared.frame_of_over(node)
+        own_period = self._declared.period_of(frame)
+        if period > ROWS and own_period == ROWS:
             return self._placer.place(_at_last_row(node), origin, period)
         points = max(period, ROWS)
         if (points, node) not in self._columns.known:
@@ -236,13 +272,16 @@ class InstancePlacer:
             first = None
             whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
             kind = self._columns.kinds(whole, origin, self._columns.schema)[id(placed.expression)]
-            if at_ticks:
+            if own_period == ROWS:
+                column, layer = self.at_rows(placed, origin, frame)
+            else:
                 column, layer = self._columns.column(placed, origin, frame)
+            if own_period > ROWS:
                 first, lowest = self._before_ticks(node, kind, origin, frame)
                 layer = max(layer, lowest)
-            else:
-                column, layer = self.at_rows(placed, origin, frame)
-            argument_period = frame if at_ticks else ROWS
+            elif own_period == NOW:
+                self._nows[frame].periods.add(points)
+            argument_period = ROWS if own_period == ROWS else frame
             result = f"{self._columns.prefix}{len(self._columns.schema.names)}"
             try:
                 task = OverTask(
@@ -279,12 +318,17 @@ class InstancePlacer:
         return self._columns.column(placed, origin, ROWS)
 
     def _held_argument(self, node: Expression, origin: Predicate, frame: int) -> Expression:
-        """The argument of OVER, with the held values of streams."""
+        """The argument of OVER, with the held values of streams, but windows as of now."""
         (argument,) = node.operands
+        own = self._declared.frame(node.over.stream)
+        at_now = self._declared.period_of(frame) == NOW
         built: dict[int, Expression] = {}
         for one in postorder(argument):
             operands = tuple(built[id(operand)] for operand in one.operands)
-            if one.operator is ops.STREAM and self._declared.frame(one.name) == frame:
+            is_own = one.operator is ops.STREAM and self._declared.frame(one.name) == own
+            if is_own and at_now and self._declared.is_of_now(one.name):
+                built[id(one)] = one
+            elif is_own:
                 built[id(one)] = Expression(ops.HOLD, (one,), Offset(0), one.span)
             elif one.operator in _NOT_HELD:
                 message = "over looks at values of instances and constants only"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.streams.cells import Cells, Mask, Texts
+    from mtlmon.streams.instance_nows import InstanceNows
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
@@ -84,7 +85,7 @@ class Family:
         kernels: the kernels of values of single instances.
         aggregates: the aggregates over all instances.
         kinds_over: the kind of the values of each of them.
-        ticks: the ticks of the instances.
+        ticks: the ticks of the instances, and where their windows are read.
         numbers: for the present batch, the number of each row's instance.
 
     Raises:
@@ -107,7 +108,7 @@ class Family:
         self.kernels: list[Kernel] = []
         self.aggregates: list[native.Over] = []
         self.kinds_over: list[Kind] = []
-        self.ticks: list[InstanceTicks] = []
+        self.ticks: list[InstanceTicks | InstanceNows] = []
         self.numbers = np.empty(0, np.uint32)
         self.table = native.Instances([key.kind.name == "text" for key in keys])
         self._start = start
@@ -284,8 +285,9 @@ class LookUpTask:
         value: the column of values; at rows, it is null at those that belong to no instance.
         kind: the kind of the values.
         texts: the numbers of texts.
-        argument_period: `ROWS`, or the number of the ticks of instances that have the values.
+        argument_period: `ROWS`, or the number of the time-points of instances that have the values.
         period: the time-points of the results; those of rows have rows.
+        may_become_null: whether the last value counts also where it is null.
     """
 
     def __init__(
@@ -298,10 +300,15 @@ class LookUpTask:
         texts: Texts,
         argument_period: int = ROWS,
         period: int = ROWS,
+        *,
+        may_become_null: bool = False,
     ) -> None:
         held = Expression(ops.HOLD, (Expression(ops.ROW_COLUMN, (), value),), Offset(0))
         kernel = Kernel(held, kind, kind, Extent(0, -1), texts)
         self.kernels = [kernel]
+        if may_become_null:
+            # whether there is a value
+            self.kernels.append(Kernel(held, kinds.BOOLEAN, kinds.BOOLEAN, Extent(0, -1), texts))
         self.kind = kernel.kind
         self.argument_period = argument_period
         self.period = period
@@ -313,7 +320,7 @@ class LookUpTask:
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute the results, and add them to the columns."""
-        (kernel,) = self.kernels
+        kernel = self.kernels[0]
         value = columns[self.argument_period][self._value]
         values, mask = to_cells(value, kernel.argument, self._texts)
         keys = self._family.cells_of(self._keys, columns[self.period])
@@ -342,7 +349,7 @@ class LookUpTask:
         masks[:, 0] = 1 if mask is None else mask
         times = np.repeat(rows.times, 2)
         found, validity = self._fed(
-            times, numbers.reshape(-1), cells.reshape(-1), masks.reshape(-1)
+            self.kernels[0], times, numbers.reshape(-1), cells.reshape(-1), masks.reshape(-1)
         )
         return found[1::2].copy(), validity[1::2].copy()
 
@@ -360,14 +367,19 @@ class LookUpTask:
         cells, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
         cells[meeting.arguments] = values
         masks[meeting.arguments] = 1 if mask is None else mask
-        found, validity = self._fed(meeting.batch.times, numbers, cells, masks)
-        return found[meeting.results], validity[meeting.results]
+        times, results = meeting.batch.times, meeting.results
+        found, validity = self._fed(self.kernels[0], times, numbers, cells, masks)
+        for known in self.kernels[1:]:
+            is_put = 1 - meeting.is_result
+            has_value, is_alive = self._fed(known, times, numbers, masks.astype(np.int64), is_put)
+            validity &= is_alive & (has_value != 0)
+        return found[results], validity[results]
 
+    @staticmethod
     def _fed(
-        self, times: Cells, numbers: NDArray[np.uint32], cells: Cells, masks: Mask
+        kernel: Kernel, times: Cells, numbers: NDArray[np.uint32], cells: Cells, masks: Mask
     ) -> tuple[Cells, Mask]:
         """Put values, and get those of instances at the same time-points."""
-        (kernel,) = self.kernels
         places = np.flatnonzero(numbers != _NO_INSTANCE)
         batch = native.Batch(times[places], numbers[places], len(places))
         found, validity = room_for_results(len(places))
@@ -474,13 +486,16 @@ class OverTask:
     def _among_ticks(
         self, points: Points, cells: Cells, mask: Mask | None, first: int | None
     ) -> tuple[Cells, Mask, int]:
-        meeting = points.instance_meeting(self.argument_period, self.period)
+        meeting = points.instance_meeting(self.argument_period, self.period, can_share=True)
         count = meeting.batch.count
-        numbers = np.full(count, _NO_INSTANCE, np.uint32)
-        numbers[meeting.arguments] = points.batch(self.argument_period).numbers_of_traces
-        values, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
-        values[meeting.arguments] = cells
-        masks[meeting.arguments] = 1 if mask is None else mask
+        numbers = points.batch(self.argument_period).numbers_of_traces
+        values, masks = cells, mask
+        if len(meeting.arguments) < count:
+            of_arguments, numbers = numbers, np.full(count, _NO_INSTANCE, np.uint32)
+            numbers[meeting.arguments] = of_arguments
+            values, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+            values[meeting.arguments] = cells
+            masks[meeting.arguments] = 1 if mask is None else mask
         results, validity = room_for_results(count)
         done = self._aggregate.feed(
             self._family.table,

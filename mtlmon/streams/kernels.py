@@ -194,6 +194,11 @@ class Kernel:
         return Kernel(last, argument, argument, Extent(0, -1, 1), self._texts)
 
     @property
+    def skips_undefined(self) -> bool:
+        """Whether NaN is no value, as null."""
+        return self.argument.name == "float" and self.node.operator in ops.WINDOWS
+
+    @property
     def _compares_texts(self) -> bool:
         operator = self.node.operator
         return self.argument.name == "text" and operator in {ops.WINDOW_MIN, ops.WINDOW_MAX}
@@ -262,6 +267,8 @@ class Kernel:
             return pc.fill_null(found, default), done
         assert values is not None
         mask = is_set(values.is_valid())
+        if self.skips_undefined:
+            mask = without_undefined(cells, mask)
         counts, _, _ = self._feed(self.counter, rows, None, mask, meeting)
         return pc.if_else(pa.array(counts > 0), found, default), done
 
@@ -272,7 +279,10 @@ class Kernel:
             return None, is_set(pc.fill_null(values, False))
         if self.node.operator is ops.WINDOW_ALL:
             return None, is_set(pc.invert(pc.fill_null(values, True)))
-        return to_cells(values, self.argument, self._texts)
+        cells, mask = to_cells(values, self.argument, self._texts)
+        if self.skips_undefined:
+            mask = without_undefined(cells, mask)
+        return cells, mask
 
     @staticmethod
     def _feed(
@@ -330,6 +340,16 @@ class Kernel:
                 return native.Fold(choice, is_float, lower, compares)
             return native.QueueWindow(choice, is_float, lower, upper, compares)
         raise NotPossible(f"{operator.word} over a window is not possible yet")
+
+
+def without_undefined(cells: Cells | None, mask: Mask | None) -> Mask | None:
+    """A mask of floats in which NaN is null, too."""
+    assert cells is not None
+    is_undefined = np.isnan(cells.view(np.float64))
+    if not is_undefined.any():
+        return mask
+    known = (~is_undefined).view(np.uint8)
+    return known if mask is None else known & mask
 
 
 def _scattered(values: NDArray[_Number], places: NDArray[np.int64], count: int) -> NDArray[_Number]:

@@ -255,9 +255,8 @@ class Layer:
         except RowError as error:
             if error.is_of_argument:
                 period = task.argument_period
-            if period < ROWS and points.is_of_rows(period):
-                error = points.error_of_rows(error, period)
-                period = ROWS
+            if period < ROWS:
+                period, error = points.error_of_log(period, error)
             raise LayerError(period, error, has_memory) from None
 
 

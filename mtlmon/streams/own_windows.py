@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -328,6 +329,10 @@ class OwnKernel(Kernel):
         window = self._window
         states: list[tuple[Any] | None] = []
         for value in values.to_pylist():
+            if isinstance(value, float) and isnan(value):
+                # NaN is no value, as null
+                states.append(None)
+                continue
             try:
                 states.append(None if value is None else (window.lifted(value),))
             except _Failure as failure:

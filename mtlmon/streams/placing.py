@@ -162,6 +162,10 @@ class Placer:
         """Place a stream or definition; what it needs has a place."""
         period = name.period
         part, *conditions = self._declared.parts(name.name)
+        if name in self._declared.found_as_of_now:
+            now = self._declared.found_as_of_now[name]
+            self.known[name] = self.instances.own_rows(now, part, period)
+            return
         placed = self.place(part.expression, part, period)
         stream = self._declared.streams.get(name.name)
         if stream is not None and stream.kind is not None:

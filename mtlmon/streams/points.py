@@ -68,6 +68,29 @@ class InstanceMeeting(NamedTuple):
     is_result: NDArray[np.uint8]
 
 
+class Readings(NamedTuple):
+    """Time-points of instances as of which their windows are read; see `InstanceNows`.
+
+    Attributes:
+        points: their times, the numbers of instances, and how many rows each is behind.
+        traces: the numbers of the traces of the instances.
+        own: which of them are rows of the instance itself, in the order of these rows.
+        of_rows: where a row reads, or is the instance's own, and no tick; None for all.
+    """
+
+    points: Ticks
+    traces: Numbers
+    own: Integers
+    of_rows: NDArray[np.bool_] | None
+
+    @property
+    def rows_before(self) -> Integers:
+        """How many rows of the batch come before each, without the instance's own."""
+        found = self.points.places.copy()
+        found[self.own] -= 1
+        return found
+
+
 NO_SPAN = Span(0, 0)
 
 
@@ -110,6 +133,7 @@ class Points:
         # The ticks of instances, and their traces, by the number of these time-points.
         self._of_instances: dict[int, tuple[Ticks, Numbers]] = {}
         self._instance_meetings: dict[tuple[int, int], InstanceMeeting] = {}
+        self._readings: dict[int, Readings] = {}
 
     @property
     def clock(self) -> int:
@@ -252,15 +276,36 @@ class Points:
         count = len(ticks)
         self._batches[frame] = native.Batch(ticks.time_stamps, ticks.numbers, count, self._clock)
 
-    def is_of_rows(self, frame: int) -> bool:
-        """Whether time-points of instances are rows rather than ticks."""
-        return frame in self._is_own
+    def add_readings(self, frame: int, readings: Readings) -> None:
+        """Add time-points as of which windows of instances are read.
+
+        Args:
+            frame: the number of these time-points, which is negative.
+            readings: the time-points.
+        """
+        self.add_instance_ticks(frame, readings.points, readings.traces)
+        self._readings[frame] = readings
+
+    def readings(self, frame: int) -> Readings:
+        """Return time-points as of which windows of instances are read."""
+        return self._readings[frame]
+
+    @property
+    def has_ticks(self) -> bool:
+        """Whether there are ticks, of periods or by changes of relations."""
+        return bool(len(self.ticks))
+
+    def own_rows(self, frame: int) -> Integers:
+        """Return the indices of the rows that belong to instances of a family."""
+        is_own = self._is_own[frame]
+        return np.arange(self.row_count) if is_own is None else np.flatnonzero(is_own)
 
     def comes_first(self, argument: int, result: int) -> bool:
         """Whether of time-points of one time, all of an argument come before those of results."""
         if argument == ROWS:
             return result > ROWS
-        return argument in self._is_own and result in self._of_instances
+        is_of_ticks = result in self._of_instances and result not in self._readings
+        return argument in self._is_own and is_of_ticks
 
     def copy_rows(
         self, columns: dict[int, dict[str, pa.Array]], frame: int, names: Iterable[str]
@@ -282,14 +327,24 @@ class Points:
             return values
         return values.take(pa.array(np.cumsum(is_own) - 1, mask=~is_own))
 
-    def error_of_rows(self, error: RowError, frame: int) -> RowError:
-        """Return the error of rows of a family as one of rows of the batch."""
-        is_own = self._is_own[frame]
-        if is_own is None:
-            return error
-        places = np.flatnonzero(is_own)
-        rows = tuple(int(places[row]) for row in error.rows)
-        return RowError(error.reason, rows=rows, atom=error.atom)
+    def error_of_log(self, frame: int, error: RowError) -> tuple[int, RowError]:
+        """Return the error of time-points of instances as one of rows of the batch, if it is one.
+
+        Returns:
+            The time-points that the error is about then, and the error.
+        """
+        rows = error.rows
+        if frame in self._readings:
+            readings = self._readings[frame]
+            if readings.of_rows is not None and not readings.of_rows[rows[0]]:
+                return frame, error
+            rows = (int(readings.rows_before[rows[0]]),)
+        elif frame in self._is_own:
+            places = self.own_rows(frame)
+            rows = tuple(int(places[row]) for row in rows)
+        else:
+            return frame, error
+        return ROWS, RowError(error.reason, rows=rows, atom=error.atom)
 
     def meeting(self, argument: int, result: int) -> Meeting | None:
         """Return the time-points of an argument and of results; None if they are the same."""
@@ -297,6 +352,8 @@ class Points:
             return None
         if (argument, result) not in self._meetings:
             meet = self._meet if argument >= ROWS else self._meet_in_instances
+            if result in self._readings:
+                meet = self._meet_readings
             self._meetings[argument, result] = meet(argument, result)
         return self._meetings[argument, result]
 
@@ -313,8 +370,25 @@ class Points:
         batch = native.Batch(times[order], numbers[order], len(order), self._clock)
         return Meeting(batch, places[:count], places[count:], is_result)
 
-    def instance_meeting(self, frame: int, period: int) -> InstanceMeeting:
-        """Return how ticks of instances lie among the rows, or the ticks of a period."""
+    def _meet_readings(self, argument: int, result: int) -> Meeting:
+        """The rows of instances, each of which is among the results."""
+        batch = self.batch(result)
+        assert argument in self._is_own
+        own, count = self._readings[result].own, batch.count
+        return Meeting(batch, own, np.arange(count), np.ones(count, np.uint8))
+
+    def instance_meeting(
+        self, frame: int, period: int, *, can_share: bool = False
+    ) -> InstanceMeeting:
+        """Return how time-points of instances lie among the rows, or the ticks of a period.
+
+        Args:
+            frame: the number of those of the instances.
+            period: `ROWS`, or the period of the ticks.
+            can_share: whether one of the time-points may be of an instance and a result.
+        """
+        if frame in self._readings and period == ROWS:
+            return self._read_at_rows(self._readings[frame], can_share=can_share)
         if (frame, period) not in self._instance_meetings:
             ticks, traces = self._of_instances[frame]
             results = self.batch(period)
@@ -336,8 +410,37 @@ class Points:
             )
         return self._instance_meetings[frame, period]
 
+    def _read_at_rows(self, readings: Readings, *, can_share: bool) -> InstanceMeeting:
+        """Return how readings lie among the rows: before the row that reads."""
+        points, traces, own, _ = readings
+        if can_share and len(own) == self.row_count:
+            # each row reads behind that of its own instance, which can be one time-point
+            count = len(points)
+            is_result = np.zeros(count, np.uint8)
+            is_result[own] = 1
+            batch = native.Batch(points.time_stamps, traces, count, self._clock)
+            return InstanceMeeting(batch, points.places, np.arange(count), own, is_result)
+        count = len(points) + self.row_count
+        arguments = readings.rows_before
+        arguments += np.arange(len(points))
+        is_result = np.ones(count, np.uint8)
+        is_result[arguments] = 0
+        results = np.flatnonzero(is_result)
+        times, passed = np.empty(count, np.int64), np.empty(count, np.int64)
+        times[arguments], times[results] = points.time_stamps, self._time_stamps
+        passed[arguments], passed[results] = points.places, np.arange(1, self.row_count + 1)
+        numbers = np.zeros(count, np.uint32)
+        if self._numbers is not None:
+            numbers[arguments], numbers[results] = traces, self._numbers
+        batch = native.Batch(times, numbers, count, self._clock)
+        return InstanceMeeting(batch, passed, arguments, results, is_result)
+
     def _order_of(self, period: int) -> Integers:
         """Numbers in the order of rows and ticks; ticks before the same row have the same."""
+        if period in self._readings:
+            orders = 2 * self._readings[period].rows_before
+            orders[self._readings[period].own] += 1
+            return orders
         if period in self._of_instances:
             return 2 * self._of_instances[period][0].places
         if period > ROWS:

@@ -47,7 +47,8 @@ _DUE = "due ticks"
 # Numbers, as kinds of values there; integers can count time.
 _INTEGERS = "integer "
 _FLOATS = "float 0"
-_MAGIC = b"MTLMON-STREAMS-4"
+_MAGIC = b"MTLMON-STREAMS-5"
+_MAGIC_OF_ANY_VERSION = b"MTLMON-STREAMS-"
 _DIGEST_BYTES = 8
 # With so many texts, those that no state has are looked for first.
 _MANY_TEXTS = 65_536
@@ -147,6 +148,7 @@ class StreamProgram:
         self.periods = builder.periods
         self._changes = builder.changes
         self._instance_ticks = builder.instance_ticks
+        self._instance_nows = builder.instance_nows
         ticking: Ticking | DueTicks = Ticking(self.periods)
         self.obstacles: list[Obstacle] = []
         if only_due and self.periods:
@@ -203,6 +205,9 @@ class StreamProgram:
             found[ticks.frame] = ticks.period, delays
             if not delays.obstacles:
                 ticks.find_due(delays)
+        for nows in self._instance_nows:
+            # they change at any time
+            found[nows.frame] = 1, delays_of_instances(self._layers, environment.time, nows.frame)
         motions = Motions(environment, schema)
         outputs = self._outputs.values()
         return delays_of(self._layers, motions, outputs, found, can_leave_out=can_leave_out)
@@ -583,6 +588,8 @@ class StreamProgram:
         head = len(_MAGIC) + _DIGEST_BYTES
         body = snapshot[head:]
         if not snapshot.startswith(_MAGIC):
+            if snapshot.startswith(_MAGIC_OF_ANY_VERSION):
+                raise SnapshotError("the snapshot was made by another version of mtlmon")
             raise SnapshotError("this is not a snapshot of streams")
         if snapshot[len(_MAGIC) : head] != _digest(body):
             raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
@@ -713,6 +720,7 @@ class StreamProgram:
         columns: dict[int, dict[str, pa.Array]] = {period: {} for period in of_ticks}
         columns |= {family.frame: {} for family in self._families}
         columns |= {ticks.frame: {} for ticks in self._instance_ticks}
+        columns |= {nows.frame: {} for nows in self._instance_nows}
         columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
         time = self._environment.time
         if time in self.columns and time is not None:

@@ -364,6 +364,8 @@ class Recursion(MachineCode):
         else:
             kind = self._kinds[id(memory.argument)]
             register = self._as(register, kind, kernel.argument)
+            if kernel.skips_undefined:
+                register = self._new("nan_to_null", memory.node, register)
         self._kept[number] = register
         self._add(operation, memory.node, 0, number, register)
         if number in self._counters:

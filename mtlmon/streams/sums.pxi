@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Windows of sums, averages, variances and standard deviations, which are exact."""
 
-from libc.math cimport sqrt
+from libc.math cimport isinf, sqrt
 
 
 cdef enum SumKind:
@@ -20,6 +20,8 @@ cdef enum:
     # A pane has the words of a `SumState`: first the count, and last the specials.
     STATE_WORDS = 4
     SPECIAL_WORDS = 3
+    # by how many powers of two sums are made smaller that no float has
+    MUCH = 600
 
 
 @final
@@ -246,15 +248,31 @@ cdef class SumWindow(Window):
                     state.count
                 )
             if self.kind == DEVIATION:
-                total = sqrt(total)
+                total = self.deviation(state, trace, total)
         elif has_specials(&state.specials):
             total = special_sum(&state.specials)
         else:
             total = rounded(sums, self.sums.width, self.sums.exponent)
+            if self.kind == AVERAGE and isinf(total):
+                # no float has this sum, but one has the average
+                total = rounded(sums, self.sums.width, self.sums.exponent - MUCH)
+                total = ldexp(total / <double> state.count, MUCH)
+                memcpy(value, &total, sizeof(total))
+                return FOUND
         if self.kind == AVERAGE:
             total /= <double> state.count
         memcpy(value, &total, sizeof(total))
         return FOUND
+
+    cdef double deviation(self, const SumState *state, uint32_t trace, double found) noexcept nogil:
+        """The root of a variance, also where no float has the latter."""
+        if not isinf(found):
+            return sqrt(found)
+        found = variance(
+            number_of(&self.sums, trace), number_of(&self.squares, trace), self.sums.width,
+            self.sums.exponent - MUCH, state.count
+        )
+        return ldexp(sqrt(found), MUCH)
 
     cdef int run(
         self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,

@@ -139,7 +139,8 @@ def test_what_computes_every_tick_is_named(tmp_path: Path) -> None:
 def test_computed_columns_are_not_named(tmp_path: Path) -> None:
     rules = tmp_path / "rules.mtl"
     rules.write_text(
-        "stream s = count[0,9]() per k\npolicy x: any(s > 3 over s)\npolicy y: s[5] > 3"
+        "stream s = n * 2 per k\nstream t = count[0,9]() per k\n"
+        "policy x: any(s > 3 over s)\npolicy y: s[5] > 3\npolicy z: any(t > 3 over t)"
     )
     ended = mtlmon("analyze", str(rules))
     assert "s.hold()" in ended.output

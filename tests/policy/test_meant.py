@@ -11,7 +11,7 @@ from mtlmon.policy.remarks import remarks
 
 FORM = (
     'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '
-    "[severity WORD]: FORMULA"
+    '[severity WORD]: FORMULA [message "TEXT"]'
 )
 
 
@@ -41,7 +41,7 @@ FORM = (
         ('trigger x: login(u) message "m"', "a trigger has no variables"),
         ("trigger x: lenght(u) > 3", "did you mean length?"),
         ('trigger x: n ~ "a"', "a regular expression is matched by matches(n"),
-        ('policy x: n > 3 message "m"', "only triggers have messages: trigger NAME"),
+        ("policy x: n > 3 message m", "policies and triggers have messages, in double quotes"),
         ("policy x: n between 1 and 3", "compare with >= and <=, or use startswith"),
         ('policy x: n not like "a"', "compare with >= and <=, or use startswith"),
         ('policy x: n in ["a", "b"]', "the values are in parentheses: status in (401, 403)"),
@@ -60,9 +60,8 @@ FORM = (
         ("policy x: n.prev() < 3", "there is no .prev(); values of other rows are x.last()"),
         ("policy x: n.last < 3", "write `n.last`, or with parentheses for the value of another"),
         ("policy x: if p then q else r", "a choice is a value, to be compared"),
-        ("trigger x: p implies q", "ONCE, SINCE and other operators of formulas stand in policies"),
-        ("trigger x: p and not previous q", "ONCE, SINCE and other operators of formulas stand"),
-        ("trigger x: p and once[0,5] q", "ONCE, SINCE and other operators of formulas stand"),
+        ("trigger x > 3", "it is written trigger NAME [per COLUMN]"),
+        ("stream s = n\ntrigger not s > 3", "it is written trigger NAME [per COLUMN]"),
         ("assume rate < 5/s\npolicy x: p", "as in assume rate <= 10/s"),
         ("policy x: p q", "join two formulas with an operator such as AND"),
         ("stream count = 3\npolicy x: p", "give the stream another name"),

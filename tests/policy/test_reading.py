@@ -318,7 +318,13 @@ _MORE_TEXTS = {
     "assume": ("assume rate < 5\np", 1, 13, "expected '<=', found '<'", "assume rate <= 10/s"),
     "assume's unit": ("assume rate <= 5\np", 1, 17, "expected '/' and a unit of time", None),
     "const": ("const a = b + 1\npolicy p: q", 1, 11, "this is not a constant", "a number"),
-    "message": ("trigger t: x > 5 message y\n", 1, 26, "expected a text in double quotes", "{ip}"),
+    "message": (
+        "trigger t: x > 5 message y\n",
+        1,
+        18,
+        "expected an operator or the end, found 'message'",
+        "in double quotes",
+    ),
 }
 
 

@@ -62,7 +62,7 @@ def fold(aggregate: str, values: list[Value], parameter: float = 0.5) -> Value:
     if aggregate == "sum":
         return total(values)
     if aggregate == "avg":
-        return divided(rounded_total(values), len(values))
+        return average(values)
     if aggregate in {"var", "stddev"}:
         return spread(values, aggregate)
     return quantile(values, 0.5 if aggregate == "median" else parameter)
@@ -111,8 +111,13 @@ def rounded(value: Fraction) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def divided(value: float, count: int) -> float:
-    return value / count
+def average(values: list[Value]) -> float:
+    """The exact sum, rounded to the digits of a float, however large it is, and then divided."""
+    total = rounded_total(values)
+    if math.isinf(total) and all(math.isfinite(value) for value in values):  # type: ignore[arg-type]
+        small = rounded(sum((Fraction(value) for value in values), Fraction()) / 2**64)  # type: ignore[arg-type]
+        return math.ldexp(small / len(values), 64)
+    return total / len(values)
 
 
 def spread(values: list[Value], aggregate: str) -> float | None:
@@ -122,8 +127,15 @@ def spread(values: list[Value], aggregate: str) -> float | None:
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return math.nan
     exact = [Fraction(value) for value in values]  # type: ignore[arg-type]
-    variance = rounded(Fraction(statistics.variance(exact)))
-    return variance if aggregate == "var" else math.sqrt(variance)
+    variance = Fraction(statistics.variance(exact))
+    if aggregate == "var":
+        return rounded(variance)
+    if rounded(variance) < math.inf:
+        return math.sqrt(rounded(variance))
+    try:
+        return math.ldexp(math.sqrt(rounded(variance / 2**1200)), 600)
+    except OverflowError:
+        return math.inf
 
 
 def quantile(values: list[Value], share: float) -> float:

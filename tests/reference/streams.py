@@ -183,6 +183,39 @@ def argument_period(node: Expression, streams: dict[str, StreamText]) -> int:
     return max((read for one in node.operands for read in reads(one, streams)), default=ROWS)
 
 
+def is_of_now(name: str, streams: dict[str, StreamText]) -> bool:
+    """Whether others read a stream with instances as of their own time, rather than held.
+
+    It is an aggregate of rows, or arithmetic of such, and has no time-points of its own. An
+    integral changes all the time, so it is held.
+    """
+    stream = streams[name]
+    if not stream.per or stream.on is not None or stream.period != ROWS:
+        return False
+    found = False
+    open_nodes, seen = [stream.value], {name}
+    while open_nodes:
+        node = open_nodes.pop()
+        word = node.operator.name
+        if word.startswith("WINDOW_") or word == "COUNT_ROWS":
+            if word == "WINDOW_INTEGRAL" or argument_period(node, streams) != ROWS:
+                return False
+            found = True
+        elif word == "STREAM":
+            other = streams[str(node.value)]
+            own = [key for key, _ in stream.per], stream.start, stream.end
+            if ([key for key, _ in other.per], other.start, other.end) != own:
+                return False
+            if str(node.value) in seen or not is_of_now(str(node.value), streams):
+                return False
+            found = True
+        elif word in {"COLUMN", "LAST", "AT", "HOLD", "OVER", "INSTANCE"}:
+            return False
+        else:
+            open_nodes += node.operands
+    return found
+
+
 def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
     """The time-points of all that an expression reads at its own time-point."""
     if is_memory(node):
@@ -324,7 +357,7 @@ class _Trace:
         if name == "INSTANCE":
             key = tuple(self.value(operand, place, instance) for operand in node.operands)
             found = self.instance(str(node.value), key, place)
-            return None if found.start is None else self.held(str(node.value), found, place)
+            return None if found.start is None else self.read(str(node.value), found, place)
         if name.startswith("WINDOW_") or name == "COUNT_ROWS":
             return self.aggregate(node, place, instance)
         if name in {"LAST", "AT", "HOLD"}:
@@ -348,20 +381,35 @@ class _Trace:
             return None
         return self.value(stream.value, place, own)
 
+    def read(self, name: str, instance: Instance, place: int) -> Any:
+        """The value of a stream in an instance, as others read it: as of now, or held."""
+        if is_of_now(name, self.streams):
+            return self.now(self.streams[name].value, instance, place)
+        return self.held(name, instance, place)
+
+    def now(self, node: Expression, instance: Instance, place: int) -> Any:
+        """The value of aggregates, and arithmetic of such, in an instance at any time-point."""
+        if node.operator.name == "STREAM":
+            return self.now(self.streams[str(node.value)].value, instance, place)
+        if is_memory(node) or node.operator.name in {"CONSTANT", "PARAMETER"}:
+            return self.value(node, place, instance)
+        operands = [self.now(operand, instance, place) for operand in node.operands]
+        return operated(node, {}, operands)
+
     def over(self, node: Expression, place: int) -> Any:
-        """An aggregate over the instances that are alive, each with its held value."""
+        """An aggregate over the instances that are alive, each with the value that is read."""
         living = self.living(node.over.stream, place)
         (argument,) = node.operands
-        values = [self.of_held_values(argument, one, place) for one in living]
+        values = [self.of_read_values(argument, one, place) for one in living]
         return fold(node.over.aggregate, [value for value in values if value is not None])
 
-    def of_held_values(self, node: Expression, instance: Instance, place: int) -> Any:
-        """An expression over constants and the held values of an instance."""
+    def of_read_values(self, node: Expression, instance: Instance, place: int) -> Any:
+        """An expression over constants and the values that are read in an instance."""
         if node.operator.name == "CONSTANT":
             return plain(node.value)
         if node.operator.name == "STREAM":
-            return self.held(str(node.value), instance, place)
-        operands = [self.of_held_values(operand, instance, place) for operand in node.operands]
+            return self.read(str(node.value), instance, place)
+        operands = [self.of_read_values(operand, instance, place) for operand in node.operands]
         return operated(node, {}, operands)
 
     def time_stamps(self, place: int) -> list[int]:
@@ -401,6 +449,8 @@ class _Trace:
             ]
         else:
             values = self.column(node, place, interval.lower, instance)
+        # in a window, NaN is no value
+        values = [None if value != value else value for value in values]  # noqa: PLR0124
         word = node.operator.word
         times = self.time_stamps(place)
         if word == "integral":

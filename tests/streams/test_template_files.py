@@ -67,10 +67,8 @@ class Shop:
 
     def __init__(self) -> None:
         self.times: dict[str, list[int]] = {}
-        self.freq: dict[str, int] = {}
         self.views: dict[str, int] = {}
         self.amounts: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        self.spent: dict[tuple[str, int], int | None] = {}
         self.most: int | None = None
         self.returns: list[int] = []
 
@@ -81,9 +79,7 @@ class Shop:
             self.returns.append(now)
         self.views.pop(row["gone"], None)
         if product is not None:
-            times = self.times.setdefault(product, [])
-            times.append(now)
-            self.freq[product] = sum(now - one <= 60 for one in times)
+            self.times.setdefault(product, []).append(now)
             if row["gone"] != product:
                 self.views[product] = self.views.get(product, 0) + 1
             key = product, row["client"]
@@ -91,22 +87,22 @@ class Shop:
             if key in self.amounts or (amount is not None and amount > 2):
                 amounts = self.amounts.setdefault(key, [])
                 amounts += [] if amount is None else [(now, amount)]
-                inside = [one for time, one in amounts if now - time <= 300]
-                # the last value is held where there is none
-                self.spent[key] = sum(inside) if inside else self.spent.get(key)
         # `most.last` is the last value that is not null
         before, self.most = self.most, max(self.views.values(), default=None)
         falls = self.most is not None and (before or 0) - self.most >= 2
         if self.most is None:
             self.most = before
-        spent = sum(one for one in self.spent.values() if one is not None)
+        # windows are those of the present row, whatever the product
+        counts = [sum(now - one <= 60 for one in times) for times in self.times.values()]
+        amounts_of_all = [pair for pairs in self.amounts.values() for pair in pairs]
+        spent = sum(amount for time, amount in amounts_of_all if now - time <= 300)
         return {
-            "hot": all(one <= 5 for one in self.freq.values()),
+            "hot": all(one <= 5 for one in counts),
             "calm": not falls,
             "spent": spent <= 150,
             "known": self.views.get(row["wanted"], 0) <= 4
             or any(now - one <= 120 for one in self.returns),
-            "all": len(self.freq) <= 13,
+            "all": len(self.times) <= 13,
         }
 
 
@@ -283,7 +279,7 @@ def test_forgotten_keys_change_no_verdict(text: str, monkeypatch: pytest.MonkeyP
 
 
 def test_aggregates_over_instances_are_those_of_duckdb() -> None:
-    """A sum over held values is the running sum of their changes."""
+    """Windows are those of each row; a sum over other values is that of their changes."""
     duckdb = pytest.importorskip("duckdb")
     chosen = random.Random(8)
     clock = 0
@@ -305,21 +301,25 @@ def test_aggregates_over_instances_are_those_of_duckdb() -> None:
     of_product = "PARTITION BY shop, product ORDER BY number"
     of_shop = "PARTITION BY shop ORDER BY number"
     wanted = connection.sql(f"""
-        WITH counted AS (
-            SELECT *, count(*) OVER (
-                PARTITION BY shop, product ORDER BY ts
-                RANGE BETWEEN 600 PRECEDING AND CURRENT ROW
-            ) AS n, sum(amount) OVER ({of_product}) AS total FROM log
+        WITH sums AS (
+            SELECT *, sum(amount) OVER ({of_product}) AS total FROM log
         ), changes AS (
-            SELECT *, n - coalesce(lag(n) OVER ({of_product}), 0) AS change_n,
-                total - coalesce(lag(total) OVER ({of_product}), 0) AS change_total,
-                (row_number() OVER ({of_product}) = 1)::INT AS begins,
-                (n > 5)::INT - coalesce((lag(n) OVER ({of_product}) > 5)::INT, 0) AS change_hot
-            FROM counted
+            SELECT *, total - coalesce(lag(total) OVER ({of_product}), 0) AS change,
+                (row_number() OVER ({of_product}) = 1)::INT AS begins
+            FROM sums
+        ), counts AS (
+            SELECT own.number, other.product, count(*) AS n
+            FROM log own JOIN log other
+                ON own.shop = other.shop AND other.ts BETWEEN own.ts - 600 AND own.ts
+            GROUP BY own.number, other.product
+        ), windows AS (
+            SELECT number, sum(n) AS s, count_if(n > 5) AS hot FROM counts GROUP BY number
         )
-        SELECT n, sum(change_n) OVER ({of_shop}) AS s, sum(change_total) OVER ({of_shop}) AS t,
-            sum(begins) OVER ({of_shop}) AS living, sum(change_hot) OVER ({of_shop}) AS hot
-        FROM changes ORDER BY number
+        SELECT (
+                SELECT n FROM counts
+                WHERE counts.number = changes.number AND counts.product = changes.product
+            ), s, sum(change) OVER ({of_shop}), sum(begins) OVER ({of_shop}), hot
+        FROM changes JOIN windows USING (number) ORDER BY number
     """).fetchall()
     from tests.streams.test_templates import File
 

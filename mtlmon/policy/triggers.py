@@ -1,0 +1,129 @@
+"""Reads the conditions of triggers, and makes policies with messages conditions of their rows."""
+
+from __future__ import annotations
+
+from mtlmon.errors import FormulaError
+from mtlmon.policy.past_formulas import as_expression, future_operator
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.parser import parse_expression
+from mtlmon.syntax.formula import atom
+from mtlmon.syntax.operators import ATOM
+from mtlmon.syntax.rewrite import with_operands
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.policy.declarations import Declaration
+    from mtlmon.policy.reading import FileReader
+    from mtlmon.syntax.formula import Formula
+
+
+def read_trigger(reader: FileReader, declaration: Declaration) -> Formula:
+    """Read the condition of a trigger; return the formula that it is not true.
+
+    What reads as an expression is one. Else it is a formula, in which each largest part that reads
+    as an expression is an atom: so `not x > 1` is not true where x is null, as in an expression.
+
+    Raises:
+        FormulaError: it is neither.
+    """
+    place = reader.text, reader.source, declaration.start, declaration.end
+    unit, constants = reader.file.unit, reader.file.constants
+    condition: Expression | None = None
+    try:
+        condition = parse_expression(*place, unit, constants)
+        future = set(reader.lets.future())
+        if any(
+            node.operator is ops.COLUMN and node.name in future for node in postorder(condition)
+        ):
+            return ~_with_conditions(reader, reader.formula_of(declaration))
+    except FormulaError as error:
+        if condition is not None:
+            raise reader.explained(error, declaration) from None
+        if reader.is_first_order(declaration):
+            raise reader.explained(error, declaration) from None
+        try:
+            return ~_with_conditions(reader, reader.formula_of(declaration))
+        except FormulaError as other:
+            # the one that has read more knows better what was meant
+            known = max(error, other, key=reader.offset_of)
+            raise reader.explained(known, declaration) from None
+    return ~atom(reader.add_condition(condition))
+
+
+def _with_conditions(reader: FileReader, formula: Formula) -> Formula:
+    """Replace each largest part that reads as an expression by an atom."""
+    future = set(reader.lets.future())
+    # the parts that have operators of formulas, or names of what looks at later rows
+    is_formula: dict[int, bool] = {}
+    for node in postorder(formula):
+        is_formula[id(node)] = (
+            node.operator.is_temporal
+            or node.name in future
+            or any(is_formula[id(operand)] for operand in node.operands)
+        )
+    found: dict[int, Formula] = {}
+    stack = [(formula, False)]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            operands = tuple(found[id(operand)] for operand in node.operands)
+            found[id(node)] = with_operands(node, operands)
+        elif id(node) not in found:
+            condition = None
+            if not is_formula[id(node)] and node.operator is not ATOM:
+                condition = _condition_at(reader, node)
+            if condition is not None:
+                found[id(node)] = atom(reader.add_condition(condition))
+                continue
+            stack.append((node, True))
+            stack += [(operand, False) for operand in node.operands]
+    return found[id(formula)]
+
+
+def _condition_at(reader: FileReader, node: Formula) -> Expression | None:
+    """What a part of a formula is as an expression; None if it does not read as one."""
+    if node.span is None:
+        return None
+    place = reader.text, reader.source, node.span.start, node.span.end
+    try:
+        return parse_expression(*place, reader.file.unit, reader.file.constants)
+    except FormulaError:
+        return None
+
+
+def decided_at_once(
+    reader: FileReader, formula: Formula, place: int, *, has_clock: bool
+) -> Formula:
+    """Return the formula of a policy with a message as the negation of an atom.
+
+    The message is made at each row or tick where the atom is true.
+
+    Args:
+        reader: the reader of the file.
+        formula: the formula, without lets.
+        place: the position of the message.
+        has_clock: whether the policy has other time-points than all rows.
+
+    Raises:
+        PolicyError: the formula looks at later time-points, or at others than rows.
+    """
+    if formula.operator.word == "NOT" and formula.operands[0].operator is ATOM:
+        return formula
+    hint = "leave the message out; --explain shows the rows and values"
+    if formula.is_first_order:
+        message = "policies with variables have no messages: their values are columns"
+        raise reader.error(place, message, "leave the message out")
+    later = future_operator(formula)
+    if later is not None:
+        message = f"a message is made at its row, but {later.operator.word} looks at later ones"
+        raise reader.error(place, message, hint)
+    if has_clock and any(node.operator.is_temporal for node in postorder(formula)):
+        message = "with 'on', a message cannot belong to a formula with temporal operators"
+        raise reader.error(place, message, hint)
+    value = as_expression(formula, lambda name: Expression(ops.ATOM, (), name))
+    name = f"NOT ({formula})"
+    if name not in reader.file.atoms:
+        reader.define(name, Expression(ops.NOT, (value,)), None)
+    return ~atom(name)
