@@ -344,6 +344,7 @@ def policy_remarks(check: LogCheck | HistoryCheck) -> str:
     There is a line for each implication whose left side is counted, and for each policy that may be
     violated so and so often, and an empty line before them.
     """
+    from mtlmon.policy.limits import limit_line, share_remark
     from mtlmon.syntax.report import visible
 
     lines = []
@@ -377,29 +378,6 @@ def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | Non
     if triggered is not None and triggered.is_own:
         total = triggered.times
     return not policy.allows(counts.false, total)
-
-
-def limit_line(policy: Policy, violated: int, total: int, *, has_failed: bool) -> str:
-    """Say how often a policy is violated that may be violated so and so often."""
-    from mtlmon.syntax.report import visible
-
-    share = violated / total if total else None
-    remark = share_remark(share, policy, has_failed=has_failed)
-    return f"{visible(policy.name or 'formula')}: {violated:,} of {total:,} violated{remark}"
-
-
-def share_remark(share: float | None, policy: Policy, *, has_failed: bool) -> str:
-    """Say how often a policy is violated and may be, behind a space; nothing if neither is known.
-
-    Args:
-        share: the share of violations, between 0 and 1; None if it is not one that counts.
-        policy: the policy.
-        has_failed: whether it is violated more often than it may be.
-    """
-    remarks = [] if share is None else [f"{100 * share:.1f}%"]
-    if policy.has_tolerance:
-        remarks.append(f"{policy.tolerance_text}{': too many' if has_failed else ''}")
-    return f" ({', '.join(remarks)})" if remarks else ""
 
 
 def policy_name(policy: Policy) -> str:
