@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import Policy
     from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.operators import Operator
     from mtlmon.tables import TableEvents
     from mtlmon.text.head import LogHead
 
@@ -39,6 +40,7 @@ __all__ = [
     "is_for_people",
     "is_terminal",
     "name_list",
+    "note_mode",
     "note_slow",
     "note_unit",
     "plural",
@@ -58,6 +60,7 @@ BAR_WIDTH = 24
 # the least width of numbers in a summary, so that small runs have the same layout
 LEAST_WIDTH = 7
 NAMES_SHOWN = 10
+_NOTHING_FOLLOWS = "or add --end-time inf if nothing follows"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -515,6 +518,47 @@ def absent_atoms(
     noun = "atom" if len(absent) == 1 else "atoms"
     hint = f"; did you mean {', '.join(meant)}?" if meant else ""
     return f"no event has the {noun} {name_list(absent)}{hint}"
+
+
+def note_mode(what: str, formulas: Sequence[Formula], options: Options, mode: str) -> None:
+    """Mention that formulas are unbounded, and which operators can never decide them.
+
+    Args:
+        what: the future of which policies is unbounded.
+        formulas: their formulas.
+        options: the options of the command line.
+        mode: the mode that they run in.
+    """
+    advice = "" if options.end_time == "inf" else never_decided(formulas)
+    note(f"{what} is unbounded: mode {options.mode} works as {mode} here{advice}")
+
+
+def never_decided(formulas: Sequence[Formula]) -> str:
+    """Say behind a semicolon how to write formulas that cannot be true, or false, before the end.
+
+    These are `ALWAYS p`, `EVENTUALLY p` and `p IMPLIES EVENTUALLY q` without bounds.
+    """
+    from mtlmon.syntax import operators as ops
+
+    for formula in formulas:
+        ahead = formula.operands[1] if formula.operator is ops.IMPLIES else formula
+        if is_unbounded(formula, ops.ALWAYS):
+            return (
+                "; ALWAYS without a bound is never true before the end of the log: leave it out, "
+                f"as each time-point has a verdict of its own, {_NOTHING_FOLLOWS}"
+            )
+        if is_unbounded(ahead, ops.EVENTUALLY):
+            return (
+                "; EVENTUALLY without a bound is never false before the end of the log: give it "
+                f"one, as in EVENTUALLY[0,5], {_NOTHING_FOLLOWS}"
+            )
+    return ""
+
+
+def is_unbounded(formula: Formula, operator: Operator) -> bool:
+    """Whether a formula is an operator without an upper bound."""
+    interval = formula.interval
+    return formula.operator is operator and (interval is None or interval.upper is None)
 
 
 def note_slow(policies: Sequence[tuple[str | None, Formula]], options: Options) -> None:
