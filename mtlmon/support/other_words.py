@@ -123,14 +123,9 @@ DECLARATIONS = _table(
     ("rule assert assertion property spec requirement guarantee alert invariant", "policy"),
     ("def define macro formula", "let"),
     (
-        "output",
-        "the streams of RTLola are written stream NAME = EXPRESSION, as in stream total = "
-        "sum[0,5s](x); a trigger has a name: trigger NAME: total > 3",
-    ),
-    (
-        "input",
-        "the inputs of RTLola are the columns of the log and need no declaration; column NAME: "
-        "float says as what one is read",
+        "input output",
+        "this is RTLola, whose inputs are the columns of a log here and need no declaration: write "
+        "stream NAME = EXPRESSION for output, and trigger NAME: CONDITION",
     ),
     ("import", "nothing is imported: leave the line out"),
     ("predicate proposition prop", "atom"),

@@ -140,13 +140,16 @@ def read_bound(cursor: Cursor, unit: str | None = LATER) -> int | Duration:
     Raises:
         FormulaError: the text is not a bound.
     """
-    bound = _read_bound(cursor, unit, "a whole number, with or without a unit of time")
+    what = "a whole number, with or without a unit of time"
+    bound = _read_bound(cursor, unit, what, is_alone=True)
     if cursor.token.kind != END:
         raise cursor.expected("the end of the bound")
     return bound
 
 
-def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
+def _read_bound(
+    cursor: Cursor, unit: str | None, what: str, *, is_alone: bool = False
+) -> int | Duration:
     token = cursor.token
     if (name := _constant_name(cursor, token)) is not None:
         cursor.index += 1
@@ -165,7 +168,7 @@ def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
         len(digits) < _MAXIMUM_DIGITS
         and cursor.token.kind in {ATOM, OPERATOR}
         and cursor.token.value.isalpha()
-        and _is_unit(cursor, token)
+        and (is_alone or _is_unit(cursor, token))
     ):
         value = _converted(cursor, token, number, unit)
         cursor.index += 1

@@ -60,12 +60,12 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
     for word in (token, before):
         if capital := _capital(word):
             return f"did you mean {capital}? operators are written in capitals"
-    if other := _other_operator(cursor):
-        return other
     for word in (token, before):
         glued = _BOUND_GLUED_ON.fullmatch(word.value) if word.kind == ATOM else None
         if glued and glued[1] in BY_SPELLING and BY_SPELLING[glued[1]].is_temporal:
             return f"write bounds in brackets: {glued[1]}[0,{glued[2]}]"
+    if other := _other_operator(cursor):
+        return other
     if token.kind == "[":
         return "write an interval right after its operator, as in p UNTIL[0,5] q"
     if token.kind == "(" and before.kind == ATOM and before.end == token.start:

@@ -270,12 +270,12 @@ def test_versions_of_programs_and_mail() -> None:
         (105_107_401, "syslogd", "1.4.1#18", 7, "x"),
     ]
     log = (
-        "May  1 12:30:00 mx postfix/smtpd[1]: 4B: reject: RCPT from a[10.0.0.7]: 554 5.7.1 <x>: no\n"
+        "May  1 12:30:00 mx postfix/smtpd[1]: 4B: reject: RCPT from a[10.0.0.7]: 554 5.7.1 x: no\n"
         "May  1 12:30:01 mx postfix/smtps/smtpd[1]: warning: unknown[::1]: SASL LOGIN failed\n"
         "May  1 12:30:02 mx postfix/smtpd[1]: connect from a.b[10.0.0.7]\n"
     )
     assert open_tables_of(log, "postfix", ["stage", "client", "code", "message"]) == [
-        (105_107_400, "RCPT", "10.0.0.7", 554, "5.7.1 <x>: no"),
+        (105_107_400, "RCPT", "10.0.0.7", 554, "5.7.1 x: no"),
         (105_107_401, None, "::1", None, "SASL LOGIN failed"),
     ]
 

@@ -86,7 +86,7 @@ POLICIES = [
     ("atom p(x: boolean)\npolicy a: NOT p(x)", 11, "did you mean bool? the types are"),
     ("rule a: p", 6, "did you mean policy? it is written policy NAME"),
     ("output b := x + 1\ntrigger b > 3", 8, "stream NAME = EXPRESSION"),
-    ("input x: Int64\npolicy a: p", 1, "the columns of the log"),
+    ("input x: Int64\npolicy a: p", 1, "the columns of a log"),
     ("relation r = rows where p valid 5\nrelation s = r except r\npolicy a: p", 16, "minus?"),
     ("relation r = row where p valid 5\npolicy a: p", 14, "did you mean rows?"),
 ]
