@@ -299,9 +299,9 @@ def assert_holds(
             if first is None:
                 first = report.violation(recording, (verdict.time_stamp, verdict.offset))
             if run.limit.is_exceeded_for_good:
-                failure = run.limit.judge(first)
-                if failure is not None:
-                    raise failure
+                exceeded = run.limit.judge(first)
+                if exceeded is not None:
+                    raise exceeded
     failure = run.end(first)
     if failure is not None:
         raise failure

@@ -320,7 +320,8 @@ def given_atoms(
     atoms: dict[str, object] = {}
     for one in given:
         atoms |= one if isinstance(one, Mapping) else {one: True}
-    return atoms | values
+    atoms.update(values)
+    return atoms
 
 
 def is_truth(value: object) -> bool:

@@ -218,8 +218,8 @@ def test_formulas_without_a_bound_on_time_are_mentioned(tmp_path: Path) -> None:
     told = "an event can take long, the more so the longer windows are"
     unbounded = (
         "mtlmon: the formula's future is unbounded: mode local works as global here; ALWAYS "
-        "without a bound is never true before the end of the log: leave it out, as each time-point has a "
-        "verdict of its own, or add --end-time inf if nothing follows\n"
+        "without a bound is never true before the end of the log: leave it out, as each "
+        "time-point has a verdict of its own, or add --end-time inf if nothing follows\n"
     )
     line = f"mtlmon: {told}, and nothing bounds the time (see --explain-formula)\n"
     assert mtlmon("-e", slow, log="@1 p q\n").errors == unbounded + line

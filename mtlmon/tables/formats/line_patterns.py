@@ -107,8 +107,8 @@ def line_pattern(pattern: str) -> LinePattern:
     if len(formats) > 1:
         names = " and ".join(formats.values())
         raise MtlmonError(f"{names} have times of different forms: a log has one form of them")
-    times = [one.time for one in found if one.time is not None]
-    return LinePattern(tuple(regexes), *times[:1] or [None], *formats or [None])
+    time = next((one.time for one in found if one.time is not None), None)
+    return LinePattern(tuple(regexes), time, next(iter(formats), None))
 
 
 def _one_pattern(pattern: str) -> LinePattern:
