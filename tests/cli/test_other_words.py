@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
 from tests.cli.process import Ended
 
 FIRST_WORDS = {

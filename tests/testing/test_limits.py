@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
 from mtlmon.testing import LiveMonitor, VacuousError, ViolationError, assert_holds, check
 from tests.cli.process import mtlmon
 

@@ -447,12 +447,6 @@ def test_an_event_that_is_wrong_is_an_error_of_the_owner(
     assert str(told.value) == str(own.value)
 
 
-def test_events_are_names_dictionaries_and_keywords() -> None:
-    monitor = LiveMonitor("`load-1` < 5 AND start", clock=lambda: 0)
-    with pytest.raises(ViolationError, match="load-1"):
-        monitor.event("start", {"load-1": 7}, x=True)
-
-
 def test_executors() -> None:
     async def main() -> None:
         with LiveMonitor(ANSWERED, clock="monotonic", unit="s", at_end="closed") as monitor:
