@@ -22,12 +22,14 @@ from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.recognition import format_advice, recognise_input
 from mtlmon.cli.report import is_for_people
 from mtlmon.errors import FormulaError, LogError, MtlmonError
+from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES, order_advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -52,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClosedPipe:
         return CLOSED_PIPE
     except LogError as error:
-        note(f"{error}{advice(error, sys.argv[1:] if arguments is None else arguments)}")
+        given = sys.argv[1:] if arguments is None else arguments
+        names = COMMAND_OF_VALUES if given[:1] == ["streams"] else COMMAND
+        note(f"{error}{advice(error, names)}")
         return CANNOT
     except (Failure, MtlmonError) as error:
         note(str(error))
@@ -72,21 +76,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAULT
 
 
-def advice(error: LogError, arguments: Sequence[str]) -> str:
+def advice(error: LogError, names: OptionNames) -> str:
     """Advise what to do about a line that is not in the format of text logs, or out of order.
 
     Args:
         error: the error.
-        arguments: the arguments of the command.
+        names: how the options are written that the subcommand has.
     """
     if error.guess is None:
         return ""
     from mtlmon.text.formats import OUT_OF_ORDER
 
     if error.guess is OUT_OF_ORDER:
-        from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES, order_advice
-
-        return order_advice(COMMAND_OF_VALUES if arguments[:1] == ["streams"] else COMMAND)
+        return order_advice(names)
     if error.guess.format is not None:
         return f": add --format {error.guess.format}"
     return f": {error.guess.advice}"

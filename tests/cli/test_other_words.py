@@ -9,6 +9,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from mtlmon.cli.serving_work import problem_of
+from mtlmon.errors import LogError
+from mtlmon.testing import check
 from tests.cli.process import Ended
 
 FIRST_WORDS = {
@@ -68,6 +71,16 @@ def test_rows_that_step_back(command: Callable[..., Ended], tmp_path: Path) -> N
         ended = command("streams", tmp_path / "x.mtl", tmp_path / name)
         assert ended.status == 2 and "--sort" in ended.errors and "--wait 5s" in ended.errors
         assert "--lateness" not in ended.errors
+
+
+def test_lines_that_step_back_on_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("@5 p\n@3 p\n", encoding="utf-8")
+    with pytest.raises(LogError) as caught:
+        check("p", path)
+    message = problem_of(caught.value).message
+    assert "--sort" in message
+    assert "--wait" not in message and "--lateness" not in message
 
 
 def test_files_of_rtlola(command: Callable[..., Ended], tmp_path: Path) -> None:

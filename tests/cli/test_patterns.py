@@ -314,13 +314,13 @@ def test_several_patterns(tmp_path: Path) -> None:
     assert (checked.status, checked.errors) == (0, "")
     # the first one decides, also where both match
     both = [r"(?P<ts>[0-9]+) (?P<a>x)", r"(?P<ts>[0-9]+) (?P<a>.*) (?P<b>y)"]
-    log = "1 x\n2 x y\n3 z y\n"
-    assert open_tables_of(log, "\n".join(both), ["a", "b"]) == [
+    text = "1 x\n2 x y\n3 z y\n"
+    assert open_tables_of(text, "\n".join(both), ["a", "b"]) == [
         (1, "x", None),
         (2, "x", None),
         (3, "z", "y"),
     ]
-    assert open_tables_of(log, "\n".join(both[::-1]), ["a", "b"]) == [
+    assert open_tables_of(text, "\n".join(both[::-1]), ["a", "b"]) == [
         (1, "x", None),
         (2, "x", "y"),
         (3, "z", "y"),
