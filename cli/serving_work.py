@@ -269,9 +269,8 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(error.message, "policy", error.line, error.column, error.hint)
     if isinstance(error, LogError):
         message = str(error).removeprefix(f"{error.path}:{error.line}:{error.column}: ")
-        return Problem(
-            f"{message}{advice(error, COMMAND_OF_PAGE)}", "log", error.line, error.column
-        )
+        message += advice(error, COMMAND_OF_PAGE)
+        return Problem(message, "log", error.line, error.column)
     if isinstance(error, TableError):
         column = "" if error.column is None or repr(error.column) in error.message else "column "
         place = f"{column}{error.column!r}: " if column else ""

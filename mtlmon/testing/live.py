@@ -219,7 +219,11 @@ class LiveMonitor(NotCopied):
         """
         __tracebackhide__ = True
         with ErrorsForOwner(self):
-            self._put_event(given_atoms(atoms, values, has_key=self._recordings.keys is not None))
+            has_key = self._recordings.keys is not None
+            read = self._put_event(given_atoms(atoms, values, has_key=has_key))
+            if self._seen.missing and any(isinstance(one, Mapping) for one in atoms):
+                with self._door:
+                    self._seen.note_mapping(read.atoms)
         self._after_call()
 
     def notify(
@@ -423,10 +427,11 @@ class LiveMonitor(NotCopied):
         with self._door:
             return self._recordings.read(atoms)
 
-    def _put_event(self, atoms: Atoms) -> None:
+    def _put_event(self, atoms: Atoms) -> EventRead:
         __tracebackhide__ = True
         read = self._read(atoms)
         self._put_now(read.letter, read.values, read.number)
+        return read
 
     def _put_now(
         self,

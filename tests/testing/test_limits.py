@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -79,12 +80,12 @@ def test_what_the_command_allows(seed: int, tmp_path: Path) -> None:
         result = check(policy, trace, **options)
         assert result.holds is not expected, text
         assert (result.failure is not None) is expected
-        asserted = outcome(lambda policy=policy: assert_holds(policy, trace, **options))
+        asserted = outcome(partial(assert_holds, policy, trace, **options))
         assert (asserted is not None) is expected
         if limit.endswith("%") and expected:
             # with a number, reading stops earlier
             assert str(asserted) == str(result.failure)
-        live = outcome(lambda policy=policy: feed(LiveMonitor(policy, **options), trace))
+        live = outcome(partial(feed, LiveMonitor(policy, **options), trace))
         assert (live is not None) is expected
 
 

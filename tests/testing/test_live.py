@@ -375,7 +375,7 @@ def test_tasks_of_asyncio() -> None:
 def test_tasks_and_callbacks_do_not_see_violations_of_a_monitor_made_outside_of_asyncio() -> None:
     for is_callback in False, True:
         monitor = LiveMonitor("NOT boom", clock="monotonic")
-        ended = []
+        ended: list[bool] = []
 
         def serve(monitor: LiveMonitor = monitor, ended: list[bool] = ended) -> None:
             monitor.event("boom")
