@@ -27,6 +27,7 @@ from mtlmon.cli.option_rules import (
     policy_files,
 )
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.support.option_names import COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 class Options(argparse.Namespace):
     """The options of the command line."""
 
+    # how messages write the options that they recommend
+    option_names = COMMAND
     formula: str | None
     # the policy files: none with -e, one, or several with --policy
     formula_files: list[str]

@@ -22,12 +22,14 @@ from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.recognition import format_advice, recognise_input
 from mtlmon.cli.report import is_for_people
 from mtlmon.errors import FormulaError, LogError, MtlmonError
+from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES, order_advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -52,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClosedPipe:
         return CLOSED_PIPE
     except LogError as error:
-        note(f"{error}{advice(error)}")
+        given = sys.argv[1:] if arguments is None else arguments
+        names = COMMAND_OF_VALUES if given[:1] == ["streams"] else COMMAND
+        note(f"{error}{advice(error, names)}")
         return CANNOT
     except (Failure, MtlmonError) as error:
         note(str(error))
@@ -72,10 +76,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAULT
 
 
-def advice(error: LogError) -> str:
-    """Advise what to do about a line that is not in the format of text logs."""
+def advice(error: LogError, names: OptionNames) -> str:
+    """Advise what to do about a line that is not in the format of text logs, or out of order.
+
+    Args:
+        error: the error.
+        names: how the options are written that the subcommand has.
+    """
     if error.guess is None:
         return ""
+    from mtlmon.text.formats import OUT_OF_ORDER
+
+    if error.guess is OUT_OF_ORDER:
+        return order_advice(names)
     if error.guess.format is not None:
         return f": add --format {error.guess.format}"
     return f": {error.guess.advice}"
@@ -119,11 +132,16 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 def refuse_misspelt(word: str) -> None:
     """Raise Failure if the first word looks like a subcommand and is not a file."""
-    import difflib
+    from mtlmon.support.guesses import nearest
+    from mtlmon.support.other_words import SUBCOMMANDS as OTHERS
 
-    guesses = difflib.get_close_matches(word.replace("_", "-").lower(), SUBCOMMANDS, 1, 0.75)
-    if guesses:
-        raise Failure(f"cannot read {word}: no such file; did you mean 'mtlmon {guesses[0]}'?")
+    meant = OTHERS.get(word.lower())
+    if meant is None:
+        hyphened = word.replace("_", "-").lower()
+        guess = hyphened if hyphened in SUBCOMMANDS else nearest(hyphened, SUBCOMMANDS, 0.75)
+        meant = guess and f"did you mean 'mtlmon {guess}'?"
+    if meant is not None:
+        raise Failure(f"cannot read {word}: no such file; {meant}")
 
 
 def run(options: Options) -> int:
@@ -315,10 +333,10 @@ def unit_of_pattern(pattern: str | None) -> str | None:
     """
     if pattern is None:
         return None
-    from mtlmon.support.ready_patterns import ready_pattern
+    from mtlmon.support.ready_patterns import ready_pattern, split_patterns
 
-    ready = ready_pattern(pattern)
-    return None if ready is None or ready.time is None else "s"
+    found = map(ready_pattern, split_patterns(pattern))
+    return "s" if any(one is not None and one.time is not None for one in found) else None
 
 
 def formula_texts(options: Options) -> list[tuple[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mtlmon._core import Monitor
-from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import MonitoredText, Pump
 from mtlmon.cli.report import (
     name_list,
+    note_mode,
     note_slow,
     note_unit,
     progress_for,
@@ -78,7 +78,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     monitor = Monitor(formula, options.mode, bdd=options.bdd)
     if monitor.mode != options.mode:
         what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
-        note(f"{what} is unbounded: mode {options.mode} works as {monitor.mode} here")
+        note_mode(what, [formula], options, monitor.mode)
     note_slow([(name, formula)], options)
     order = None
     if options.reorders or options.sort:

@@ -188,8 +188,8 @@ def add_pattern_option(group: argparse._ActionsContainer) -> None:
         metavar="REGEX",
         help="read lines of text: the named groups of this regular expression are the columns, as "
         "in '(?P<user>\\S+) logged in'; or one of nginx, apache, combined, common (access logs), "
-        "nginx_error, syslog[:YEAR], sshd[:YEAR], logfmt; YEAR is the year in which the log "
-        "begins, if its times have none",
+        "nginx_error, apache_error, syslog[:YEAR], sshd[:YEAR], postfix[:YEAR], journald (JSON of "
+        "journalctl), logfmt; YEAR is the year in which the log begins, if its times have none",
     )
 
 

@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 STANDARD_STREAM = "-"
 STANDARD_OUTPUT = 1
 DEFAULT_COLUMNS = 80
-
-# what other tools call some options, which no likeness of letters leads to
-_OTHER_NAMES = {
-    "--formula": "-e",
-    "--policies": "--policy",
-    "--rule": "--policy",
-    "--rules": "--policy",
-}
+# how alike options are that are guessed; all begin with the same hyphens
+_LIKENESS = 0.7
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -78,14 +72,21 @@ class Parser(argparse.ArgumentParser):
 
     def with_guess(self, unknown: str) -> str:
         """Return an unknown option, with a guess at the one that was meant."""
-        import difflib
+        from mtlmon.support.guesses import nearest
+        from mtlmon.support.other_words import OPTIONS
 
         name = unknown.partition("=")[0]
+        if not name.startswith("-"):
+            return name
         known = [text for action in self._actions for text in action.option_strings]
-        if _OTHER_NAMES.get(name) in known:
-            return f"{name} (did you mean {_OTHER_NAMES[name]}?)"
-        guesses = difflib.get_close_matches(name.replace("_", "-").lower(), known, 1)
-        return f"{name} (did you mean {guesses[0]}?)" if guesses else name
+        bare = name.lstrip("-").lower()
+        meant = OPTIONS.get(bare)
+        if meant is not None and " " in meant:
+            return f"{name} ({meant})"
+        if meant not in known:
+            whole = f"--{bare.replace('_', '-')}"
+            meant = whole if whole in known else nearest(whole, known, _LIKENESS)
+        return f"{name} (did you mean {meant}?)" if meant else name
 
     def error(self, message: str) -> NoReturn:
         raise Failure(f"{message} (see {self.prog} --help)")

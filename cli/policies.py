@@ -19,7 +19,7 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import name_list, note_slow, progress_for, wants_summary
+from mtlmon.cli.report import name_list, note_mode, note_slow, progress_for, wants_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.cli.table_output import table_output
@@ -302,7 +302,12 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: Option
     if unbounded:
         names = tuple(name for name, _ in unbounded if name is not None)
         what = f"the future of {name_list(names)}" if names else "the formula's future"
-        note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
+        formulas = [
+            policy.formula
+            for policy, mode in zip(policies, modes, strict=True)
+            if mode != options.mode
+        ]
+        note_mode(what, formulas, options, unbounded[0][1])
     note_slow([(policy.name, policy.formula) for policy in policies], options)
 
 
@@ -466,7 +471,7 @@ def open_table_source(
             operation=order.operation,
             id=order.id,
             clock=order.clock,
-            option_names=COMMAND,
+            option_names=options.option_names,
             memory=memory,
         )
     except OSError as error:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.policies import wants_triggered
-from mtlmon.cli.report import limit_line, plural, share_remark
+from mtlmon.cli.report import plural
+from mtlmon.policy.limits import limit_line, share_remark
 from mtlmon.relational.vacuity import matched_by_policy, uncounted
 from mtlmon.syntax.report import visible
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import Policy
     from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.operators import Operator
     from mtlmon.tables import TableEvents
     from mtlmon.text.head import LogHead
 
@@ -39,6 +40,7 @@ __all__ = [
     "is_for_people",
     "is_terminal",
     "name_list",
+    "note_mode",
     "note_slow",
     "note_unit",
     "plural",
@@ -58,6 +60,7 @@ BAR_WIDTH = 24
 # the least width of numbers in a summary, so that small runs have the same layout
 LEAST_WIDTH = 7
 NAMES_SHOWN = 10
+_NOTHING_FOLLOWS = "or add --end-time inf if nothing follows"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -344,6 +347,7 @@ def policy_remarks(check: LogCheck | HistoryCheck) -> str:
     There is a line for each implication whose left side is counted, and for each policy that may be
     violated so and so often, and an empty line before them.
     """
+    from mtlmon.policy.limits import limit_line, share_remark
     from mtlmon.syntax.report import visible
 
     lines = []
@@ -377,29 +381,6 @@ def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | Non
     if triggered is not None and triggered.is_own:
         total = triggered.times
     return not policy.allows(counts.false, total)
-
-
-def limit_line(policy: Policy, violated: int, total: int, *, has_failed: bool) -> str:
-    """Say how often a policy is violated that may be violated so and so often."""
-    from mtlmon.syntax.report import visible
-
-    share = violated / total if total else None
-    remark = share_remark(share, policy, has_failed=has_failed)
-    return f"{visible(policy.name or 'formula')}: {violated:,} of {total:,} violated{remark}"
-
-
-def share_remark(share: float | None, policy: Policy, *, has_failed: bool) -> str:
-    """Say how often a policy is violated and may be, behind a space; nothing if neither is known.
-
-    Args:
-        share: the share of violations, between 0 and 1; None if it is not one that counts.
-        policy: the policy.
-        has_failed: whether it is violated more often than it may be.
-    """
-    remarks = [] if share is None else [f"{100 * share:.1f}%"]
-    if policy.has_tolerance:
-        remarks.append(f"{policy.tolerance_text}{': too many' if has_failed else ''}")
-    return f" ({', '.join(remarks)})" if remarks else ""
 
 
 def policy_name(policy: Policy) -> str:
@@ -537,6 +518,47 @@ def absent_atoms(
     noun = "atom" if len(absent) == 1 else "atoms"
     hint = f"; did you mean {', '.join(meant)}?" if meant else ""
     return f"no event has the {noun} {name_list(absent)}{hint}"
+
+
+def note_mode(what: str, formulas: Sequence[Formula], options: Options, mode: str) -> None:
+    """Mention that formulas are unbounded, and which operators can never decide them.
+
+    Args:
+        what: the future of which policies is unbounded.
+        formulas: their formulas.
+        options: the options of the command line.
+        mode: the mode that they run in.
+    """
+    advice = "" if options.end_time == "inf" else never_decided(formulas)
+    note(f"{what} is unbounded: mode {options.mode} works as {mode} here{advice}")
+
+
+def never_decided(formulas: Sequence[Formula]) -> str:
+    """Say behind a semicolon how to write formulas that cannot be true, or false, before the end.
+
+    These are `ALWAYS p`, `EVENTUALLY p` and `p IMPLIES EVENTUALLY q` without bounds.
+    """
+    from mtlmon.syntax import operators as ops
+
+    for formula in formulas:
+        ahead = formula.operands[1] if formula.operator is ops.IMPLIES else formula
+        if is_unbounded(formula, ops.ALWAYS):
+            return (
+                "; ALWAYS without a bound is never true before the end of the log: leave it out, "
+                f"as each time-point has a verdict of its own, {_NOTHING_FOLLOWS}"
+            )
+        if is_unbounded(ahead, ops.EVENTUALLY):
+            return (
+                "; EVENTUALLY without a bound is never false before the end of the log: give it "
+                f"one, as in EVENTUALLY[0,5], {_NOTHING_FOLLOWS}"
+            )
+    return ""
+
+
+def is_unbounded(formula: Formula, operator: Operator) -> bool:
+    """Whether a formula is an operator without an upper bound."""
+    interval = formula.interval
+    return formula.operator is operator and (interval is None or interval.upper is None)
 
 
 def note_slow(policies: Sequence[tuple[str | None, Formula]], options: Options) -> None:

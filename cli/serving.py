@@ -19,6 +19,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class ServeOptions(Options):
         policy_name: the name of the policy file on the page.
         log_name: the name of the log on the page.
     """
+
+    option_names = COMMAND_OF_PAGE
 
     port: int
     opens: bool

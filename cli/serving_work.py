@@ -20,6 +20,7 @@ from mtlmon.errors import FormulaError, LogError, MtlmonError, TableError
 from mtlmon.serving.findings import Findings, Problem
 from mtlmon.serving.fragments import explanation_of, outcome_of, plot_of, problems_of, result_of
 from mtlmon.serving.page import exported_page
+from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.standard_input import STANDARD_INPUT, name_input
 
 if TYPE_CHECKING:
@@ -268,7 +269,8 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(error.message, "policy", error.line, error.column, error.hint)
     if isinstance(error, LogError):
         message = str(error).removeprefix(f"{error.path}:{error.line}:{error.column}: ")
-        return Problem(f"{message}{advice(error)}", "log", error.line, error.column)
+        message += advice(error, COMMAND_OF_PAGE)
+        return Problem(message, "log", error.line, error.column)
     if isinstance(error, TableError):
         column = "" if error.column is None or repr(error.column) in error.message else "column "
         place = f"{column}{error.column!r}: " if column else ""

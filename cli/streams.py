@@ -41,7 +41,7 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.cli.table_output import table_output
 from mtlmon.engine.native import MemoryLimit, clock_at_end
-from mtlmon.support.option_names import COMMAND
+from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
 from mtlmon.support.table_formats import FORMAT_NAMES
 
 if TYPE_CHECKING:
@@ -339,6 +339,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
+    options.option_names = COMMAND_OF_VALUES
     fill_defaults(options)
     check_csv_safe(parser, options.csv_safe, options.output_format)
     options.constants = dict(options.settings)

@@ -30,7 +30,8 @@ from mtlmon.policy.predicates.expression import Aggregate, Expression
 from mtlmon.policy.predicates.integers import fits
 from mtlmon.policy.predicates.patterns import PatternError, compile_pattern
 from mtlmon.support.generators import run
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import advice, with_advice
+from mtlmon.support.other_words import AGGREGATES as OTHER_AGGREGATES
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula, Span
 from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
@@ -134,7 +135,9 @@ class _Parser:
             self.fail(token, message, hint)
         if token.kind in {"?", "|"}:
             self.fail(token, "regular expressions over time are not supported")
-        if token.kind in {INTEGER, DECIMAL} and token.text.startswith("-"):
+        if token.kind == NAME:
+            hint = advice(token.text, grammar.BINARY)
+        elif token.kind in {INTEGER, DECIMAL} and token.text.startswith("-"):
             hint = f"write a blank behind the minus: - {token.text[1:]}"
         elif token.kind in {"=", "<", "<=", ">", ">="}:
             hint = "comparisons do not chain: write a < b AND b < c"
@@ -326,9 +329,7 @@ class _Parser:
         types = BUILT_IN.get(name, self.signature.get(name))
         if types is None:
             known = [*self.signature, *self.scope]
-            guess = nearest(name, known)
-            hint = f"did you mean {guess}?" if guess else None
-            self.fail(token, f"the signature has no relation {name}", hint)
+            self.fail(token, f"the signature has no relation {name}", advice(name, known))
         return len(types)
 
     def arguments(self) -> Generator[Any, Any, list[Expression]]:
@@ -385,6 +386,11 @@ class _Parser:
         word = self.token
         if word.kind not in grammar.AGGREGATES:
             hint = f"the aggregates are {', '.join(grammar.AGGREGATES)}"
+            names = {one.lower(): one for one in grammar.AGGREGATES}
+            others = {
+                other: names[meant] for other, meant in OTHER_AGGREGATES.items() if meant in names
+            }
+            hint = with_advice(word.text, grammar.AGGREGATES, hint, others)
             self.fail(word, f"expected an aggregate, not {shown(word)}", hint)
         self.take()
         argument = self.expect(NAME, f"as in {result.name} <- {word.kind} x p(x)")

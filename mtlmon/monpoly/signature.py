@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mtlmon.monpoly.lexer import error_at
+from mtlmon.support.other_words import type_hint
 
 TYPES = ("int", "float", "string", "regexp")
 """The types of the arguments of relations."""
@@ -104,7 +105,7 @@ class _Reader:
                 self.place = found.end()
             if found.group() not in TYPES:
                 message = f"there is no type {found.group()}"
-                hint = f"the types are {', '.join(TYPES)}"
+                hint = type_hint(found.group(), TYPES)
                 raise error_at(self.text, start, message, self.source, hint)
             types.append(found.group())
             if self.peek() != ",":

@@ -96,6 +96,8 @@ class Conditions:
         if word is not None and (operator := BY_SPELLING.get(word.group())) and operator.arity:
             message = f"{word.group()} is an operator"
             hint = f"write the name of a column like this in backquotes: `{word.group()}`"
+            if operator.is_temporal:
+                hint = f"write bounds in brackets, as in {word.group()}[0,5] p; or {hint}"
             return Token(INVALID, position, word.end(), message, hint=hint)
         try:
             expression, stop = parse_comparison(

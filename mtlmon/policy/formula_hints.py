@@ -23,6 +23,8 @@ _DOTTED = re.compile(r"([^\W\d]\w*)\.([^\W\d]\w*)(?![\w(.])")
 _METHOD = re.compile(r"\.([^\W\d]\w*)\(\s*\)\s*\Z")
 # A line that would be a declaration if its first word were a keyword.
 _HEAD = re.compile(r'[ \t]*([^\W\d]\w*)[ \t]+[^\s"`=:(),#]+[^\n:=#]*?(:|=(?![=>]))')
+# A declaration without a name and a colon.
+_NAMELESS = re.compile(r"[ \t]*(policy|trigger|find)[ \t][^:\n]*\Z")
 # A text as in Python or a shell: r"...", '...'.
 _OTHER_QUOTES = re.compile(
     rf"""[ \t]*(?P<keyword>{"|".join(sorted(TEXTS))})[ \t]+"""
@@ -43,6 +45,12 @@ _CLOCK = re.compile(
     r"""[ \t]*(?P<head>(?:policy|trigger)[ \t]+[^\s":]+(?:"[^"]*"|[^":])*?)(?<![ \t]on)[ \t]+"""
     r"(?P<clock>every[ \t]+[\d.]+[a-z]*|changes[ \t]+of[ \t]+\w+|rows[ \t]+where\b)"
 )
+# A quantifier as other languages write it, up to its formula.
+_QUANTIFIER = re.compile(
+    r"\b(?P<word>exists|forall|for[ \t]+all)[ \t]+(?P<names>[^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*)"
+    r"[ \t]*(?:[.:]|(?=[^\W\d]\w*\())",
+    re.IGNORECASE,
+)
 _KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "relation", "const")
 _FORMS = {
     "policy": (
@@ -59,20 +67,6 @@ _FORMS = {
     "stream": "stream NAME = EXPRESSION",
     "relation": "relation NAME = rows where CONDITION valid 15m",
     "const": "const NAME = CONSTANT",
-}
-# Names that other languages have for aggregates.
-_AGGREGATES = {
-    **dict.fromkeys(("mean", "average"), "avg"),
-    **dict.fromkeys(("percentile", "pct"), "quantile"),
-    **dict.fromkeys(("std", "stdev", "stddev_samp"), "stddev"),
-    **dict.fromkeys(("variance", "var_samp"), "var"),
-    **dict.fromkeys(("rate", "cnt", "number"), "count"),
-    **dict.fromkeys(("count_distinct", "nunique", "unique", "cardinality"), "distinct"),
-    **dict.fromkeys(("total",), "sum"),
-    **dict.fromkeys(("maximum",), "max"),
-    **dict.fromkeys(("minimum",), "min"),
-    **dict.fromkeys(("some", "exists"), "any"),
-    **dict.fromkeys(("every", "forall"), "all"),
 }
 
 
@@ -117,6 +111,8 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
         error: the error.
     """
     before = text[declaration.start : offset].rstrip()
+    if quantifier := _quantifier(text, offset):
+        return quantifier
     if (dotted := _DOTTED.match(text, offset)) and _declares_relation(text, dotted[1]):
         return f"a column of a relation is looked up by a key: {dotted[1]}[...].{dotted[2]}"
     if error.hint == COMPARISON_HINT:
@@ -151,6 +147,18 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     return None
 
 
+def _quantifier(text: str, offset: int) -> str | None:
+    """A hint for a quantifier in small letters or without its dot, at which an error is."""
+    start = text.rfind("\n", 0, offset) + 1
+    for found in _QUANTIFIER.finditer(text, start):
+        if found.start() > offset:
+            break
+        word = "EXISTS" if found["word"][0] in "eE" else "FORALL"
+        if offset <= found.end() and found.group() != f"{word} {found['names']}.":
+            return f"a quantifier is in capitals and has a dot: {word} {found['names']}. p(...)"
+    return None
+
+
 def _of_unknown_call(error: FormulaError) -> str | None:
     """A hint where the condition of a trigger calls an unknown function, unless it is misspelt."""
     if not (error.hint or "").startswith(FUNCTIONS_ARE):
@@ -174,7 +182,8 @@ def _blanks(text: str, offset: int) -> int:
 
 def form_of(line: str) -> str | None:
     """Return a hint how the declaration is written that a line was probably meant to be."""
-    from mtlmon.support.guesses import nearest
+    from mtlmon.support.guesses import advice
+    from mtlmon.support.other_words import DECLARATIONS
 
     if line.lstrip().startswith(("//", "--")):
         return COMMENT_HINT
@@ -194,15 +203,19 @@ def form_of(line: str) -> str | None:
         names = map(str.strip, columns["names"].split(","))
         quoted = [name if _WORD.fullmatch(name) else f"`{name}`" for name in names]
         return f"write {columns['keyword']} {', '.join(quoted)}"
+    if nameless := _NAMELESS.match(line):
+        return f"a {nameless[1]} has a name and a colon: {_FORMS[nameless[1]]}"
     head = _HEAD.match(line)
     if head is None:
         return None
     word = head.group(1)
-    meant = word if word in _FORMS else nearest(word, _KEYWORDS)
-    if meant is None:
-        return None
-    guess = "" if meant == word else f"did you mean {meant}? "
-    return f"{guess}it is written {_FORMS[meant]}"
+    if word in _FORMS:
+        return f"it is written {_FORMS[word]}"
+    guess = advice(word, _KEYWORDS, DECLARATIONS)
+    if guess is None or not guess.endswith("?"):
+        return guess
+    meant = guess.removeprefix("did you mean ").removesuffix("?")
+    return f"{guess} it is written {_FORMS[meant]}"
 
 
 def _of_comparison(before: str) -> str:
@@ -214,10 +227,14 @@ def _of_comparison(before: str) -> str:
 
 def _of_bracket(name: str) -> str:
     """The hint for a bracket behind a name that takes none."""
-    from mtlmon.policy.predicates.operators import AGGREGATES
-    from mtlmon.support.guesses import nearest
+    from mtlmon.policy.predicates.hints import aggregate_advice, aggregates_are
+    from mtlmon.syntax.hints import operator_advice
+    from mtlmon.syntax.operators import BY_SPELLING
 
-    words = ", ".join(AGGREGATES)
-    guess = _AGGREGATES.get(name.lower()) or nearest(name, AGGREGATES)
-    meant = f"did you mean {guess}? " if guess else ""
-    return f"{meant}the aggregates of windows are {words}; an interval follows its operator"
+    if name.upper() in BY_SPELLING:
+        return f"did you mean {name.upper()}? operators are written in capitals"
+    found = aggregate_advice(name) or operator_advice(name, is_prefix=True)
+    more = f"{aggregates_are()}; an interval follows its operator"
+    if found is None:
+        return more
+    return f"{found} {more}" if found.endswith("?") else f"{found}; {more}"

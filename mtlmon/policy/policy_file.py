@@ -30,7 +30,8 @@ class PolicyFile:
         unit: the unit of the time-stamps, or None if it is not declared.
         time: the column of times, or None if the file does not say.
         event: the column of names of events, or None.
-        pattern: the regular expression of the log's lines, or None.
+        pattern: the regular expression of the log's lines; several are on lines of their own; or
+            None.
         time_zone: the time zone of texts without an offset in the column of times, as
             `Europe/Berlin` or `Europe/Berlin first`, or None.
         zone: the time zone of hours and days, or None.

@@ -288,12 +288,12 @@ class FileReader(DeclaredText):
 
     def require_constants(self) -> None:
         """Check that the file declares every constant that is to be overridden."""
-        from mtlmon.support.guesses import nearest
+        from mtlmon.support.guesses import advice
 
         for name in self.constants:
             if name not in self.file.constants:
-                guess = nearest(name, self.file.constants)
-                hint = f"did you mean {guess}?" if guess else f"declare it: const {name} = ..."
+                guess = advice(name, self.file.constants)
+                hint = guess or f"declare it: const {name} = ..."
                 message = f"there is no constant {name} to set"
                 self.errors.append(self.error(0, message, hint))
 
@@ -307,11 +307,12 @@ class FileReader(DeclaredText):
         kind = None
         if (header := declaration.header)[0] != header[1]:
             from mtlmon.policy.predicates.kinds import DECLARED
+            from mtlmon.support.other_words import type_hint
 
             types = self.clauses(*header)
             kind = types.name("a type")
             if kind not in DECLARED:
-                hint = f"the types are {', '.join(DECLARED)}"
+                hint = type_hint(kind, DECLARED)
                 place = self.text.index(kind, header[0])
                 raise self.error(place, f"there is no type {kind}", hint)
             types.require_end("'='")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.clauses import read_assumption
-from mtlmon.policy.declarations import ASSUME, COLUMN, KEY, TEXTS, TIME, TIME_ZONE, UNIT, ZONE
+from mtlmon.policy.declarations import (
+    ASSUME,
+    COLUMN,
+    KEY,
+    PATTERN,
+    TEXTS,
+    TIME,
+    TIME_ZONE,
+    UNIT,
+    ZONE,
+)
 from mtlmon.support.time_columns import time_columns
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 
@@ -78,7 +88,7 @@ class SettingsReader:
     def read(self, declaration: Declaration) -> None:
         """Read a declaration that is one line, such as `key ip`."""
         kind = declaration.kind
-        if kind not in {ASSUME, COLUMN}:
+        if kind not in {ASSUME, COLUMN, PATTERN}:
             before = self.seen.setdefault(kind, declaration)
             if before is not declaration:
                 message = f"{kind} is declared in line {self.reader.line_of(before)} already"
@@ -104,6 +114,9 @@ class SettingsReader:
 
                 word = next((one for one in REPEATED if clauses.take(one)), None)
                 value = self.time_zone(value if word is None else f"{value} {word}", declaration)
+            if kind == PATTERN and self.file.pattern is not None:
+                # each pattern is on a line of its own
+                value = f"{self.file.pattern}\n{value}"
             setattr(self.file, kind.replace(" ", "_"), value)
         else:
             self.file.assumptions += (read_assumption(clauses),)
@@ -112,6 +125,7 @@ class SettingsReader:
     def read_types(self, clauses: ClauseReader) -> None:
         """Read `NAME, NAME: TYPE`."""
         from mtlmon.policy.column_types import DECLARED
+        from mtlmon.support.other_words import type_hint
 
         names: list[str] = []
         while True:
@@ -126,7 +140,7 @@ class SettingsReader:
         place = clauses.position
         found = clauses.name("a type")
         if found not in DECLARED:
-            hint = f"the types are {', '.join(DECLARED)}"
+            hint = type_hint(found, DECLARED)
             raise self.reader.error(place, f"there is no type {found}", hint)
         self.file.column_types |= dict.fromkeys(names, found)
 

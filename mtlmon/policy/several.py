@@ -10,7 +10,7 @@ from mtlmon.policy.declarations import CONST, EVENT, PATTERN, TIME, TIME_ZONE, U
 from mtlmon.policy.declared_text import DeclaredText
 from mtlmon.policy.reading import check_policies, parse_policies
 from mtlmon.support.encodings import decoded
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import advice
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS
 from mtlmon.syntax.report import formula_error
 
@@ -245,8 +245,8 @@ def _settings(
             hint = "write " + " or ".join(f"{prefixes[place]}:{name}" for place, _ in owners)
         else:
             message = f"there is no constant {name} to set"
-            guess = nearest(name, [*dict.fromkeys(one for own in known for one in own), *full])
-            hint = f"did you mean {guess}?" if guess else f"declare it: const {name} = ..."
+            guess = advice(name, [*dict.fromkeys(one for own in known for one in own), *full])
+            hint = guess or f"declare it: const {name} = ..."
         place = owners[0][0] if owners else 0
         errors.append(
             formula_error(

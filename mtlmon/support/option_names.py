@@ -11,7 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ASSERTION", "COMMAND", "PYTHON", "SPARK", "SQL", "OptionNames"]
+__all__ = [
+    "ASSERTION",
+    "COMMAND",
+    "COMMAND_OF_PAGE",
+    "COMMAND_OF_VALUES",
+    "PYTHON",
+    "SPARK",
+    "SQL",
+    "OptionNames",
+    "order_advice",
+]
 
 
 class OptionNames:
@@ -60,12 +70,19 @@ def _quoted(text: str) -> str:
 
 
 COMMAND = OptionNames(True, {})
-PYTHON = OptionNames(False, {})
+COMMAND_OF_VALUES = OptionNames(True, {"lateness": None})
+"""Options of `mtlmon streams`, whose values are not corrected."""
+
+COMMAND_OF_PAGE = OptionNames(True, {"lateness": None, "wait": None})
+"""Options of `mtlmon serve`."""
+
+PYTHON = OptionNames(False, {"lateness": None})
 SPARK = OptionNames(
     False,
     dict.fromkeys(
         (
-            *("sort", "time_format", "time_zone", "null_values", "delimiter", "quote", "decimal"),
+            *("sort", "wait", "lateness", "time_format", "time_zone", "null_values"),
+            *("delimiter", "quote", "decimal"),
             "format",
         )
     ),
@@ -83,6 +100,7 @@ ASSERTION = OptionNames(
                 "event",
                 "event_separator",
                 "format",
+                "lateness",
                 "null_values",
                 "on_error",
                 "pattern",
@@ -97,3 +115,14 @@ ASSERTION = OptionNames(
     },
 )
 """Keyword arguments of assertions in tests, which take the rest from policy files."""
+
+
+def order_advice(names: OptionNames) -> str:
+    """Say behind a colon what to do about rows that are out of order; nothing without options."""
+    ways = (
+        (names.written("sort", True), "to sort all rows first"),
+        (names.written("wait", "5s"), "if no row is more than that too late"),
+        (names.written("lateness", "5s"), "to correct verdicts by rows that come late"),
+    )
+    found = [f"{option} {purpose}" for option, purpose in ways if option]
+    return f": add {', or '.join(found)}" if found else ""

@@ -7,23 +7,32 @@ from typing import NamedTuple
 
 from mtlmon.errors import MtlmonError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class ReadyPattern(NamedTuple):
     """A pattern for a well-known log.
 
     Attributes:
         regex: the regular expression; None for pairs as in `level=info user="ann lee"`, whose names
-            are the columns.
+            are the columns, and for lines of JSON.
         time: the column of times; None for the default.
         time_format: how times are written, as for `Times`; None for ISO 8601 or numbers.
         may_have_no_year: whether times may be written without a year, so that the year in which the
             log begins can stand behind the name.
+        time_unit: the unit of times that are numbers; None for the default.
+        fields: for lines of JSON, the names of columns whose fields are called otherwise; None for
+            other lines.
     """
 
     regex: str | None
     time: str | None
     time_format: str | None = None
     may_have_no_year: bool = False
+    time_unit: str | None = None
+    fields: Mapping[str, str] | None = None
 
 
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
@@ -61,8 +70,35 @@ _READY = {
         "time",
         "%Y/%m/%d %H:%M:%S",
     ),
+    # Before 2.4, Apache writes neither modules nor processes, and clients without ports.
+    "apache_error": ReadyPattern(
+        rf"^\[[A-Z][a-z]{{2}} (?P<time>(?:{_MONTHS}) [ 0-9][0-9] [0-9:]{{8}}(?:\.[0-9]+)? "
+        r"[0-9]{4})\] "
+        r"\[(?:(?P<module>[^\]:]*):)?(?P<level>[a-z0-9]+)\] "
+        r"(?:\[pid (?P<pid>[0-9]+)(?::tid (?P<thread>[0-9]+))?\] )?"
+        r"(?:\[client (?P<client>[^\]\s]*?[^:\]\s])(?::(?P<port>[0-9]+))?\] )?"
+        r"(?:(?P<code>AH[0-9]{5}): )?(?P<message>.*)$",
+        "time",
+        "%b %d %H:%M:%S%.f %Y",
+    ),
+    "journald": ReadyPattern(
+        None,
+        "time",
+        time_unit="us",
+        fields={
+            "time": "__REALTIME_TIMESTAMP",
+            "host": "_HOSTNAME",
+            "program": "SYSLOG_IDENTIFIER",
+            "pid": "_PID",
+            "priority": "PRIORITY",
+            "unit": "_SYSTEMD_UNIT",
+            "message": "MESSAGE",
+        },
+    ),
+    # syslogd writes its version behind its name: `syslogd 1.4.1: restart.`
     "syslog": ReadyPattern(
-        rf"{_SYSLOG_HEAD}(?P<program>[^\s:\[]+)(?:\[(?P<pid>[0-9]+)\])?: (?P<message>.*)$",
+        rf"{_SYSLOG_HEAD}(?P<program>[^\s:\[]+)(?: (?P<version>[0-9][^\s:\[]*))?"
+        r"(?:\[(?P<pid>[0-9]+)\])?: (?P<message>.*)$",
         "time",
         _SYSLOG_FORMAT,
         may_have_no_year=True,
@@ -74,6 +110,16 @@ _READY = {
         r"(?:message repeated (?P<repeated>[0-9]+) times: \[ ?)?"
         r"(?P<result>Accepted|Failed) (?P<method>\S+) for (?:(?P<invalid>invalid) user )?"
         r"(?P<user>.*) from (?P<client>\S+) port (?P<port>[0-9]+)(?: ssh2.*|\])?$",
+        "time",
+        _SYSLOG_FORMAT,
+        may_have_no_year=True,
+    ),
+    # Mail that was rejected, with its code, and logins that failed.
+    "postfix": ReadyPattern(
+        rf"{_SYSLOG_HEAD}postfix[^\s:\[]*(?:\[(?P<pid>[0-9]+)\])?: "
+        r"(?:(?:(?P<queue>[0-9A-Za-z]+): )?reject: (?P<stage>[A-Z]+) from "
+        r"|warning: )(?P<name>[^\s\[]+)\[(?P<client>[^\]]+)\](?::[0-9]+)?: "
+        r"(?:(?P<code>[0-9]{3}) )?(?P<message>.*)$",
         "time",
         _SYSLOG_FORMAT,
         may_have_no_year=True,
@@ -116,7 +162,14 @@ def ready_pattern(pattern: str) -> ReadyPattern | None:
     return found._replace(time_format=f"{found.time_format}:{year}")
 
 
+def split_patterns(patterns: str) -> list[str]:
+    """Return the patterns of a text that has one on each line."""
+    return patterns.split("\n")
+
+
 def fitting_pattern(line: str) -> str | None:
     """Return the name of a pattern that matches a line; None if there is none."""
+    if line.startswith("{") and '"__REALTIME_TIMESTAMP"' in line:
+        return "journald"
     names = (name for name, one in READY.items() if one.regex and re.search(one.regex, line))
     return next(names, None)

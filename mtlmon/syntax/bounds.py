@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from mtlmon.errors import UnitError
 from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
-from mtlmon.syntax.lexer import ATOM, END, NUMBER, OPERATOR
+from mtlmon.syntax.lexer import ATOM, END, INVALID, NUMBER, OPERATOR
+from mtlmon.syntax.report import formula_error, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtlmon.errors import FormulaError
     from mtlmon.syntax.cursor import Cursor
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.lexer import Token
@@ -31,6 +33,10 @@ LATER = "later"
 
 INFINITY = frozenset({"*", "∞", "inf", "INFINITY"})
 """The spellings of an infinite upper bound."""
+
+# What other languages write for infinity.
+_INFINITE_ELSEWHERE = frozenset({"infinity", "infty", "oo", "inf", "unbounded", "max"})
+_INTERVAL = "an interval is written [0,5], with a comma between two whole numbers"
 
 # More digits than the largest bound has in the smallest unit.
 _MAXIMUM_DIGITS = 40
@@ -79,7 +85,7 @@ def read_interval(cursor: Cursor, unit: str | None) -> Interval:
         upper = _read_bound(cursor, unit, "the upper bound, a whole number or *")
     closing = cursor.token
     if closing.kind not in {"]", ")"}:
-        raise cursor.expected("']' or ')' at the end of the interval")
+        raise _bracket_missing(cursor, lower_text, opening)
     cursor.index += 1
     is_open = opening.kind == "(", upper is not None and closing.kind == ")"
     if (interval := make_interval(lower, upper, is_open)) is None:
@@ -134,20 +140,26 @@ def read_bound(cursor: Cursor, unit: str | None = LATER) -> int | Duration:
     Raises:
         FormulaError: the text is not a bound.
     """
-    bound = _read_bound(cursor, unit, "a whole number, with or without a unit of time")
+    what = "a whole number, with or without a unit of time"
+    bound = _read_bound(cursor, unit, what, is_alone=True)
     if cursor.token.kind != END:
         raise cursor.expected("the end of the bound")
     return bound
 
 
-def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
+def _read_bound(
+    cursor: Cursor, unit: str | None, what: str, *, is_alone: bool = False
+) -> int | Duration:
     token = cursor.token
     if (name := _constant_name(cursor, token)) is not None:
         cursor.index += 1
         return _value_of(cursor, token, name)
     if token.kind != NUMBER:
         is_name = token.kind == ATOM and cursor.text_of(token) == token.value
-        raise cursor.expected(what, _constant_hint(token.value) if is_name else None)
+        hint = _constant_hint(token.value) if is_name else None
+        if hint is None and cursor.ahead(-1).kind == ",":
+            hint = "without an upper bound, write *, as in [0,*]"
+        raise _expected(cursor, what, hint or _INTERVAL)
     cursor.index += 1
     digits = token.value.lstrip("0") or "0"
     number = int(digits[:_MAXIMUM_DIGITS])
@@ -156,12 +168,19 @@ def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
         len(digits) < _MAXIMUM_DIGITS
         and cursor.token.kind in {ATOM, OPERATOR}
         and cursor.token.value.isalpha()
+        and (is_alone or _is_unit(cursor, token))
     ):
         value = _converted(cursor, token, number, unit)
         cursor.index += 1
     if isinstance(value, int) and value > MAXIMUM_BOUND:
         raise cursor.error(f"this bound is above the largest one, {MAXIMUM_BOUND}", token)
     return value
+
+
+def _is_unit(cursor: Cursor, number: Token) -> bool:
+    """Whether the word at the cursor belongs to the number before it: `5 s`, but not `5 resp`."""
+    word = cursor.text_of(cursor.token)
+    return number.end == cursor.token.start or UNIT_WORDS.get(word, word) in UNITS
 
 
 def _constant_name(cursor: Cursor, token: Token) -> str | None:
@@ -171,6 +190,8 @@ def _constant_name(cursor: Cursor, token: Token) -> str | None:
 
 
 def _constant_hint(name: str) -> str:
+    if name.casefold() in _INFINITE_ELSEWHERE:
+        return "no upper bound is written *, as in [0,*]"
     return f"a name is that of a constant in a policy file: const {name} = 10m"
 
 
@@ -220,7 +241,32 @@ def _read_comma(cursor: Cursor, lower: Token) -> None:
     if cursor.token.kind in {"]", ")"}:
         bound = cursor.text[lower.start : cursor.ahead(-1).end]
         hint = f"an interval has two bounds: [0,{bound}] is at most, [{bound},{bound}] exactly"
-    raise cursor.expected("',' and the upper bound", hint)
+    raise _expected(cursor, "',' and the upper bound", hint or _INTERVAL)
+
+
+def _expected(cursor: Cursor, what: str, hint: str) -> FormulaError:
+    """The error that something else was expected, also in place of what is no token, as `:`."""
+    token = cursor.token
+    if token.kind != INVALID or cursor.text_of(token) == "-":
+        return cursor.expected(what, hint)
+    if cursor.text_of(token) == "." and cursor.text[token.end : token.end + 1].isdigit():
+        hint = "a bound is a whole number, with a smaller unit if need be, as in 1500ms"
+    found = visible(cursor.text_of(token))
+    message = f"expected {what}, found '{found}'"
+    return formula_error(cursor.text, token.start, message, source=cursor.source, hint=hint)
+
+
+def _bracket_missing(cursor: Cursor, lower: Token, opening: Token) -> FormulaError:
+    """The error that an interval does not end behind its upper bound."""
+    bounds = cursor.text[lower.start : cursor.ahead(-1).end]
+    hint = f"write {opening.kind}{' '.join(bounds.split())}]"
+    what = "']' or ')' at the end of the interval"
+    is_other = (
+        cursor.token.kind in {INVALID, ",", NUMBER} or cursor.token.start == cursor.ahead(-1).end
+    )
+    if is_other and cursor.token.kind != END:
+        return _expected(cursor, what, hint)
+    return cursor.error("']' is missing", cursor.token, hint)
 
 
 def empty_hint(lower: int | Duration, upper: int | Duration | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mtlmon.syntax.lexer import ATOM, COMPARISON_HINT, END, INVALID, NUMBER, OPERATOR
-from mtlmon.syntax.operators import BY_SPELLING
+from mtlmon.syntax.operators import BY_SPELLING, IMPLIES
 from mtlmon.syntax.report import shorten
 
 TYPE_CHECKING = False
@@ -30,6 +30,10 @@ def where_operand_is_missing(cursor: Cursor) -> str | None:
         return f"only temporal operators take an interval, {operator.word} does not"
     if token.kind == "[":
         return "write an interval right after its operator, as in p UNTIL[0,5] q"
+    if operator is IMPLIES and before.value == "=>" and token.kind == NUMBER:
+        return "at least is written >=, and => is an implication"
+    if token.kind == NUMBER and token.value in {"0", "1"}:
+        return "the constants are written TRUE and FALSE"
     if token.operator and token.operator.arity == 2 and token.value[0].isalpha():
         return _as_atom(token)
     if operator and operator.is_prefix and before.value[0].isalpha():
@@ -60,6 +64,8 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
         glued = _BOUND_GLUED_ON.fullmatch(word.value) if word.kind == ATOM else None
         if glued and glued[1] in BY_SPELLING and BY_SPELLING[glued[1]].is_temporal:
             return f"write bounds in brackets: {glued[1]}[0,{glued[2]}]"
+    if other := _other_operator(cursor):
+        return other
     if token.kind == "[":
         return "write an interval right after its operator, as in p UNTIL[0,5] q"
     if token.kind == "(" and before.kind == ATOM and before.end == token.start:
@@ -67,9 +73,48 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
             "atoms take no arguments, except in policies (parse_policies, mtlmon check-policy); "
             "any text can be an atom's name in double quotes"
         )
-    if token.kind in {ATOM, OPERATOR, "("}:
+    if token.kind in {ATOM, OPERATOR, "(", ","}:
         return "join two formulas with an operator such as AND"
     return None
+
+
+def _other_operator(cursor: Cursor) -> str | None:
+    """A hint for a word that is an operator elsewhere, or a misspelt one; None for others."""
+    from mtlmon.support.other_words import SIGNS
+
+    token, before = cursor.token, cursor.ahead(-1)
+    if token.kind == ATOM and token.value in SIGNS:
+        return SIGNS[token.value]
+    if token.kind == ATOM and cursor.ahead(1).kind not in {END, ")"}:
+        hint = operator_advice(token.value, is_prefix=False)
+        if hint is not None:
+            return hint
+    if before.kind != ATOM or cursor.text_of(before).startswith('"'):
+        return None
+    return operator_advice(before.value, is_prefix=True)
+
+
+def operator_advice(word: str, *, is_prefix: bool) -> str | None:
+    """Return a hint for a word where an operator would make sense; None if it is like none.
+
+    Args:
+        word: the word.
+        is_prefix: whether the operator would be one before a formula, not one between two.
+    """
+    from mtlmon.support.guesses import advice
+    from mtlmon.support.other_words import BINARY_OPERATORS, PREFIX_OPERATORS
+
+    arity = 1 if is_prefix else 2
+    known = [
+        spelling
+        for spelling, operator in BY_SPELLING.items()
+        if operator.arity == arity and len(spelling) > 1 and spelling.isidentifier()
+    ]
+    others = PREFIX_OPERATORS if is_prefix else BINARY_OPERATORS
+    # words in capitals are meant as operators
+    likeness = 0.6 if word.isupper() else 0.75
+    bare = word.rstrip("_")
+    return f"did you mean {bare}?" if bare in known else advice(bare, known, others, likeness)
 
 
 def both_readings(

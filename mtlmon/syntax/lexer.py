@@ -385,9 +385,12 @@ def _stray(text: str, position: int) -> Token:
             message = f"{piece!r} is not part of the syntax"
             end = position + length
             return Token(INVALID, position, end, message, hint=_NOT_OURS[piece])
+    # PERF: the table is read for errors only
+    from mtlmon.support.other_words import SIGNS
+
     character = text[position]
+    hint = SIGNS.get(character, "an atom with unusual characters is written in double quotes")
     shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
-    hint = "an atom with unusual characters is written in double quotes"
     return Token(INVALID, position, position + 1, f"unexpected character {shown}", hint=hint)
 
 

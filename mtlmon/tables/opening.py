@@ -117,9 +117,11 @@ def open_tables(
             a line. Lines that do not match are no rows. The names in
             `mtlmon.support.ready_patterns` stand for patterns for well-known logs, with
             their columns and formats of times: "nginx", "apache", "combined" and "common" (access
-            logs of both), "nginx_error", "syslog", "sshd", or "syslog:2024" and "sshd:2024" for
-            a log that begins in 2024 and whose times have no year. The columns of "logfmt" are
-            the names of pairs: level=info user="ann lee".
+            logs of both), "nginx_error", "apache_error", "syslog", "sshd", "postfix", or
+            "syslog:2024" and the like for a log that begins in 2024 and whose times have no year.
+            "journald" is JSON of the journal, and the columns of "logfmt" are the names of pairs:
+            level=info user="ann lee". Of several patterns, each on a line of its own, a line has
+            the groups of the first that matches it.
         time: the column of times; the default is `ts`, and `time:timestamp` of XES. For several
             columns, names with commas between them, or a sequence of names: their texts are joined
             by blanks, and expressions call the joined column as its columns, `Date,Time`.
@@ -232,6 +234,7 @@ def open_tables(
         lines, format = line_pattern(pattern), LINES
         time = time or lines.time
         time_format = time_format or lines.time_format
+        time_unit = time_unit or lines.time_unit
     if not (time is None or isinstance(time, str)):
         time = ",".join(time)
     sources = table_sources(tables, format, option_names)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mtlmon._core import Verdict
-from mtlmon.errors import EventTypeError, TimeStampError, VacuousError
+from mtlmon.errors import EventTypeError, TimeStampError, VacuousError, ViolationError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of, has_columns, numbered_events
+from mtlmon.testing.limits import Limit
 from mtlmon.testing.ordering import EventOrder, wait_units
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording
 from mtlmon.testing.recordings import Recordings
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.analysis.antecedent import Vacuous
-    from mtlmon.errors import ViolationError
     from mtlmon.relational import Answer
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.events import Trace
@@ -54,8 +54,9 @@ class Result:
             known to be equivalent to an earlier one.
         keys: with a key, the result of each: for a single name under its value, for several under
             the tuple of their values.
-        failure: the report of the violation that became known first; or of time-points that are
-            undecided although they must not be; or None.
+        failure: the report of the violation that became known first, unless the policy may be
+            violated so often (`at most 1%`); or of time-points that are undecided although they
+            must not be; or None.
         vacuity: the error for an implication that was never triggered, with `vacuous="error"`, if
             there is no other failure; or None.
     """
@@ -217,7 +218,7 @@ def check(
     resolutions: dict[AnyRecording, Resolution] = {}
     violations: dict[AnyRecording, list[tuple[int, int]]] = {}
     answers: list[Answer] = []
-    failure: ViolationError | VacuousError | None = None
+    first: ViolationError | None = None
     for recording, verdict in run.verdicts(trace, time, atoms):
         value = verdict.value
         if isinstance(verdict, Verdict):
@@ -234,22 +235,23 @@ def check(
             )
         else:
             answers.append(verdict)
-        if failure is None and value is False:
-            failure = report.violation(recording, (verdict.time_stamp, verdict.offset))
-    ending = run.end(failure)
-    failure = ending if failure is None else failure
+        if first is None and value is False:
+            first = report.violation(recording, (verdict.time_stamp, verdict.offset))
+    failure = run.end(first)
     if answers:
         (recording,) = run.recordings
         points = dict.fromkeys((one.time_stamp, one.offset) for one in answers)
         violations[recording] = list(points)
     subject = run.recordings.subject
     every = list(run.recordings)
+    # the limit of a policy is one for all keys
+    is_violated = isinstance(failure, ViolationError) and not failure.is_undecided
     keys: dict[object, Result] = {}
     for recording in every:
         if recording.key:
             values = tuple(recording.key.values())
             own = violations.get(recording, [])
-            failed = report.violation(recording, min(own)) if own else None
+            failed = report.violation(recording, min(own)) if own and is_violated else None
             if failed is None and recording in run.recordings.open:
                 failed = report.undecided([recording])
             keys[values[0] if len(values) == 1 else values] = Result(
@@ -277,7 +279,9 @@ def assert_holds(
 ) -> None:
     """Assert that every time-point of a trace satisfies a formula.
 
-    The arguments are those of `check`. Reading stops at the first violation that becomes known.
+    The arguments are those of `check`. Reading stops at the first violation that becomes known,
+    unless the policy may be violated so often: with `at most 5` it stops at the sixth, and a share
+    such as `at most 1%` is one of the whole trace.
 
     Raises:
         VacuousError: the left side of the implication holds nowhere, and `vacuous="error"`.
@@ -289,10 +293,16 @@ def assert_holds(
     """
     __tracebackhide__ = True
     run = _Run(formula, unit, key, mode, at_end, end_time, keep, unknown, vacuous, wait)
+    first: ViolationError | None = None
     for recording, verdict in run.verdicts(trace, time, atoms):
         if verdict.value is False:
-            raise report.violation(recording, (verdict.time_stamp, verdict.offset))
-    failure = run.end(None)
+            if first is None:
+                first = report.violation(recording, (verdict.time_stamp, verdict.offset))
+            if run.limit.is_exceeded_for_good:
+                exceeded = run.limit.judge(first)
+                if exceeded is not None:
+                    raise exceeded
+    failure = run.end(first)
     if failure is not None:
         raise failure
 
@@ -319,6 +329,7 @@ class _Run:
             subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown, vacuous=vacuous
         )
         self.left = left_side(self.recordings, vacuous)
+        self.limit = Limit(self.recordings, self.left)
         self.unit = subject.unit
         self.times = TimeReader(subject.unit, subject.zone)
         self.end_time = end_time
@@ -384,29 +395,30 @@ class _Run:
         )
         yield from self._one_by_one(numbered)
 
-    def end(self, failure: Exception | None) -> ViolationError | VacuousError | None:
-        """Say what the end of the trace shows, and warn of it.
+    def end(self, violation: ViolationError | None) -> ViolationError | VacuousError | None:
+        """Return the failure of the whole trace, if any, and warn of what its end shows.
 
         Args:
-            failure: the failure that is known, if any.
+            violation: the report of the first violation, or None.
 
         Raises:
             TraceError: an atom never occurred, and that is an error.
         """
         __tracebackhide__ = True
         still_open = self.recordings.open
-        has_failed = failure is not None or bool(still_open)
         left = self.left
         if left is not None:
             left.finish(self.end_time)
-            has_failed = has_failed or left.is_failure
+        failure = self.limit.judge(violation)
+        has_failed = failure is not None or bool(still_open)
+        has_failed = has_failed or (left is not None and left.is_failure)
         count = self.recordings.event_count
         self.recordings.first.seen.finish(count, has_failed=has_failed)
         if failure is None and still_open:
             return report.undecided(still_open)
         if failure is None and left is not None:
             return left.failure()
-        return None
+        return failure
 
     def _of_one(self, recording: Recording, events: Iterator[Pair]) -> Iterator[_Found]:
         """Yield the verdicts on the events of a single trace."""

@@ -305,6 +305,25 @@ def read_letter(atoms: Atoms, known: Sequence[str]) -> frozenset[str]:
     )
 
 
+def given_atoms(
+    given: Sequence[str | Mapping[str, object]], values: Mapping[str, object], *, has_key: bool
+) -> Atoms:
+    """Return an event of a call with names, dictionaries and keywords as one collection.
+
+    Args:
+        given: the names of what holds, and dictionaries.
+        values: the keywords.
+        has_key: whether events have a key, so that they are dictionaries.
+    """
+    if not (values or has_key or any(isinstance(one, Mapping) for one in given)):
+        return given  # type: ignore[return-value]
+    atoms: dict[str, object] = {}
+    for one in given:
+        atoms |= one if isinstance(one, Mapping) else {one: True}
+    atoms.update(values)
+    return atoms
+
+
 def is_truth(value: object) -> bool:
     """Whether a value is true or false, also as numpy has them."""
     return isinstance(value, bool) or type(value).__name__ == "bool_"

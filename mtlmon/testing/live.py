@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Mapping
 from operator import index
-from threading import RLock, get_ident
+from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.support.copies import NotCopied
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
+from mtlmon.testing.callers import Caller, ErrorsForOwner, caller
 from mtlmon.testing.clocks import make_clock
+from mtlmon.testing.events import given_atoms
+from mtlmon.testing.limits import Limit
 from mtlmon.testing.ordering import EventOrder, wait_units
 from mtlmon.testing.recording import DEFAULT_KEEP
 from mtlmon.testing.recordings import Recordings
@@ -91,13 +93,18 @@ class LiveMonitor(NotCopied):
             Events are monitored once none can come before them any more, at the latest by `close`;
             an event that comes later is an error of its call. With a clock, time passes up to that
             long ago.
-        owner: the identifier of the thread that owns the monitor; by default the thread and the
-            asyncio task that create it.
+        owner: the identifier of the thread that owns the monitor, outside of asyncio; by default
+            the thread and the asyncio task that create it.
 
     Events can come from any thread, from callbacks of asyncio and from signal handlers; they are
     queued in the order of the calls. The thread that creates the monitor, and in asyncio the task,
-    is its owner. A violation is raised by the next call that the owner makes, at the latest by
-    `close`. It is never raised in other threads or tasks, so the monitored program does not see it.
+    is its owner; a monitor that is created outside of asyncio is owned by what its thread runs
+    there. A violation, or the error of an event that is no such thing, is raised by the next call
+    that the owner makes, at the latest by `close`. `step`, `event` and `advance` never raise it in
+    other threads, tasks or callbacks, so the monitored program does not see it.
+
+    A policy `at most 5` is violated at its sixth violation. A share such as `at most 1%` is one of
+    all events, so only `close` raises it.
 
     Attributes:
         formula: the monitored formula.
@@ -139,17 +146,20 @@ class LiveMonitor(NotCopied):
             subject, key=key, mode=mode, at_end=at_end, keep=keep, unknown=unknown, vacuous=vacuous
         )
         self._left = left_side(self._recordings, vacuous)
+        self._limit = Limit(self._recordings, self._left)
         self._seen = self._recordings.first.seen
         self._times = TimeReader(subject.unit, subject.zone)
         self.formula = subject.formula
         self._clock = None
         if clock is not None:
             self._clock = make_clock(clock, subject.unit or "ms", self._times)
-        self._owner = (get_ident(), _current_task()) if owner is None else (owner, None)
+        self._owner = caller() if owner is None else Caller(owner)
         self._is_closed = False
         # The violation, and the exception for it, which is only made when the owner asks: that
         # takes time, which the monitored program should not spend.
         self._violated: tuple[AnyRecording, tuple[int, int]] | None = None
+        # whether the violation is one that fails, whatever follows
+        self._is_decided = False
         self._failure: Exception | None = None
         self._is_forgiven = False
         self._listening: list[Listening] = []
@@ -183,20 +193,22 @@ class LiveMonitor(NotCopied):
             MtlmonError: the monitor is closed.
         """
         __tracebackhide__ = True
-        stamp = self._times.read(time_stamp)
-        read = self._read(atoms)
-        with self._door:
-            stamp = self._checked(stamp)
-            self._put(stamp, read.letter, values=read.values, number=read.number)
-            if self._seen.missing:
-                self._seen.note_mapping(read.atoms)
+        with ErrorsForOwner(self):
+            stamp = self._times.read(time_stamp)
+            read = self._read(atoms)
+            with self._door:
+                stamp = self._checked(stamp)
+                self._put(stamp, read.letter, values=read.values, number=read.number)
+                if self._seen.missing:
+                    self._seen.note_mapping(read.atoms)
         self._after_call()
 
-    def event(self, *atoms: str, **values: object) -> None:
+    def event(self, *atoms: str | Mapping[str, object], **values: object) -> None:
         """Process an event that happens now.
 
         Args:
-            atoms: the names of the propositions that hold.
+            atoms: the names of the propositions that hold; or dictionaries as for `step`, for names
+                that are no keywords of Python.
             values: the values that conditions are about, the key, or the rows of atoms with
                 arguments, as in `publish=[("alice", "report")]`.
 
@@ -206,8 +218,12 @@ class LiveMonitor(NotCopied):
             MtlmonError: the monitor has no clock, or is closed.
         """
         __tracebackhide__ = True
-        has_values = values or self._recordings.keys is not None
-        self._put_event(dict.fromkeys(atoms, True) | values if has_values else atoms)
+        with ErrorsForOwner(self):
+            has_key = self._recordings.keys is not None
+            read = self._put_event(given_atoms(atoms, values, has_key=has_key))
+            if self._seen.missing and any(isinstance(one, Mapping) for one in atoms):
+                with self._door:
+                    self._seen.note_mapping(read.atoms)
         self._after_call()
 
     def notify(
@@ -239,7 +255,9 @@ class LiveMonitor(NotCopied):
     def fail(self, error: Exception) -> None:
         """Make the next call of the owner raise the error."""
         if self._failure is None:
-            self._failure = error
+            # Frames of the monitored program would live as long as the monitor.
+            is_own = isinstance(error, MtlmonError)
+            self._failure = error.with_traceback(None) if is_own else error
 
     def advance(self, time_stamp: TimeStamp | None = None) -> None:
         """Declare that no later event is below a time-stamp, by default that of the clock.
@@ -250,13 +268,14 @@ class LiveMonitor(NotCopied):
             MtlmonError: the monitor is closed, or has no clock and no time-stamp is given.
         """
         __tracebackhide__ = True
-        if time_stamp is None:
-            self._put_now(None)
-        else:
-            stamp = index(self._times.read(time_stamp))
-            with self._door:
-                if stamp >= self._known_time:
-                    self._put(self._checked(stamp), None)
+        with ErrorsForOwner(self):
+            if time_stamp is None:
+                self._put_now(None)
+            else:
+                stamp = index(self._times.read(time_stamp))
+                with self._door:
+                    if stamp >= self._known_time:
+                        self._put(self._checked(stamp), None)
         self._after_call()
 
     def listen(
@@ -368,9 +387,9 @@ class LiveMonitor(NotCopied):
 
     # ---- inside ------------------------------------------------------------------------------
 
-    def _is_owner(self) -> bool:
-        thread, task = self._owner
-        return thread == get_ident() and (task is None or task is _current_task())
+    def is_owner(self) -> bool:
+        """Whether the owner calls."""
+        return caller() == self._owner
 
     def _require_clock(self) -> Callable[[], SupportsIndex]:
         __tracebackhide__ = True
@@ -408,10 +427,11 @@ class LiveMonitor(NotCopied):
         with self._door:
             return self._recordings.read(atoms)
 
-    def _put_event(self, atoms: Atoms) -> None:
+    def _put_event(self, atoms: Atoms) -> EventRead:
         __tracebackhide__ = True
         read = self._read(atoms)
         self._put_now(read.letter, read.values, read.number)
+        return read
 
     def _put_now(
         self,
@@ -442,7 +462,7 @@ class LiveMonitor(NotCopied):
         """Queue an event; the caller holds `_door`."""
         __tracebackhide__ = True
         if self._is_closed:
-            if self._is_owner():
+            if self.is_owner():
                 raise MtlmonError("the monitor is closed: no event can follow")
             return
         self._last_time_stamp = max(self._last_time_stamp, time_stamp)
@@ -460,7 +480,7 @@ class LiveMonitor(NotCopied):
 
     def _after_call(self) -> None:
         __tracebackhide__ = True
-        is_owner = self._is_owner()
+        is_owner = self.is_owner()
         self._drain(wait=is_owner)
         if is_owner:
             self._raise_failure()
@@ -491,7 +511,7 @@ class LiveMonitor(NotCopied):
     def _monitor_queue(self) -> None:
         while self._queue:
             time_stamp, letter, is_adjustable, values, number = self._queue.popleft()
-            if self._violated is not None or self._failure is not None:
+            if self._is_decided or self._failure is not None:
                 continue
             if is_adjustable:
                 time_stamp = max(time_stamp, self._monitored)
@@ -515,11 +535,14 @@ class LiveMonitor(NotCopied):
             self._monitored = time_stamp
 
     def _note(self, found: Found) -> bool:
-        """Store the first violation among verdicts; return whether there is one."""
+        """Store the first violation among verdicts; return whether the policy has failed."""
         for recording, verdict in found:
             if verdict.value is False:
-                self._violated = recording, (verdict.time_stamp, verdict.offset)
-                return True
+                if self._violated is None:
+                    self._violated = recording, (verdict.time_stamp, verdict.offset)
+                if self._limit.is_exceeded_for_good:
+                    self._is_decided = True
+                    return True
         return False
 
     def _shut(self) -> bool:
@@ -536,28 +559,34 @@ class LiveMonitor(NotCopied):
 
     def _finish(self, place: tuple[str, int] | None) -> None:
         __tracebackhide__ = True
-        if self._violated is not None or self._failure is not None:
+        if self._is_decided or self._failure is not None:
             return
         recordings, left = self._recordings, self._left
         if self._note(recordings.finish(self._end_time)):
             return
-        still_open = recordings.open
-        has_failed = bool(still_open)
         if left is not None:
             left.finish(self._end_time)
-            has_failed = has_failed or left.is_failure
+        violation = None
+        if self._violated is not None:
+            violation = self._limit.judge(report.violation(*self._violated))
+        still_open = recordings.open
+        has_failed = violation is not None or bool(still_open)
+        has_failed = has_failed or (left is not None and left.is_failure)
         self._seen.finish(recordings.event_count, has_failed=has_failed, place=place)
         if not has_failed:
             for one in self._listening:
                 self._seen.note_dropped(one.dropped(self._seen.atoms), place)
-        if still_open:
+        if violation is not None:
+            self._failure = violation
+        elif still_open:
             self._failure = report.undecided(still_open)
         elif left is not None:
             self._failure = left.failure(place)
 
     def _make_failure(self) -> Exception | None:
-        if self._failure is None and self._violated is not None and not self._is_forgiven:
-            self._failure = report.violation(*self._violated)
+        if self._failure is None and self._is_decided and not self._is_forgiven:
+            assert self._violated is not None
+            self._failure = self._limit.judge(report.violation(*self._violated))
         return self._failure
 
     def _raise_failure(self) -> None:
@@ -565,14 +594,3 @@ class LiveMonitor(NotCopied):
         failure = self._make_failure()
         if failure is not None:
             raise failure
-
-
-def _current_task() -> object:
-    """The asyncio task that runs in this thread, or None."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
-        return None
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None

@@ -114,7 +114,7 @@ class Recordings:
                 at_end=at_end,
                 keep=keep,
                 unknown=unknown,
-                counts_left_side=vacuous != "ignore",
+                counts_left_side=vacuous != "ignore" or subject.has_share,
             )
             return
         if subject.file is not None and subject.has_conditions:
@@ -136,6 +136,11 @@ class Recordings:
     def event_count(self) -> int:
         """The number of events of all keys so far."""
         return self.first.event_count if self.keys is None else self._event_count
+
+    @property
+    def clock(self) -> int:
+        """The least time-stamp that a later event of any key can have."""
+        return self.first.clock if self.keys is None else self._clock
 
     @property
     def open(self) -> list[AnyRecording]:

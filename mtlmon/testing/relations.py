@@ -108,11 +108,11 @@ class RelationalRecording(Events):
         """How often the left side has been matched; empty if that is not counted."""
         return self.monitor.matched
 
-    def left_side(self, option: str) -> str | None:
+    def left_side(self, option: str | None) -> str | None:
         """Return the left side of the implication as text; None if the policy is none.
 
         Args:
-            option: what asks for it, for the error.
+            option: what asks for it, for the error; None if it may be left uncounted.
 
         Raises:
             MtlmonError: it cannot be evaluated by itself.
@@ -122,6 +122,8 @@ class RelationalRecording(Events):
         # not the plan of the monitor, which waits for the columns of a table
         words = uncounted(self.file, analysis, plan(self.file, analysis, counts_triggered=True))
         if words is not None:
+            if option is None:
+                return None
             raise MtlmonError(f"{option} {words}, or leave it out")
         return next((one.written for one in left_sides(self.file, analysis)), None)
 

@@ -11,7 +11,7 @@ from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
 
 if TYPE_CHECKING:
-    from mtlmon.policy import PolicyFile
+    from mtlmon.policy import Policy, PolicyFile
     from mtlmon.testing.policy_parameters import PolicyParameter
 
     Asserted = Formula | str | PolicyFile | PolicyParameter
@@ -45,6 +45,16 @@ class Subject(NamedTuple):
     def has_conditions(self) -> bool:
         """Whether atoms of the formula are conditions on values."""
         return self.file is not None and not set(self.file.atoms).isdisjoint(self.formula.atoms)
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy of the file; None for a formula."""
+        return None if self.file is None else self.file.policies[0]
+
+    @property
+    def has_share(self) -> bool:
+        """Whether it is a policy `at most 1%`."""
+        return self.policy is not None and self.policy.tolerance is not None
 
     @property
     def has_variables(self) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mtlmon.support.ready_patterns import fitting_pattern
 
-__all__ = ["Guess", "guess_format"]
+__all__ = ["OUT_OF_ORDER", "Guess", "guess_format"]
 
 
 class Guess(NamedTuple):
@@ -63,6 +63,9 @@ _OTHER_LOG = Guess(
     "read its lines with --pattern, as in --pattern syslog, or turn them into '@17 request "
     "response' or into a table, see docs/recipes.md",
 )
+OUT_OF_ORDER = Guess("this line steps back in time")
+"""The guess for a time-stamp below an earlier one; options say what to do about that."""
+
 _SYSLOG = re.compile(
     rb"<\d+>|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d|"
     rb"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d{1,3}(?:\.\d{1,3}){3} "

@@ -189,6 +189,9 @@ cdef class Scanner:
             previous=self.last.value,
         )
         guess = None
+        if self.error == TIME_STAMP_DECREASES and not self.passed:
+            from mtlmon.text.formats import OUT_OF_ORDER
+            guess = OUT_OF_ORDER
         if self.error == NO_TIME_STAMP:
             from mtlmon.text.formats import guess_format
             guess = guess_format(line, self.line_count)

@@ -30,7 +30,11 @@ HELP = " (see mtlmon --help)\n"
         (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod (did you mean --mode?)"),
         (["--gibberish", "-e", "p"], "unrecognized arguments: --gibberish"),
         (["--rules", "x"], "unrecognized arguments: --rules (did you mean --policy?)"),
-        (["--formula=p"], "unrecognized arguments: --formula (did you mean -e?)"),
+        (
+            ["--formula=p"],
+            "unrecognized arguments: --formula (the formula is -e FORMULA, its file the first "
+            "argument: mtlmon FILE LOG)",
+        ),
         (["-e"], "argument -e: expected one argument"),
     ],
 )

@@ -196,10 +196,31 @@ def test_unbounded_formulas_run_as_global() -> None:
     assert mtlmon("--mode", "global", "-e", "p UNTIL q", log="@3 p q").errors == ""
 
 
+def test_operators_that_cannot_decide_are_mentioned(tmp_path: Path) -> None:
+    always, eventually = "; ALWAYS without a bound is never true", "; EVENTUALLY without a bound"
+    policies = tmp_path / "x.mtl"
+    for formula, words in (
+        ("G p", always),
+        ("ALWAYS[3,*] p", always),
+        ("F p", eventually),
+        ("q IMPLIES EVENTUALLY p", eventually),
+        ("p UNTIL q", "works as global here\n"),
+    ):
+        assert words in mtlmon("-e", formula, log="@1 p\n").errors
+        policies.write_text(f"policy a: q\npolicy b: {formula}\n", encoding="utf-8")
+        assert words in mtlmon(str(policies), log="@1 p\n").errors
+    for more in (["--end-time", "inf", "-e", "G p"], ["-e", "G[0,5] p"], ["-e", "NOT ONCE p"]):
+        assert "without a bound" not in mtlmon(*more, log="@1 p\n").errors
+
+
 def test_formulas_without_a_bound_on_time_are_mentioned(tmp_path: Path) -> None:
     slow = "ALWAYS ((EVENTUALLY[0,5] p) EQUIV q)"
     told = "an event can take long, the more so the longer windows are"
-    unbounded = "mtlmon: the formula's future is unbounded: mode local works as global here\n"
+    unbounded = (
+        "mtlmon: the formula's future is unbounded: mode local works as global here; ALWAYS "
+        "without a bound is never true before the end of the log: leave it out, as each "
+        "time-point has a verdict of its own, or add --end-time inf if nothing follows\n"
+    )
     line = f"mtlmon: {told}, and nothing bounds the time (see --explain-formula)\n"
     assert mtlmon("-e", slow, log="@1 p q\n").errors == unbounded + line
     assert mtlmon("--mode", "global", "-e", slow, log="@1 p q\n").errors == ""

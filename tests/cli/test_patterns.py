@@ -196,9 +196,143 @@ def test_patterns_with_names() -> None:
     ended = mtlmon("--pattern", "syslog", "-e", 'program = "sshd" and pid = 812', log=SSH)
     assert ended.output == "1795403101:0 true\n1795403102:0 false\n1795403102:1 true\n"
     for name, ready in READY.items():
-        assert line_pattern(name).regex == ready.regex
+        assert line_pattern(name).regexes == (None if ready.regex is None else (ready.regex,))
         if ready.regex is not None:
             assert re.compile(ready.regex).groups == len(re.compile(ready.regex).groupindex)
+
+
+APACHE = """\
+[Wed Oct 11 14:32:52 2000] [error] [client 10.0.0.7] client denied by server configuration: /x
+[Fri Sep 09 10:42:29.902022 2011] [core:error] [pid 35:tid 43] [client 10.0.0.9:552] AH00037: no
+[Fri Sep 09 10:42:30.5 2011] [:warn] [pid 35] [client 2001:db8::7:552] PHP Warning:  x
+[Fri Sep 09 10:42:31 2011] [mpm_event:notice] [pid 1:tid 2] AH00489: resuming
+"""
+
+
+def test_errors_of_apache() -> None:
+    names = ["module", "level", "pid", "client", "port", "code", "message"]
+    assert open_tables_of(APACHE, "apache_error", names) == [
+        (
+            971_274_772,
+            None,
+            "error",
+            None,
+            "10.0.0.7",
+            None,
+            None,
+            "client denied by server configuration: /x",
+        ),
+        (1_315_564_949, "core", "error", 35, "10.0.0.9", 552, "AH00037", "no"),
+        (1_315_564_950, None, "warn", 35, "2001:db8::7", 552, None, "PHP Warning:  x"),
+        (1_315_564_951, "mpm_event", "notice", 1, None, None, "AH00489", "resuming"),
+    ]
+
+
+JOURNAL = """\
+{"__REALTIME_TIMESTAMP":"1714566600999999","_HOSTNAME":"web","SYSLOG_IDENTIFIER":"sshd",\
+"_PID":"7","PRIORITY":"6","_SYSTEMD_UNIT":"ssh.service","MESSAGE":"said \\"no\\" \\u00e9"}
+{"MESSAGE":[104,105,255],"_HOSTNAME":["a","b"],"__REALTIME_TIMESTAMP":"1714566601000000","_UID":"0"}
+{"MESSAGE":null,"__REALTIME_TIMESTAMP":"1714566602000000"}
+{"MESSAGE":"no time"}
+-- Reboot --
+[1]
+"""
+
+
+def test_the_journal() -> None:
+    """Fields have the names that columns of syslog have, and others their own."""
+    names = ["time", "host", "program", "pid", "priority", "unit", "message", "_UID"]
+    found = line_pattern("journald").values(
+        pa.array(JOURNAL.splitlines(), pa.large_string()), names
+    )
+    rows = list(zip(*(found[name].to_pylist() for name in names), strict=True))
+    first, second = "1714566600999999", "1714566601000000"
+    assert rows[:3] == [
+        (first, "web", "sshd", "7", "6", "ssh.service", 'said "no" é', None),
+        (second, "a", None, None, None, None, "hi\ufffd", "0"),
+        ("1714566602000000", *[None] * 7),
+    ]
+    assert all(row[0] is None for row in rows[3:])
+    ended = mtlmon("--pattern", "journald", "-e", 'program = "sshd"', log=JOURNAL)
+    assert ended == (
+        1,
+        "1714566600:0 true\n1714566601:0 false\n1714566602:0 false\n",
+        "mtlmon: 3 lines did not match the pattern\n",
+    )
+    ended = mtlmon("--pattern", "sshd", "-e", 'user = "x"', log=JOURNAL)
+    assert "which journald matches" in ended.errors
+
+
+def test_versions_of_programs_and_mail() -> None:
+    log = "May  1 12:30:00 mx syslogd 1.4.1: restart.\nMay  1 12:30:01 mx syslogd 1.4.1#18[7]: x\n"
+    assert open_tables_of(log, "syslog", ["program", "version", "pid", "message"]) == [
+        (105_107_400, "syslogd", "1.4.1", None, "restart."),
+        (105_107_401, "syslogd", "1.4.1#18", 7, "x"),
+    ]
+    log = (
+        "May  1 12:30:00 mx postfix/smtpd[1]: 4B: reject: RCPT from a[10.0.0.7]: 554 5.7.1 x: no\n"
+        "May  1 12:30:01 mx postfix/smtps/smtpd[1]: warning: unknown[::1]: SASL LOGIN failed\n"
+        "May  1 12:30:02 mx postfix/smtpd[1]: connect from a.b[10.0.0.7]\n"
+    )
+    assert open_tables_of(log, "postfix", ["stage", "client", "code", "message"]) == [
+        (105_107_400, "RCPT", "10.0.0.7", 554, "5.7.1 x: no"),
+        (105_107_401, None, "::1", None, "SASL LOGIN failed"),
+    ]
+
+
+SU = r"^(?P<time>\S+ +\S+ \S+) .* (?P<program>su): .*rhost=(?P<client>\S+)"
+SEVERAL = f"""\
+pattern "sshd"
+pattern "{SU.replace(chr(92), chr(92) * 2)}"
+key client
+policy refused: NOT (program = "su" OR result = "Failed")
+"""
+MIXED = """\
+May  1 12:30:00 mx sshd[1]: Failed password for root from 10.0.0.7 port 22 ssh2
+May  1 12:30:01 mx su: failure; rhost=10.0.0.8
+May  1 12:30:02 mx cron: x
+May  1 12:30:03 mx sshd[1]: Accepted password for rhost=x from 10.0.0.9 port 22 ssh2
+"""
+
+
+def test_several_patterns(tmp_path: Path) -> None:
+    """A line has the groups of the first pattern that matches it; others are null."""
+    policy = tmp_path / "x.mtl"
+    policy.write_text(SEVERAL, encoding="utf-8")
+    ended = mtlmon(str(policy), "--pattern", "sshd", "-", log=MIXED)
+    assert (ended.status == 2 and "no group" in ended.errors) or "program" in ended.errors
+    log = tmp_path / "x.log"
+    log.write_text(MIXED, encoding="utf-8")
+    ended = mtlmon(str(policy), str(log))
+    assert ended == (
+        1,
+        "refused\t10.0.0.7\t105107400:0 false\nrefused\t10.0.0.8\t105107401:0 false\n"
+        "refused\t10.0.0.9\t105107403:0 true\n",
+        "mtlmon: 1 line did not match the pattern\n",
+    )
+    checked = mtlmon("check-policy", str(policy), str(log))
+    assert (checked.status, checked.errors) == (0, "")
+    # the first one decides, also where both match
+    both = [r"(?P<ts>[0-9]+) (?P<a>x)", r"(?P<ts>[0-9]+) (?P<a>.*) (?P<b>y)"]
+    text = "1 x\n2 x y\n3 z y\n"
+    assert open_tables_of(text, "\n".join(both), ["a", "b"]) == [
+        (1, "x", None),
+        (2, "x", None),
+        (3, "z", "y"),
+    ]
+    assert open_tables_of(text, "\n".join(both[::-1]), ["a", "b"]) == [
+        (1, "x", None),
+        (2, "x", "y"),
+        (3, "z", "y"),
+    ]
+    for patterns, words in (
+        ("sshd\nlogfmt", "logfmt has all lines of a log"),
+        ("sshd\ncombined", "sshd and combined have times of different forms"),
+        ("sshd\n(", "the pattern '(' cannot be used"),
+        ("sshd\nx", "has no named groups"),
+    ):
+        with pytest.raises(MtlmonError, match=re.escape(words)):
+            line_pattern(patterns)
 
 
 NGINX = """\
@@ -385,14 +519,16 @@ def open_tables_of(log: str, pattern: str, names: list[str]) -> list[tuple[objec
 
 
 def cells_in(log: str, pattern: str, names: list[str]) -> list[tuple[object, ...]]:
-    regex = line_pattern(pattern).regex
-    assert regex is not None
+    """The cells of the lines that match, by Python's own regular expressions."""
+    regexes = line_pattern(pattern).regexes
+    assert regexes is not None
     cells = []
     for line in log.splitlines():
-        match = re.search(regex, line)
-        assert match is not None
-        texts = [match[name] or None for name in names]
-        cells.append(tuple(int(one) if one and one.isdigit() else one for one in texts))
+        matches = [found for regex in regexes if (found := re.search(regex, line))]
+        if matches:
+            groups = matches[0].groupdict()
+            texts = [groups.get(name) or None for name in names]
+            cells.append(tuple(int(one) if one and one.isdigit() else one for one in texts))
     return cells
 
 

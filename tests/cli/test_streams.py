@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mtlmon.support import option_names
 from tests.cli.process import COMMAND, SECONDS, Live, environment, mtlmon, shell
 
 
@@ -53,8 +54,11 @@ def test_names_of_logs_in_errors(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text("@5 p\n@4\n")
     assert mtlmon("-e", "p", str(log)) == (
-        2, "5:0 true\n", f"mtlmon: {log}:2:2: time-stamp 4 is below the one before it, 5 (@4)\n",
-    )  # fmt: skip
+        2,
+        "5:0 true\n",
+        f"mtlmon: {log}:2:2: time-stamp 4 is below the one before it, 5 (@4)"
+        f"{option_names.order_advice(option_names.COMMAND)}\n",
+    )
 
 
 def test_a_live_pipe_sees_each_verdict_before_more_comes() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from mtlmon.support import option_names
 from tests.cli.process import COMMAND, SECONDS, Ended, environment, mtlmon, shell
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ CASES = [
     ("-e p no-time.csv", "no-time.csv:3: the time column 'ts' is empty in this row" + SKIP,
      "1:0 true"),
     ("-e p falling.csv", "falling.csv:3: column 'ts': time-stamp 3 comes after 5, so the rows are "
-     "out of order: add --sort", "5:0 true"),
+     f"out of order{option_names.order_advice(option_names.COMMAND)}", "5:0 true"),
     ("-e p ragged.csv", "ragged.csv:3: 1 cell instead of 2, as in the header" + SKIP, "5:0 true"),
     ("-e p bad.jsonl", "bad.jsonl:2: not a JSON object" + SKIP, "1:0 true"),
     ("-e p pretty.jsonl", "pretty.jsonl:1: not a JSON object: in JSON lines each line is one "

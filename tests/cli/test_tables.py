@@ -16,6 +16,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import ipc, parquet  # noqa: E402
 
+from mtlmon.support import option_names  # noqa: E402
 from tests.cli.process import Ended, shell  # noqa: E402
 
 if TYPE_CHECKING:
@@ -311,7 +312,7 @@ def test_times(command: Command, tmp_path: Path, options: str, rows: str, expect
         assert done.errors == (
             "mtlmon: skipped 2 rows that could not be read\n"
             f"mtlmon:   {log}:3: column 'ts': time-stamp 3 comes after 9, so the rows are "
-            "out of order: add --sort\n"
+            f"out of order{option_names.order_advice(option_names.COMMAND)}\n"
             f"mtlmon:   {log}:4: column 'ts': 'x' is not a number\n"
         )
     else:

@@ -134,10 +134,12 @@ def test_a_name_that_a_mapping_denies_is_checked_too() -> None:
 
 
 def test_an_event_of_a_live_monitor_has_names() -> None:
-    monitor = LiveMonitor("q", clock="monotonic")
-    with pytest.raises(EventTypeError, match="a string, not dict"):
-        monitor.event({"q": False})  # type: ignore[arg-type]
-    monitor.abandon()
+    monitor = LiveMonitor("NOT q", clock="monotonic")
+    with pytest.raises(EventTypeError, match="a string, not list"):
+        monitor.event(["q"])  # type: ignore[arg-type]
+    # a dictionary says which atoms hold
+    monitor.event({"q": False})
+    monitor.close()
 
 
 def test_errors_say_which_event_it_is() -> None:

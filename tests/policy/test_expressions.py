@@ -293,7 +293,12 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("quantile[0,5](x, 2)", 18, "a quantile is a number from 0 to 1", ""),
         ("quantile[0,5](x, or: 2)", 23, "quantile takes 2 arguments, not 1", ""),
         ("quantile[0,5](x, 0.5, 1)", 23, "quantile takes 2 arguments", "follows or:"),
-        ("rate[0,5](x)", 10, "expected an operator or the end", "the aggregates are count"),
+        (
+            "rate[0,5](x)",
+            10,
+            "expected an operator or the end",
+            "the aggregates of windows are count",
+        ),
         ("x.at(5)", 6, "expected a minus and a length of time", "x.at(-5s)"),
         ("x.at(-y)", 7, "expected a whole number, with or without a unit", ""),
         ("x.at(-1m)", 7, "1m has a unit", ""),

@@ -96,7 +96,7 @@ def test_each_file_has_constants_of_its_own() -> None:
         ("w = 3", "sum[5,w](x) > 1", "3:14: the interval [5,w] is empty", "w is 3"),
         ("w = 3", "ONCE[w,w) x", "3:15: the interval [w,w) is empty", "w is 3"),
         ("w = 3", "ONCE[0,v] x", "3:18: expected the upper bound", "const v = 10m"),
-        ("w = 3", "ONCE[0,w s] x", "3:20: expected ']' or ')'", ""),
+        ("w = 3", "ONCE[0,w s] x", "3:20: ']' is missing", "write [0,w]"),
         ("w = 3", "x.at(-v) > 1", "3:17: expected a whole number", "const v = 10m"),
         ("w = 0", "true\nstream s = 1 every w", "4:20: this length of time is 0", ""),
         ("w = 3", "true\nstream s = 1 every v", "4:20: expected a length of time", ""),

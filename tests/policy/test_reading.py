@@ -540,7 +540,7 @@ _CONDITION_ERRORS = [
     ("status = 200 = 300", 14, "comparisons do not chain", "join two comparisons"),
     ("foo-bar AND q", 4, "'-' in an atom's name needs double quotes", '"foo-bar"'),
     ("f(x) > 3", 1, "there is no function f", None),
-    ("ONCE (1 < x)", 9, "'<' is not part of the syntax", "write x > 1"),
+    ("ONCE (1 < x)", 9, "expected ',' and the upper bound, found '<'", "write x > 1"),
     ("p AND AND x > 3", 7, "expected a formula, found the operator 'AND'", None),
     ('x > 5 AND "a" > 1', 11, "compares the text", None),
 ]

@@ -153,3 +153,9 @@ def test_values_that_are_missing_or_do_not_fit() -> None:
         check("x > 5", [(1, {"x": 3}), (2, {"x": "three"})])
     with pytest.raises(TraceError, match=r"event 1: .* overflows"):
         check("sum[0,9](x) > 5", [(1, {"x": 2**62}), (2, {"x": 2**62})])
+
+
+def test_events_are_names_dictionaries_and_keywords() -> None:
+    monitor = LiveMonitor("`load-1` < 5 AND start", clock=lambda: 0)
+    with pytest.raises(ViolationError, match="load-1"):
+        monitor.event("start", {"load-1": 7}, x=True)

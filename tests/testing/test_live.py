@@ -372,14 +372,79 @@ def test_tasks_of_asyncio() -> None:
     asyncio.run(main())
 
 
-def test_a_monitor_made_outside_of_asyncio_belongs_to_its_thread() -> None:
-    monitor = LiveMonitor("NOT boom", clock="monotonic")
+def test_tasks_and_callbacks_do_not_see_violations_of_a_monitor_made_outside_of_asyncio() -> None:
+    for is_callback in False, True:
+        monitor = LiveMonitor("NOT boom", clock="monotonic")
+        ended: list[bool] = []
+
+        def serve(monitor: LiveMonitor = monitor, ended: list[bool] = ended) -> None:
+            monitor.event("boom")
+            monitor.event({"later": True})
+            ended.append(True)
+
+        async def main(serve: Callable[[], None] = serve, on: bool = is_callback) -> None:
+            if on:
+                asyncio.get_running_loop().call_soon(serve)
+                await asyncio.sleep(0)
+            else:
+                serve()
+
+        asyncio.run(main())
+        assert ended == [True]
+        with pytest.raises(ViolationError, match="boom"):
+            monitor.event("more")
+
+
+def test_callbacks_do_not_see_violations_of_a_task_and_the_task_does() -> None:
+    async def main() -> None:
+        monitor = LiveMonitor("NOT boom", clock="monotonic")
+        asyncio.get_running_loop().call_soon(monitor.event, "boom")
+        await asyncio.sleep(0)
+        with pytest.raises(ViolationError, match="boom"):
+            monitor.event("more")
+
+    asyncio.run(main())
+
+
+WRONG: list[Callable[[LiveMonitor], None]] = [
+    lambda monitor: monitor.event({"task": None}),
+    lambda monitor: monitor.event("start", 7),  # type: ignore[arg-type]
+    lambda monitor: monitor.event("start"),
+    lambda monitor: monitor.step(3, {"task": 1}),
+    lambda monitor: monitor.step("soon", {"task": 1}),  # type: ignore[arg-type]
+    lambda monitor: monitor.advance("soon"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_event_that_is_wrong_is_an_error_of_the_owner(
+    wrong: Callable[[LiveMonitor], None],
+) -> None:
+    def make() -> LiveMonitor:
+        monitor = LiveMonitor("start", key="task", clock=lambda: 5)
+        monitor.event("start", task=1)
+        return monitor
+
+    with pytest.raises((MtlmonError, TypeError)) as own:
+        wrong(make())
+    monitor = make()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            wrong(monitor)
+        except BaseException as error:
+            failures.append(error)
 
     async def main() -> None:
-        monitor.event("boom")
+        await asyncio.create_task(asyncio.to_thread(work))
+        work()
 
-    with pytest.raises(ViolationError, match="boom"):
-        asyncio.run(main())
+    asyncio.run(main())
+    assert not failures
+    with pytest.raises(type(own.value)) as told:
+        monitor.event("start", task=1)
+    assert str(told.value) == str(own.value)
 
 
 def test_executors() -> None:

@@ -69,6 +69,25 @@ def test_asyncio(mtl_monitor):
     asyncio.run(main())
 
 
+def test_asyncio_with_a_monitor_of_the_test(mtl_monitor):
+    import asyncio
+
+    monitor = mtl_monitor("NOT boom", clock="monotonic")
+
+    async def serve():
+        try:
+            monitor.event("boom")
+            monitor.event({"wrong": 7})
+        except BaseException:
+            print("the program has seen an error")
+
+    async def main():
+        await asyncio.create_task(serve())
+        print("the program ends")
+
+    asyncio.run(main())
+
+
 @pytest.mark.xfail(strict=True, raises=AssertionError)
 def test_expected(mtl_monitor):
     monitor = mtl_monitor("NOT boom", clock="monotonic")
@@ -109,7 +128,7 @@ def test_unused():
     pass
 """
 
-OUTCOMES = {"passed": 4, "failed": 8, "skipped": 1, "xfailed": 1, "errors": 1}
+OUTCOMES = {"passed": 4, "failed": 9, "skipped": 1, "xfailed": 1, "errors": 1}
 
 LINES = [
     ">       monitor.step(7)  # this line",
@@ -126,6 +145,9 @@ LINES = [
     "E *mtlmon.errors.ViolationError: * violates NOT boom",
     "*_ test_asyncio _*",
     "E *mtlmon.errors.ViolationError: * violates NOT boom",
+    "*_ test_asyncio_with_a_monitor_of_the_test _*",
+    "E *mtlmon.errors.ViolationError: * violates NOT boom",
+    "the program ends",
     "*_ test_own_failure _*",
     ">       assert *own*failure*",
     "*- Captured mtl_monitor call -*",
@@ -143,6 +165,7 @@ def test_in_process(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(**OUTCOMES)
     result.stdout.fnmatch_lines(LINES)
+    result.stdout.no_fnmatch_line("the program has seen an error")
     # Nothing of the inside is shown.
     result.stdout.no_fnmatch_line("*plugin.py*")
     result.stdout.no_fnmatch_line("*live.py*")

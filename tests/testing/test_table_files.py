@@ -87,7 +87,7 @@ def test_files_of_other_formats_and_many_rows() -> None:
     ("formula", "text", "message"),
     [
         ("p AND q", "ts,p\n0,true\n", "column 'q'"),
-        ("p", "ts,p\n5,true\n4,true\n", r"bad\.csv:3: .* out of order$"),
+        ("p", "ts,p\n5,true\n4,true\n", r"bad\.csv:3: .* out of order: add wait='5s' if [^,]*$"),
         ("p", "ts,p\nnoon,true\n", r"bad\.csv"),
     ],
 )

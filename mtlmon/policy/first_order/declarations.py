@@ -12,6 +12,7 @@ from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.kinds import DECLARED
 from mtlmon.policy.predicates.parser import parse_prefix
+from mtlmon.support.other_words import type_hint
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.lexer import skip_blanks
@@ -101,7 +102,7 @@ class FirstOrderDeclarations:
         if found := _TYPE.match(text, behind, end):
             kind, behind = found["type"], found.end()
             if kind not in DECLARED:
-                hint = f"the types are {', '.join(DECLARED)}"
+                hint = type_hint(kind, DECLARED)
                 raise reader.error(found.start("type"), f"there is no type {kind}", hint)
         value = reader.resolved(written, is_atom=True) if has_columns else None
         return Argument(name, value, kind, place), behind

@@ -20,7 +20,7 @@ from mtlmon.policy.predicates.kinds import Kind, fits, kind_of
 from mtlmon.policy.predicates.looking_up import ONLY, no_column
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.requirements import Requirements
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import with_advice
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import visible
 from mtlmon.syntax.traversal import postorder
@@ -306,10 +306,8 @@ class _Checker(Requirements):
         if count:
             return self.report(node, f"{count} columns are called {column_text(name)}")
         names = [one for one in self.schema.names if "\0" not in one]
-        guess = nearest(name, names)
         hint = f"the columns are {some(map(column_text, names))}"
-        if guess is not None:
-            hint = f"did you mean {column_text(guess)}? {hint}"
+        hint = with_advice(name, names, hint, written=column_text)
         return self.report(node, f"there is no column {column_text(name)}", hint)
 
     def is_given(self, name: str) -> bool:

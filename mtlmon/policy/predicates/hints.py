@@ -17,7 +17,9 @@ from mtlmon.policy.predicates.operators import (
     NEXT,
     OVER_WORDS,
 )
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import advice, with_advice
+from mtlmon.support.other_words import AGGREGATES as OTHER_AGGREGATES
+from mtlmon.support.other_words import FUNCTIONS as OTHER_FUNCTIONS
 from mtlmon.syntax.lexer import NUMBER
 from mtlmon.syntax.operators import SMALL_WORDS
 
@@ -29,16 +31,9 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.operators import Operator
 
 _SHOWN = 8
-# What functions of other languages are here.
-_OTHER_WORDS = {
-    **dict.fromkeys(("lag", "prev", "previous", "shift"), "x.last() for the value before"),
-    **dict.fromkeys(("lead", "next"), "x.next() for the value after it"),
-    **dict.fromkeys(("diff", "delta"), "x - x.last() for the difference to the value before"),
-    **dict.fromkeys(("ifnull", "nvl", "isnull"), "coalesce(x, 0), or x is null"),
-    **dict.fromkeys(("regexp", "regexp_like", "regex", "match"), 'matches(x, "^a+$")'),
-    **dict.fromkeys(("now", "current_timestamp"), "ts, the time of the row"),
-    **dict.fromkeys(("dayofweek", "day_of_week", "dow"), "weekday(ts)"),
-}
+
+WINDOWS_ARE = "a window is written avg[0,5m](x), of the last 5 minutes"
+"""How a window is written, in hints."""
 
 NO_FUNCTION = "there is no function"
 """How the message begins about a call of an unknown function."""
@@ -94,15 +89,28 @@ def where_operand_is_missing(before: Token, token: Token) -> str | None:
         return "a comment is written /* ... */ or after #"
     if token.kind in {"[", "]"}:
         return "parentheses are round"
+    if before.kind == "=" and token.kind == "<":
+        return "write <="
+    if (before.kind in {"=", "=="} and token.kind == ">") or token.kind == "->":
+        return "implication is written ->, => or IMPLIES"
     return None
 
 
-def where_operator_is_missing(before: Token, token: Token) -> str | None:
-    """Return a hint for a complete value that is followed by something that cannot follow it."""
+def where_operator_is_missing(before: Token, token: Token, name: str = "") -> str | None:
+    """Return a hint for a complete value that is followed by something that cannot follow it.
+
+    Args:
+        before: the last token of the value.
+        token: the token that follows it.
+        name: the word that the value begins with, if it does.
+    """
     if token.kind == COLUMN and str(token.value).lower() in {"then", "else"}:
         return "a choice is written if ... then ... else; before a minus, if needs parentheses"
     if token.kind == "(" and before.kind == "]":
-        return f"the aggregates are {', '.join(AGGREGATES)}"
+        found = aggregate_advice(name)
+        if found is None:
+            return aggregates_are()
+        return f"{found}{'' if found.endswith('?') else ';'} {aggregates_are()}"
     if token.kind == COLUMN and str(token.value).lower() in {"and", "or", "in", "is", "not"}:
         return f"did you mean {str(token.value).lower()}?"
     if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:
@@ -147,8 +155,26 @@ def function_hint(name: str) -> str:
     """Return a hint for a name that is no function."""
     if name in AGGREGATES:
         return without_window(name)
-    if name.lower() in _OTHER_WORDS:
-        return f"write {_OTHER_WORDS[name.lower()]}"
-    guess = nearest(name, FUNCTIONS)
-    hint = f"did you mean {guess}?" if guess else ""
-    return f"{hint}{' ' if hint else ''}{FUNCTIONS_ARE} {', '.join(FUNCTIONS)}"
+    if name.lower() not in FUNCTIONS and (found := aggregate_advice(name, is_sure=True)):
+        return f"{found} {WINDOWS_ARE}" if found.endswith("?") else found
+    return with_advice(name, FUNCTIONS, f"{FUNCTIONS_ARE} {', '.join(FUNCTIONS)}", OTHER_FUNCTIONS)
+
+
+def aggregates_are() -> str:
+    """List the aggregates of windows, as a hint."""
+    return f"the aggregates of windows are {', '.join(AGGREGATES)}"
+
+
+def aggregate_advice(name: str, *, is_sure: bool = False) -> str | None:
+    """Return a hint for a name that is no aggregate; None if it is like none.
+
+    Args:
+        name: the name.
+        is_sure: whether a name must be one of another language, or one in capitals.
+    """
+    bare = name.lower().removeprefix("rolling_").removesuffix("_over_time")
+    if bare in AGGREGATES:
+        return f"did you mean {bare}?"
+    if is_sure and bare not in OTHER_AGGREGATES:
+        return None
+    return advice(bare, AGGREGATES, OTHER_AGGREGATES)

@@ -319,7 +319,10 @@ def _stray(text: str, position: int) -> Token:
         if piece in _NOT_OURS:
             message = f"'{piece}' is not part of predicates"
             return Token(INVALID, position, position + length, message, _NOT_OURS[piece])
+    from mtlmon.support.other_words import SIGNS
+
     character = text[position]
     shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
-    hint = "write the name of a column with such characters in backquotes"
+    otherwise = "write the name of a column with such characters in backquotes"
+    hint = SIGNS.get(character, otherwise)
     return Token(INVALID, position, position + 1, f"unexpected character {shown}", hint)

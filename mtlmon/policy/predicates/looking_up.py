@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.printer import column_text
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import with_advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,9 +62,7 @@ def no_column(node: Expression, column: str, known: Iterable[str], refuse: Refus
     """Return the error that the relation of a look-up has no such column."""
     known = list(known)
     hint = f"its columns are {some(map(column_text, known))}"
-    guess = nearest(column, known)
-    if guess is not None:
-        hint = f"did you mean {column_text(guess)}? {hint}"
+    hint = with_advice(column, known, hint, written=column_text)
     relation = column_text(node.looked_up.relation)
     return refuse(node, f"relation {relation} has no column {column_text(column)}", hint)
 
@@ -114,7 +112,5 @@ def no_relation(name: str, scope: Scope) -> tuple[str, str]:
     hint = f'declare it: relation {column_text(name)} = table "FILE" valid [from, to) key ...'
     if scope.relations:
         hint = f"the relations are {some(map(column_text, scope.relations))}"
-    guess = nearest(name, scope.relations)
-    if guess is not None:
-        hint = f"did you mean {column_text(guess)}? {hint}"
+    hint = with_advice(name, scope.relations, hint, written=column_text)
     return f"there is no relation {column_text(name)}", hint

@@ -6,6 +6,7 @@ What binds how tightly is in the table in `operators`; what may stand where is u
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
@@ -201,7 +202,10 @@ class PrecedenceParser:
             is_bracket = opening.opened in _IN_BRACKETS
             what = "bracket" if is_bracket else "parenthesis"
             return self.error(f"this {what} is never closed", opening.token)
-        return self.expected(what, where_operator_is_missing(self.ahead(-1), self.token))
+        span = self.operands[-1].span
+        word = re.compile(r"\w*").match(self.text, span.start if span else len(self.text))
+        name = word.group() if word else ""
+        return self.expected(what, where_operator_is_missing(self.ahead(-1), self.token, name))
 
     def expected(self, what: str, hint: str | None = None) -> FormulaError:
         """The error that something other than the present token was expected."""

@@ -15,7 +15,7 @@ from mtlmon.policy.predicates.expression import Constant, Expression
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.looking_up import how_to_look_up, looked_up_in
 from mtlmon.policy.predicates.printer import column_text
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import with_advice
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
@@ -187,12 +187,10 @@ class _Resolver:
             return
         if name in self.scope.relations:
             raise self.error(node, f"{column_text(name)} is a relation", how_to_look_up(name))
-        guess = nearest(name, streams)
         hint = "declare it: stream NAME = EXPRESSION per EXPRESSION"
         if streams:
             hint = f"the streams are {some(map(column_text, streams))}"
-        if guess is not None:
-            hint = f"did you mean {column_text(guess)}? {hint}"
+        hint = with_advice(name, streams, hint, written=column_text)
         raise self.error(node, f"there is no stream {column_text(name)}", hint)
 
     def error(self, node: Expression, message: str, hint: str) -> FormulaError:

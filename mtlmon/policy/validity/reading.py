@@ -27,7 +27,9 @@ from mtlmon.policy.validity.declared import (
     ValidUntilNext,
     Where,
 )
-from mtlmon.support.guesses import nearest
+from mtlmon.support.guesses import with_advice
+from mtlmon.support.other_words import AGGREGATES as OTHER_AGGREGATES
+from mtlmon.support.other_words import STEPS as OTHER_STEPS
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -114,12 +116,9 @@ class RelationReader:
         while clauses.word or not clauses.is_at_end:
             place, word = clauses.position, clauses.word
             if word not in STEPS:
-                guess = nearest(word, STEPS) if word else None
-                hint = f"the steps are {', '.join(STEPS)}"
+                hint = with_advice(word, STEPS, f"the steps are {', '.join(STEPS)}", OTHER_STEPS)
                 if step is not None and word:
                     hint = f"the relation comes first: {word} {step} ..."
-                elif guess is not None:
-                    hint = f"did you mean {guess}? {hint}"
                 raise clauses.expected("a step or the end", hint)
             clauses.take(word)
             step = None
@@ -187,9 +186,8 @@ class RelationReader:
             at = clauses.position
             word = clauses.name("an aggregate")
             if word not in AGGREGATES:
-                guess = nearest(word, AGGREGATES)
                 hint = f"the aggregates of groups are {', '.join(AGGREGATES)}"
-                hint = hint if guess is None else f"did you mean {guess}? {hint}"
+                hint = with_advice(word, AGGREGATES, hint, OTHER_AGGREGATES)
                 raise self.reader.error(at, f"{word} is not an aggregate of groups", hint)
             self.sign("(", f"as in {example}")
             argument = None
@@ -259,9 +257,8 @@ def require_relations(reader: FileReader, relations: Mapping[str, DeclaredRelati
     for relation in relations.values():
         for name, place in relation.others:
             if name not in declared:
-                guess = nearest(name, declared)
                 hint = "declare it: relation NAME = rows ..."
-                hint = hint if guess is None else f"did you mean {guess}? {hint}"
+                hint = with_advice(name, [*declared, "rows", "table"], hint)
                 reader.errors.append(reader.error(place, f"there is no relation {name}", hint))
     # those that are left are made of themselves, or of one that is
     waiting = dict(relations)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
+from mtlmon.support.option_names import order_advice
 from mtlmon.tables.columns.arrow_text import shown_value
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.plain_arrays import boolean_array, integer_array, repeated_text
@@ -401,8 +402,7 @@ class RowCheck:
         if not len(stamps) or (stamps[0] >= clock and not (stamps[1:] < stamps[:-1]).any()):
             return
         latest = np.maximum.accumulate(np.concatenate([[clock], stamps]))[:-1]
-        sorting = self._selection.options.written("sort", True)
-        advice = f": add {sorting}" if sorting else ""
+        advice = order_advice(self._selection.options)
         zone = self._selection.options.written("time_zone", "Europe/Berlin")
 
         def error_at(row: int) -> TableError:

@@ -17,14 +17,20 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.support.ready_patterns import NAMES, fitting_pattern, ready_pattern
+from mtlmon.support.ready_patterns import (
+    NAMES,
+    fitting_pattern,
+    ready_pattern,
+    split_patterns,
+)
 from mtlmon.tables.formats.blocks import BadRow, Block
 from mtlmon.tables.formats.dialect import Dialect
+from mtlmon.tables.formats.json_fields import json_names, json_values
 from mtlmon.tables.formats.pairs import has_twice, pair_names, pair_values
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,29 +52,71 @@ class LinePattern(NamedTuple):
     """What the columns of a line are.
 
     Attributes:
-        regex: a regular expression with named groups; None for pairs of names and values.
+        regexes: regular expressions with named groups, of which a line has the groups of the first
+            that matches; None for pairs of names and values, and for JSON.
         time: the column of times; None for the default.
         time_format: how times are written, as for `Times`; None for the default.
+        time_unit: the unit of times that are numbers; None for the default.
+        fields: for lines of JSON, the fields that columns are by another name; None for others.
     """
 
-    regex: str | None
+    regexes: tuple[str, ...] | None
     time: str | None = None
     time_format: str | None = None
+    time_unit: str | None = None
+    fields: Mapping[str, str] | None = None
+
+    def groups(self) -> list[str]:
+        """The names of the groups of all regular expressions, each once."""
+        return list(dict.fromkeys(name for one in self.regexes or () for name in _groups(one)))
+
+    def values(self, lines: pa.Array, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Return the texts of columns; null where a line, or what matches it, has none.
+
+        Args:
+            lines: the lines, as texts.
+            names: the columns.
+        """
+        if self.fields is not None:
+            return json_values(lines, {name: self.fields.get(name, name) for name in names})
+        return {name: pair_values(lines, name) for name in names}
 
 
 def line_pattern(pattern: str) -> LinePattern:
     """Return what a pattern means.
 
     Args:
-        pattern: a regular expression with named groups, or a name in `READY`.
+        pattern: a regular expression with named groups, or a name in `READY`; or several of them,
+            each on a line of its own.
 
     Raises:
         MtlmonError: it is not a regular expression, has no named groups, or has no year behind a
-            colon.
+            colon; or several patterns cannot be those of one log.
     """
+    parts = split_patterns(pattern)
+    found = [_one_pattern(part) for part in parts]
+    if len(found) == 1:
+        return found[0]
+    regexes: list[str] = []
+    for part, one in zip(parts, found, strict=True):
+        if one.regexes is None:
+            raise MtlmonError(f"{part} has all lines of a log: leave the other patterns out")
+        regexes += one.regexes
+    formats = {one.time_format: part for part, one in zip(parts, found, strict=True)}
+    formats.pop(None, None)
+    if len(formats) > 1:
+        names = " and ".join(formats.values())
+        raise MtlmonError(f"{names} have times of different forms: a log has one form of them")
+    time = next((one.time for one in found if one.time is not None), None)
+    return LinePattern(tuple(regexes), time, next(iter(formats), None))
+
+
+def _one_pattern(pattern: str) -> LinePattern:
+    """Return what a single pattern means."""
     ready = ready_pattern(pattern)
     if ready is not None:
-        return LinePattern(ready.regex, ready.time, ready.time_format)
+        regexes = None if ready.regex is None else (ready.regex,)
+        return LinePattern(regexes, ready.time, ready.time_format, ready.time_unit, ready.fields)
     try:
         names = _groups(pattern)
     except pa.ArrowException as error:
@@ -82,23 +130,54 @@ def line_pattern(pattern: str) -> LinePattern:
             f"the pattern {_shown(pattern)} has no named groups, which are the columns: write "
             "(?P<user>[a-z]+)"
         )
-    return LinePattern(pattern)
+    return LinePattern((pattern,))
 
 
 def cells_of(lines: list[str], pattern: LinePattern) -> pa.Table:
     """Return the texts of all columns of the lines that match; empty texts are null."""
     texts = pa.array(lines, pa.large_string())
-    if pattern.regex is None:
-        columns = {name: pair_values(texts, name) for name in pair_names(lines)}
-        return pa.table(columns)
-    rows = pc.drop_null(pc.extract_regex(texts, pattern.regex))
+    if pattern.regexes is None:
+        if pattern.fields is None:
+            names = pair_names(lines)
+        else:
+            by_field = {field: name for name, field in pattern.fields.items()}
+            names = [by_field.get(field, field) for field in json_names(lines)]
+        return pa.table(pattern.values(texts, names))
+    is_match, cells = _groups_of(texts, pattern.regexes, pattern.groups())
     nulls, empty = pa.scalar(None, texts.type), pa.scalar("", texts.type)
-    names = _groups(pattern.regex)
-    cells = {
-        name: pc.if_else(pc.equal(rows.field(name), empty), nulls, rows.field(name))
-        for name in names
-    }
-    return pa.table(cells)
+    rows = pa.table(cells).filter(is_match)
+    return pa.table(
+        {
+            name: pc.if_else(pc.equal(rows[name], empty), nulls, rows[name])
+            for name in rows.column_names
+        }
+    )
+
+
+def _groups_of(
+    lines: pa.Array, regexes: Sequence[str], names: Sequence[str]
+) -> tuple[pa.Array, dict[str, pa.Array]]:
+    """Return which lines match, and the groups of the first regular expression that matches each.
+
+    Args:
+        lines: the lines.
+        regexes: the regular expressions.
+        names: the wanted groups.
+    """
+    found = pc.extract_regex(lines, regexes[0])
+    is_match = found.is_valid()
+    nulls = pa.nulls(len(lines), lines.type)
+    own = {field.name for field in found.type}
+    columns = {name: found.field(name) if name in own else nulls for name in names}
+    for regex in regexes[1:]:
+        found = pc.extract_regex(lines, regex)
+        is_new = pc.and_not(found.is_valid(), is_match)
+        is_match = pc.or_(is_match, found.is_valid())
+        own = {field.name for field in found.type}
+        for name in names:
+            values = found.field(name) if name in own else nulls
+            columns[name] = pc.if_else(is_new, values, columns[name])
+    return is_match, columns
 
 
 class LineReader:
@@ -127,7 +206,7 @@ class LineReader:
         self._repeated: dict[int, str] = {}
         self._path = ""
         # columns of pairs that no line has had
-        self._absent = set(selection.names) if pattern.regex is None else set()
+        self._absent = set(selection.names) if pattern.regexes is None else set()
         # the first line that does not match, with its place
         self._first: tuple[str, int, str] | None = None
 
@@ -139,15 +218,15 @@ class LineReader:
         """
         self._path = file.name
         wanted = list(self._selection.names)
-        regex = self._pattern.regex
-        if regex is not None:
-            names = _groups(regex)
+        regexes = self._pattern.regexes
+        if regexes is not None:
+            names = self._pattern.groups()
             self._selection.require(names, file.name)
             wanted = [name for name in names if name in self._selection.names]
-            regex = _with_groups(regex, wanted)
+            regexes = tuple(_with_groups(regex, wanted) for regex in regexes)
         row = 1
         for text in text_blocks(stream):
-            block = self._matches(text, regex, wanted, file)
+            block = self._matches(text, regexes, wanted, file)
             if block is not None:
                 for read in self._delimited.read(block, file, [_MARK, *wanted], row):
                     yield self._without_repeated(read, row) if self._repeated else read
@@ -182,18 +261,17 @@ class LineReader:
             raise TableError(f"no line has {name}=..., which is to be a column", path=self._path)
 
     def _matches(
-        self, text: TextBlock, regex: str | None, names: list[str], file: TableFile
+        self, text: TextBlock, regexes: Sequence[str] | None, names: list[str], file: TableFile
     ) -> TextBlock | None:
         """The groups of the lines that match, as rows of CSV; None if there are none."""
         lines, broken = _lines(text)
-        if regex is None:
-            columns = {name: pair_values(lines, name) for name in names}
+        if regexes is None:
+            columns = self._pattern.values(lines, names)
             times = [columns[name].is_valid() for name in self._selection.time_columns]
             is_match = np.logical_and.reduce([np.asarray(one) for one in times])
         else:
-            found = pc.extract_regex(lines, regex)
-            is_match = np.asarray(found.is_valid())
-            columns = {name: found.field(name) for name in names}
+            matches, columns = _groups_of(lines, regexes, names)
+            is_match = np.asarray(matches)
         places = np.flatnonzero(is_match)
         if len(places) < len(lines):
             self.unmatched += len(lines) - len(places)
@@ -204,7 +282,7 @@ class LineReader:
             return None
         self._has_match = True
         self._repeated = {}
-        if regex is None:
+        if regexes is None and self._pattern.fields is None:
             for name in names:
                 repeated = np.searchsorted(places, np.intersect1d(has_twice(lines, name), places))
                 self._repeated.update(dict.fromkeys(repeated.tolist(), name))
@@ -301,7 +379,8 @@ def _with_groups(pattern: str, names: list[str]) -> str:
 
     fewer = _NAMED.sub(replaced, pattern)
     try:
-        return fewer if _groups(fewer) == names else pattern
+        found = set(_groups(fewer))
+        return fewer if found and found <= set(names) else pattern
     except pa.ArrowException:
         return pattern
 
