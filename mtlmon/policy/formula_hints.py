@@ -23,8 +23,8 @@ _DOTTED = re.compile(r"([^\W\d]\w*)\.([^\W\d]\w*)(?![\w(.])")
 _METHOD = re.compile(r"\.([^\W\d]\w*)\(\s*\)\s*\Z")
 # A line that would be a declaration if its first word were a keyword.
 _HEAD = re.compile(r'[ \t]*([^\W\d]\w*)[ \t]+[^\s"`=:(),#]+[^\n:=#]*?(:|=(?![=>]))')
-# A declaration without a name and a colon.
-_NAMELESS = re.compile(r"[ \t]*(policy|trigger|find)[ \t][^:\n]*\Z")
+# A declaration without a colon.
+_WITHOUT_COLON = re.compile(r"[ \t]*(policy|trigger|find)[ \t][^:\n]*\Z")
 # A text as in Python or a shell: r"...", '...'.
 _OTHER_QUOTES = re.compile(
     rf"""[ \t]*(?P<keyword>{"|".join(sorted(TEXTS))})[ \t]+"""
@@ -203,8 +203,8 @@ def form_of(line: str) -> str | None:
         names = map(str.strip, columns["names"].split(","))
         quoted = [name if _WORD.fullmatch(name) else f"`{name}`" for name in names]
         return f"write {columns['keyword']} {', '.join(quoted)}"
-    if nameless := _NAMELESS.match(line):
-        return f"a {nameless[1]} has a name and a colon: {_FORMS[nameless[1]]}"
+    if declared := _WITHOUT_COLON.match(line):
+        return f"a {declared[1]} has a name and a colon: {_FORMS[declared[1]]}"
     head = _HEAD.match(line)
     if head is None:
         return None

@@ -184,7 +184,12 @@ def test_a_variable_gets_another_name_than_the_columns() -> None:
 )
 def test_one_name_of_two_types(kinds: tuple[str, str], expected: list[object]) -> None:
     """A table has one column for both: of floats, or of the canonical texts of the values."""
-    values = {"text": "b", "integer": 7, "float": 1.5, "boolean": True}
+    values: dict[str, int | float | bool | str] = {
+        "text": "b",
+        "integer": 7,
+        "float": 1.5,
+        "boolean": True,
+    }
     reported = [Reported(name, (("x", kind),)) for name, kind in zip("ab", kinds, strict=True)]
     answers = [Found(k, 0, k, 0, k, (values[kind],)) for k, kind in enumerate(kinds)]
     assert table_of(reported, answers).column("x").to_pylist() == expected
