@@ -23,7 +23,7 @@ WRITTEN_LIMIT = 10**6
 _NEVER_ENDED = 0
 # Tighter than any operator: no operator is open at the right end.
 _CLOSED = 9
-# Before the number of the way in which policies read the columns of an atom; no name has it.
+# Before the number of the way in which policies read the columns of an atom with arguments.
 _READING = "\0"
 
 
@@ -128,13 +128,12 @@ def name_of_reading(name: str, number: int) -> str:
 
 
 def written_name(name: str) -> str:
-    """Return the name of an atom or let as the policy file has it."""
+    """Return the name of an atom or let with arguments as the policy file has it."""
     return name.partition(_READING)[0]
 
 
 def atom_text(name: str) -> str:
     """Write the name of an atom, in double quotes if it would otherwise be parsed differently."""
-    name = written_name(name)
     if is_plain_atom(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -186,7 +185,7 @@ def _first_order_parts(
     inner = formula.value.parts(formula.operands)
     if formula.name is None:
         return inner
-    return [f"{atom_text(formula.name)}(", *inner, ")"]
+    return [f"{atom_text(written_name(formula.name))}(", *inner, ")"]
 
 
 def _may_open_interval(parts: list[Formula | str], before: str) -> bool:

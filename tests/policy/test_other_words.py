@@ -84,7 +84,7 @@ POLICIES = [
     ("column id: string\npolicy a: p", 12, "did you mean text? the types are"),
     ("column id: Int64\npolicy a: p", 12, "did you mean int? the types are"),
     ("atom p(x: boolean)\npolicy a: NOT p(x)", 11, "did you mean bool? the types are"),
-    ('trigger x > 3 "too much"', 9, "a trigger has a name and a colon: trigger NAME"),
+    ('trigger x > 3 "too much"', 1, "it is written trigger NAME"),
     ("policy p IMPLIES q", 8, "a policy has a name and a colon: policy NAME"),
     ("rule a: p", 6, "did you mean policy? it is written policy NAME"),
     ("output b := x + 1\ntrigger b > 3", 8, "stream NAME = EXPRESSION"),
