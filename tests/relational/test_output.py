@@ -158,7 +158,7 @@ def test_all_formats_of_tables_can_be_written() -> None:
     first, second = map(json.loads, written[JsonRowsOutput].splitlines())
     assert first == {
         "policy": "all", "time": 5, "offset": 1, "verdict": False, "reference": None,
-        "i": -3, "x": None, "b": True, "f": 'a "b"', "t": "1970-01-01T00:00:01.500000000Z",
+        "i": -3, "x": None, "b": True, "f": 'a "b"', "t": "1970-01-01T00:00:01.5Z",
     }  # fmt: skip
     assert second["f"] == "f"
     assert second["policy"] is second["i"] is None

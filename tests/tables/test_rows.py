@@ -80,7 +80,7 @@ BAD_ROWS = [
     (
         "log.jsonl",
         '{"ts": 1, "p": true}\n{"ts": "x"}\n{"ts": 9, "q": true}\n',
-        "log.jsonl:2: column 'ts': a string instead of a number",
+        "log.jsonl:2: column 'ts': 'x' is not a number",
     ),
     (
         "log.jsonl",

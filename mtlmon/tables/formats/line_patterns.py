@@ -8,6 +8,7 @@ types are found as in CSV, and errors of rows have one form.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -221,7 +222,9 @@ class LineReader:
         regexes = self._pattern.regexes
         if regexes is not None:
             names = self._pattern.groups()
-            self._selection.require(names, file.name)
+            groups = (Counter(_groups(regex)) for regex in regexes)
+            twice = [name for one in groups for name, count in one.items() if count > 1]
+            self._selection.require([*names, *twice], file.name)
             wanted = [name for name in names if name in self._selection.names]
             regexes = tuple(_with_groups(regex, wanted) for regex in regexes)
         row = 1
