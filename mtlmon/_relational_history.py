@@ -13,7 +13,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.points import PointHistory
-from mtlmon.relational.monitor import Answer, point_rows
+from mtlmon.relational.monitor import Answer, atom_numbers, point_rows
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.support.snapshot_parts import damaged, sealed, unsealed
@@ -159,7 +159,7 @@ class RelationalHistory:
 
     def _use(self, points: PointHistory) -> None:
         self._points = points
-        self._numbers = {atom.name: number for number, atom in enumerate(points.plan.named_atoms)}
+        self._numbers = atom_numbers(points.plan)
         self._lines = ChangedAnswerLines(points.plan)
 
     @guarded

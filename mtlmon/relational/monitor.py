@@ -15,6 +15,7 @@ from mtlmon.relational.cells import Value, from_cell, to_cell
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.support.snapshot_parts import sealed, sized, take_sized, unsealed
+from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,16 +61,28 @@ def _declare(value: object) -> str:
     return "" if word is None else f": declare the argument's type, as in atom p(x: {word})"
 
 
+def atom_numbers(made: Plan) -> dict[str, list[int]]:
+    """Return the numbers of the atoms of a plan by the names that the policy file has.
+
+    There are several where policies read the rows of an atom differently.
+    """
+    found: dict[str, list[int]] = {}
+    for number, atom in enumerate(made.named_atoms):
+        if number not in {made.point, made.time}:
+            found.setdefault(written_name(atom.name), []).append(number)
+    return found
+
+
 def point_rows(
     made: Plan,
-    numbers: Mapping[str, int],
+    numbers: Mapping[str, Sequence[int]],
     database: Mapping[str, Iterable[Sequence[object]]],
 ) -> list[tuple[int, list[int]]]:
     """Return the rows of a time-point, as numbers of atoms and cells.
 
     Args:
         made: the plan of the policies.
-        numbers: the number of each of its atoms, by name.
+        numbers: the numbers of its atoms by name, as `atom_numbers` returns them.
         database: the rows of each atom.
 
     Raises:
@@ -77,30 +90,32 @@ def point_rows(
     """
     rows: list[tuple[int, list[int]]] = []
     for name, given in database.items():
-        number = numbers.get(name)
-        if number is None or number in {made.point, made.time}:
-            continue
-        atom = made.named_atoms[number]
-        for row in given:
-            cells = _cells(made, atom, row)
-            if cells or not atom.kinds:
-                rows.append((number, cells))
+        own = [(number, made.named_atoms[number]) for number in numbers.get(name, ())]
+        for row in given if own else ():
+            for number, atom in own:
+                cells = _cells(made, atom, row)
+                if cells or not atom.kinds:
+                    rows.append((number, cells))
     return rows
 
 
 def _cells(made: Plan, atom: AtomPlan, row: Sequence[object]) -> list[int]:
     """The cells of a row; none if a value is null."""
     if isinstance(row, (str, bytes)):
-        raise TypeError(f"a row of {atom.name} is a tuple of its arguments, not {row!r}")
+        raise TypeError(
+            f"a row of {written_name(atom.name)} is a tuple of its arguments, not {row!r}"
+        )
     if len(row) != len(atom.kinds):
-        raise ValueError(f"{atom.name} has {len(atom.kinds)} arguments, not {len(row)}")
+        raise ValueError(
+            f"{written_name(atom.name)} has {len(atom.kinds)} arguments, not {len(row)}"
+        )
     cells: list[int] = []
     for place, (value, kind) in enumerate(zip(row, atom.kinds, strict=True), 1):
         try:
             cell = to_cell(value, kind, made.texts)
         except (TypeError, OverflowError) as error:
             raise type(error)(
-                f"argument {place} of {atom.name}: {error}"
+                f"argument {place} of {written_name(atom.name)}: {error}"
                 + (_declare(value) if isinstance(error, TypeError) else "")
             ) from None
         if cell is None:
@@ -178,7 +193,7 @@ class RelationalMonitor:
         self._engine: RelationalEngine | SlicedEngine | None = None
         # the columns that gave the variables their types
         self._schema: pa.Schema | None = None
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, list[int]] = {}
         refuse_traces(policy)
         if not self._analysis().policies:
             raise PolicyError(
@@ -245,7 +260,7 @@ class RelationalMonitor:
         self, engine: RelationalEngine | SlicedEngine, schema: pa.Schema | None
     ) -> RelationalEngine | SlicedEngine:
         self._engine, self._schema = engine, schema
-        self._numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
+        self._numbers = atom_numbers(engine.plan)
         return engine
 
     def step(

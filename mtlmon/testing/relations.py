@@ -17,7 +17,7 @@ from mtlmon.policy.predicates.kinds import TEXT
 from mtlmon.relational.analysis import parts_of
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
-from mtlmon.relational.monitor import engine_of, point_rows
+from mtlmon.relational.monitor import atom_numbers, engine_of, point_rows
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import left_sides
 from mtlmon.relational.vacuity import uncounted
@@ -211,7 +211,7 @@ class RelationalRecording(Events):
         from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 
         def read(made: Plan, points: PointBlock) -> Iterator[None]:
-            numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+            numbers = atom_numbers(made)
             for time_stamp, database in self.pairs:
                 assert isinstance(database, Mapping)
                 points.add(time_stamp, point_rows(made, numbers, database))

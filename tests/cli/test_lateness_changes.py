@@ -249,7 +249,7 @@ def test_rows_of_changes_and_explanations(tmp_path: Path, room: Path, command: C
     found = [line for line in done.output.splitlines() if "!@" not in line]
     assert sorted(found) == sorted(lines.replace("\0", "").splitlines())
     done = command("--lateness", "60s", "--verdicts", "none", "--explain", room, log)
-    assert '100:0 violates "exists sessions[door = door.hold()]" IMPLIES' in done.errors
+    assert "100:0 violates exists sessions[door = door.hold()] IMPLIES" in done.errors
 
 
 @pytest.mark.parametrize("start", [0, 10])

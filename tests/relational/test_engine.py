@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon import RelationalHistory
 from mtlmon.errors import FormulaError, LimitError, MtlmonError, RowError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor, analyse
@@ -302,3 +303,21 @@ def test_a_sum_that_overflows_is_an_error_of_its_row() -> None:
     assert lenient.step(0, {"w": [(2**63 - 1,), (1,)]}) == []
     assert engine_of(lenient).overflows == 1
     assert [one.valuation for one in lenient.step(9, {"w": [(1,)]})] == [{"s": 1}]
+
+
+def test_rows_are_those_of_all_policies_that_read_them_differently() -> None:
+    """A policy with an order reads numbers, others texts: rows by name are rows of each of them."""
+    text = """
+        atom pay(id) = event = "pay"
+        find large: pay(x) AND x > 5
+        find again: pay(x) AND PREVIOUS pay(x)
+    """
+    monitor, history = RelationalMonitor(text), RelationalHistory(text, lateness=9)
+    assert len(monitor.plan.named_atoms) == 2, "no policy reads the atom differently"
+    events = [(time, {"pay": iter([(value,)])}) for time, value in enumerate(["a", "b", "b"])]
+    found = [answer for event in events for answer in monitor.step(*event)]
+    assert [(one.policy, one.time_stamp) for one in found] == [("again", 2)]
+    events = [(time, {"pay": iter([(value,)])}) for time, value in enumerate(["a", "b", "b"])]
+    history.push(events)
+    latest = [(one.policy, one.time_stamp) for one in history.latest()]
+    assert latest == [("again", 2)]

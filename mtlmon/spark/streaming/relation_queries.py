@@ -30,6 +30,7 @@ from mtlmon.spark.streaming.slice_rows import (
     UnpackSlices,
     result_schema,
 )
+from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,6 +123,10 @@ def monitor_relation_stream(
     schema = result_schema(sliced.schema(), has_changes=has_changes)
     found = results.mapInArrow(UnpackSlices(schema), spark_schema(schema))
     kinds = sliced.kinds()
+    # a late row is told once, however many policies read it differently
+    others = [number for number, name in enumerate(columns.names) if name != written_name(name)]
+    if others:
+        found = found.where(F.col(LATE).isNull() | ~F.col(LATE).isin(others))
     # late rows, and what says how far verdicts are final, are of no slice
     is_wanted = F.col(TIME).isNull() | F.col(LATE).isNotNull()
     own = found.where(is_wanted | (F.col(SLICE) == owner(slicing, kinds)))
