@@ -6,7 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import distance_words
+from mtlmon.errors import MtlmonError
 from mtlmon.explanation.proof import Rule
+from mtlmon.explanation.trace import Wording
 from mtlmon.policy.predicates.operators import COMPARISON
 from mtlmon.policy.predicates.printer import condition_of
 from mtlmon.policy.predicates.printer import to_text as expression_text
@@ -14,6 +16,7 @@ from mtlmon.syntax import operators as ops
 from mtlmon.syntax.durations import elapsed_text, interval_text
 from mtlmon.syntax.formula import Formula, atom
 from mtlmon.syntax.lexer import is_plain_atom
+from mtlmon.syntax.parser import parse
 from mtlmon.syntax.printer import atom_text, to_text
 from mtlmon.syntax.report import shorten, visible
 from mtlmon.syntax.rewrite import replaced
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
-    from mtlmon.explanation.trace import Trace, Wording
+    from mtlmon.explanation.trace import Trace
 
 __all__ = [
     "distance",
@@ -99,10 +102,20 @@ def whole_text(formula: Formula, wording: Wording) -> str:
 
 
 def _atom_text(name: str, unit: str | None) -> str:
-    """Write an atom of a formula, a condition as it is in a policy file."""
-    condition = None if is_plain_atom(name) else condition_of(name)
+    """Write an atom of a formula, a condition as it is in a policy file.
+
+    Policies with messages have atoms that are formulas.
+    """
+    if is_plain_atom(name):
+        return name
+    condition = condition_of(name)
     if condition is None:
-        return atom_text(name)
+        try:
+            formula = parse(name, unit=unit)
+        except MtlmonError:
+            return atom_text(name)
+        text = whole_text(formula, Wording(unit))
+        return f"({text})" if formula.operands else atom_text(name)
     text = expression_text(condition, unit)
     return f"({text})" if condition.operator.binding < COMPARISON else text
 
