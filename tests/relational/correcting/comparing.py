@@ -12,7 +12,7 @@ from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.points import GONE, NEW, PointHistory
-from mtlmon.relational.monitor import point_rows
+from mtlmon.relational.monitor import atom_numbers, point_rows
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from tests.reference.history import Arrival, EqualRetraction, Insert, Retraction
@@ -51,7 +51,7 @@ def history_of(
 
 def push(history: PointHistory, batch: Sequence[Arrival]) -> list[int]:
     """Give a batch to a history; return the indices of what comes too late."""
-    numbers = {atom.name: number for number, atom in enumerate(history.plan.named_atoms)}
+    numbers = atom_numbers(history.plan)
     for arrival in batch:
         database = {}
         time_stamp = 0
