@@ -120,11 +120,12 @@ class PolicyReader:
 
     def _split_message(self, declaration: Declaration) -> tuple[int, int] | None:
         """Split the message off a declaration; return where it is in the text, or None."""
-        if declaration.kind not in {POLICY, TRIGGER}:
+        text, position, depth = self.reader.text, declaration.start, 0
+        has_word = text.find("message", position, declaration.end) >= 0
+        if declaration.kind not in {POLICY, TRIGGER} or not has_word:
             return None
         from mtlmon.policy.predicates.lexer import end_of_quoted
 
-        text, position, depth = self.reader.text, declaration.start, 0
         while (mark := _MARK.search(text, position, declaration.end)) is not None:
             found, position = mark.group(), mark.end()
             if found == "message":
