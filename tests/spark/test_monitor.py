@@ -247,7 +247,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"key": "nothing"}, TableError, "column 'nothing': all values are null"),
         ({"key": "list"}, MtlmonError, "'list' is of type list.*: cast it"),
         ({"key": "verdict"}, MtlmonError, "'verdict' is called like a column of verdicts: rename"),
-        ({"event": "ts"}, TableError, "column 'ts' of events is of type int64"),
+        ({"event": "list"}, TableError, "column 'list' of events is of type list"),
         ({"event": None}, TableError, r"no column 'p' for the atom p; .*say which with event="),
         ({"event": None, "atoms": {"p": "k"}}, PolicyError, "the predicate is a text"),
         ({"event": None, "atoms": {"p": "k > 3"}}, PolicyError, "column k of type string"),
