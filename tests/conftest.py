@@ -59,11 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose cases for `--every`; begin with Spark, whose tests are one long group.
-
-    PERF: where they come last, other processors have nothing to do in the meantime.
-    """
-    items.sort(key=lambda item: "spark" not in item.path.parts)
+    """Choose cases for `--every`."""
     every: int = config.getoption("--every")
     seen: dict[str, int] = {}
     chosen: list[pytest.Item] = []
