@@ -39,9 +39,7 @@ def read_trigger(reader: FileReader, declaration: Declaration) -> Formula:
         ):
             return ~_with_conditions(reader, reader.formula_of(declaration))
     except FormulaError as error:
-        if condition is not None:
-            raise reader.explained(error, declaration) from None
-        if reader.is_first_order(declaration):
+        if condition is not None or reader.is_first_order(declaration):
             raise reader.explained(error, declaration) from None
         try:
             return ~_with_conditions(reader, reader.formula_of(declaration))

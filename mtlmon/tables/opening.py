@@ -393,9 +393,9 @@ def open_tables(
     if policies is not None:
         compared += compared_columns(policies, *expressions_of(policies))
         if policies.intervals:
-            from mtlmon.policy.validity.compared import columns_compared
+            from mtlmon.policy.validity.compared import columns_of_relations_compared
 
-            compared += sorted(columns_compared(policies))
+            compared += sorted(columns_of_relations_compared(policies))
     events.writings = Writings(
         [
             name

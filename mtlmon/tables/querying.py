@@ -20,7 +20,7 @@ from mtlmon.policy.predicates.environment import UTC
 from mtlmon.policy.predicates.expression import Expression, TypedColumn
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.validity.building import Relation
-from mtlmon.policy.validity.compared import columns_compared
+from mtlmon.policy.validity.compared import columns_of_relations_compared
 from mtlmon.relations.algebra import Aggregation, Group, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables, table_name
 from mtlmon.relations.evaluation import evaluate
@@ -356,7 +356,7 @@ def _read(
     with open_tables(
         tables, (), policies=reader, atoms_of_partitions=[{0: ()}], shown=[{0: names}], **given
     ) as batches:
-        compared = columns_compared(file)
+        compared = columns_of_relations_compared(file)
         batches.writings = Writings([one for one in columns if one in compared - types.keys()])
         for batch in batches:
             if not len(batch.time_stamps):

@@ -104,7 +104,7 @@ class Events(ABC):
         self.formula = subject.formula
         self.title = subject.title
         self.unit = subject.unit
-        self.named_formulas = {} if subject.file is None else subject.file.named_formulas
+        self.subject = subject
         self.at_end = at_end
         self.seen = seen
         self.key: Mapping[str, object] = {}
@@ -113,6 +113,12 @@ class Events(ABC):
         self.pairs: deque[Pair] = deque(maxlen=keep)
         self.end_time: EndTime = None
         self.undecided: list[tuple[int, int]] = []
+
+    @property
+    def named_formulas(self) -> Mapping[Formula, str]:
+        """The names of lets, by what they stand for."""
+        file = self.subject.file
+        return {} if file is None else file.named_formulas
 
     @property
     @abstractmethod
@@ -218,7 +224,6 @@ class Recording(Events):
         unknown: Unknown = None,
     ) -> None:
         __tracebackhide__ = True
-        self.subject = subject
         self.conditions = conditions
         if conditions is not None:
             conditions.keep = keep

@@ -85,7 +85,6 @@ class RelationalRecording(Events):
             raise error.with_traceback(None) from None
         seen = SeenNames(used_atoms(file), unknown)
         super().__init__(subject, seen, at_end=at_end, keep=keep)
-        self.subject = subject
         self.file = file
         self.body = parts_of(policy)[0]
         self.answers: list[Answer] = []

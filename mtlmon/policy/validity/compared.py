@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.policy_file import PolicyFile
 
 
-def columns_compared(file: PolicyFile) -> frozenset[str]:
+def columns_of_relations_compared(file: PolicyFile) -> frozenset[str]:
     """Return the names of columns by which relations of a file group, join or look values up.
 
     Columns of different tables may have one name.

@@ -165,19 +165,21 @@ def _groups_of(
         regexes: the regular expressions.
         names: the wanted groups.
     """
-    found = pc.extract_regex(lines, regexes[0])
-    is_match = found.is_valid()
     nulls = pa.nulls(len(lines), lines.type)
-    own = {field.name for field in found.type}
-    columns = {name: found.field(name) if name in own else nulls for name in names}
-    for regex in regexes[1:]:
+
+    def groups(regex: str) -> tuple[pa.Array, dict[str, pa.Array]]:
         found = pc.extract_regex(lines, regex)
-        is_new = pc.and_not(found.is_valid(), is_match)
-        is_match = pc.or_(is_match, found.is_valid())
         own = {field.name for field in found.type}
-        for name in names:
-            values = found.field(name) if name in own else nulls
-            columns[name] = pc.if_else(is_new, values, columns[name])
+        return found.is_valid(), {
+            name: found.field(name) if name in own else nulls for name in names
+        }
+
+    is_match, columns = groups(regexes[0])
+    for regex in regexes[1:]:
+        also, more = groups(regex)
+        is_new = pc.and_not(also, is_match)
+        is_match = pc.or_(is_match, also)
+        columns = {name: pc.if_else(is_new, more[name], columns[name]) for name in names}
     return is_match, columns
 
 
