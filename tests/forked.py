@@ -31,8 +31,8 @@ def main() -> None:
         socket.send_fds(connection, [LENGTH.pack(len(request))], [0, 1, 2])
         connection.sendall(request)
         (process,) = LENGTH.unpack(connection.recv(LENGTH.size))
-        for number in signal.SIGTERM, signal.SIGINT:
-            signal.signal(number, lambda number, _frame: os.kill(process, number))
+        for passed in signal.SIGTERM, signal.SIGINT:
+            signal.signal(passed, lambda number, _frame: os.kill(process, number))
         # only the process that was forked is at the other ends of the streams
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
