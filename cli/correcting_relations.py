@@ -163,7 +163,7 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
         analysis = valid_analysis(file, schema, looked_up)
         made = plan(file, analysis, counts_triggered=counts)
         if options.fail_on_vacuous:
-            require_counted(file, analysis, made)
+            require_counted(analysis, made)
         return made
 
     # what is wrong whatever the log is, is said before it is opened
