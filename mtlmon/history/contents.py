@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Contents:
         self._next, known, self._swept = parts
         self._known = {key: (number, trace, time) for key, (number, trace, time) in known.items()}
         every = [self._next, self._swept, *(one for some in self._known.values() for one in some)]
-        if not all(type(one) is int and 0 <= one <= LARGEST for one in every):
+        if not all(type(one) is int and 0 <= one < 1 << 63 for one in every):
             raise damaged()
 
     def new(self, count: int) -> NDArray[np.uint64]:
