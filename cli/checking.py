@@ -31,7 +31,7 @@ from mtlmon.policy.reading import add_parentheses
 from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams, with_times
 from mtlmon.syntax.bounds import UNITS
-from mtlmon.syntax.printer import atom_text
+from mtlmon.syntax.printer import atom_text, name_of_rows
 from mtlmon.syntax.report import visible
 from mtlmon.syntax.traversal import postorder
 
@@ -229,10 +229,10 @@ def explanation(
     if analysis is not None and analysis.relations:
         lines = ["Atoms with arguments"]
         described = [
-            relation_lines(relation, analysis.relations[name])
-            for name, relation in file.relations.items()
+            relation_lines(file.relations[name_of_rows(name)], kinds)
+            for name, kinds in analysis.relations.items()
         ]
-        # policies may read the columns of an atom in several ways
+        # policies may read the columns of an atom in several ways, or as several types
         lines += [line for one in dict.fromkeys(map(tuple, described)) for line in one]
         blocks.append("\n".join(lines))
     conditions = file.conditions
@@ -301,12 +301,10 @@ def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
 def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Policy) -> str:
     """Explain a policy with variables."""
     from mtlmon.relational import describe as describe_first_order
-    from mtlmon.relational.binding import Definition
 
     assert analysis is not None
     (own,) = [one for one in analysis.policies if one.policy is policy]
-    lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
-    return describe_first_order(own, lets, file.unit)
+    return describe_first_order(own, analysis.lets, file.unit)
 
 
 def slices_block(

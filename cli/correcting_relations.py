@@ -24,7 +24,7 @@ from mtlmon.cli.relations import require_no_conditions
 from mtlmon.cli.report import corrected_answers_summary
 from mtlmon.cli.table_output import require_no_terminal
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.policy.needs import remembers
+from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     refuse_points,
@@ -90,7 +90,9 @@ def require_correctable_atoms(
 
     for name in names:
         for argument in shown.get(name, ()):
-            if remembers(file, file.shown[argument]):
+            # where later rows are read, it is an error with or without late rows
+            waits = needs_of(file, (), [argument]).later_values
+            if remembers(file, file.shown[argument]) and not waits:
                 raise refusal(f"arguments that depend on other rows, as one of {visible(name)}")
         if name not in file.atoms:
             continue
@@ -163,7 +165,7 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
         analysis = valid_analysis(file, schema, looked_up)
         made = plan(file, analysis, counts_triggered=counts)
         if options.fail_on_vacuous:
-            require_counted(file, analysis, made)
+            require_counted(analysis, made)
         return made
 
     # what is wrong whatever the log is, is said before it is opened

@@ -38,9 +38,9 @@ def counts_left_sides(file: PolicyFile, options: Options) -> bool:
     return wants_triggered(policies, options)
 
 
-def require_counted(file: PolicyFile, analysis: Analysis, made: Plan) -> None:
+def require_counted(analysis: Analysis, made: Plan) -> None:
     """Raise Failure if a left side is not counted, as it cannot be evaluated by itself."""
-    words = uncounted(file, analysis, made)
+    words = uncounted(analysis, made)
     if words is not None:
         raise Failure(
             f"--fail-on-vacuous {words}, leave the option out, or write the policy in a file of "

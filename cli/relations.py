@@ -107,7 +107,7 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     # what is wrong whatever the log is, is said before it is opened
     analysis = valid_analysis(file, None)
     if options.fail_on_vacuous:
-        require_counted(file, analysis, plan(file, analysis, counts_triggered=True))
+        require_counted(analysis, plan(file, analysis, counts_triggered=True))
     if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.cli.mixed_policies import check_mixed
 
@@ -162,7 +162,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine
         # slices can go on from any other number of them, one engine only from one engine
         made = plan(file, analysis, counts_triggered=counts)
         if options.fail_on_vacuous:
-            require_counted(file, analysis, made)
+            require_counted(analysis, made)
         return RelationalEngine(made, made.texts)
     from mtlmon.relational.slicing import plan_slices
     from mtlmon.relational.slicing.engine import SlicedEngine
@@ -181,7 +181,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine
             note(f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}")
     engine = SlicedEngine(file, analysis, slicing, options.threads)
     if options.fail_on_vacuous:
-        require_counted(file, analysis, engine.plan)
+        require_counted(analysis, engine.plan)
     return engine
 
 

@@ -284,7 +284,13 @@ def stream_findings(
         if isinstance(source, TextLog):
             table = StreamTable(names)
         else:
-            table = StreamTable(names, source.partitions[0], source.keys, source.times)
+            table = StreamTable(
+                names,
+                source.partitions[0],
+                source.keys,
+                source.times,
+                lambda: source.guessed_streams,
+            )
         collector = StreamCollector(table, names, file)
         work = StreamWork(source, collector, memory, None)
         for _ in work.read():

@@ -206,7 +206,8 @@ def make_output(
     table, times = StreamTable(names), None
     if not isinstance(source, TextLog):
         times = source.times
-        table = StreamTable(names, source.partitions[0], source.keys, times)
+        keys = source.partitions[0], source.keys
+        table = StreamTable(names, *keys, times, lambda: source.guessed_streams)
     if options.plot is not None:
         from mtlmon.cli.explaining import check_file
         from mtlmon.cli.plotting import PlotOutput

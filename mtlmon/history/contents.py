@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mtlmon.support.snapshot_parts import damaged
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -33,9 +35,16 @@ class Contents:
         return self._next, self._known, self._swept
 
     def restore(self, parts: Sequence[Any]) -> None:
-        """Go on from what `parts` has returned."""
+        """Go on from what `parts` has returned.
+
+        Raises:
+            SnapshotError, ValueError, TypeError, AttributeError: it is something else.
+        """
         self._next, known, self._swept = parts
         self._known = {key: (number, trace, time) for key, (number, trace, time) in known.items()}
+        every = [self._next, self._swept, *(one for some in self._known.values() for one in some)]
+        if not all(type(one) is int and 0 <= one < 1 << 63 for one in every):
+            raise damaged()
 
     def new(self, count: int) -> NDArray[np.uint64]:
         """Return numbers that no other rows have."""

@@ -264,6 +264,10 @@ class LeadingHistory(NumberedHistory):
         """The numbers of the rows of events that wait, as `Placements` has them."""
         return np.frombuffer(waiting_parts(self._histories)[3], np.uint64)
 
+    def waiting_stamps(self) -> NDArray[np.int64]:
+        """The time-stamps of these events."""
+        return np.frombuffer(waiting_parts(self._histories)[0], np.int64)
+
     def placements(self) -> Placements:
         """Tell what has become of events since the last call."""
         placed, withdrawn = placements(self._histories)

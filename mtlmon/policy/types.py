@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.environment import UTC
+from mtlmon.policy.predicates.expression import NUMBER, ORDERED, TypedColumn
 from mtlmon.policy.predicates.inference import find_kinds
+from mtlmon.policy.renaming import expressions_of
 from mtlmon.support.time_columns import time_columns
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +69,48 @@ def with_streams(
                 part = file.predicate(condition, name, "stream")
                 errors += check(part, schema, own, is_of_one_row=False).errors
     return environment, errors
+
+
+def guessed_streams(
+    file: PolicyFile, environment: Environment, schema: pa.Schema
+) -> frozenset[str]:
+    """Return the streams whose numbers are integers or floats by the rows that a block has.
+
+    Their values come from cells that are read as numbers, of a type that nothing declares, and
+    would be floats if one of these had a fraction.
+
+    Args:
+        file: the policy file.
+        environment: what its expressions stand among, without streams.
+        schema: the columns of a block.
+    """
+    import pyarrow as pa
+
+    guessed = {
+        one.name.read_as
+        for one in postorder(*expressions_of(file))
+        if one.operator in ops.COLUMNS
+        and isinstance(one.name, TypedColumn)
+        and one.name.type in {NUMBER, ORDERED}
+    }
+    places = [
+        place
+        for place, field in enumerate(schema)
+        if field.name in guessed and kinds.kind_of(field.type).name in {"integer", "float", "null"}
+    ]
+    if not places:
+        return frozenset()
+    found = []
+    for data_type in (pa.int64(), pa.float64()):
+        typed = schema
+        for place in places:
+            typed = typed.set(place, pa.field(schema.field(place).name, data_type))
+        found.append(with_streams(file, environment._replace(streams={}), typed)[0].streams)
+    return frozenset(
+        name
+        for name, kind in found[0].items()
+        if kind.name == "integer" and found[1][name].name == "float"
+    )
 
 
 def errors_with_columns(

@@ -13,13 +13,14 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.atoms import used_atoms
-from mtlmon.relational.binding import BindingAnalysis, Definition
+from mtlmon.relational.binding import BindingAnalysis
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.nothing import is_total
 from mtlmon.relational.outside import Outside
 from mtlmon.relational.scopes import Finding, future_findings, scope_findings
-from mtlmon.relational.types import find_types
+from mtlmon.relational.types import Facts
+from mtlmon.relational.typing import find_typed
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.printer import written_name
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.predicates.environment import Relation as LookedUp
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.relational.binding import Binding, Unbound
+    from mtlmon.relational.binding import Binding, Definition, Unbound
+    from mtlmon.relational.typing import TypedPolicy
 
 _SHOWN = 80
 
@@ -61,14 +63,19 @@ class PolicyAnalysis(NamedTuple):
 class Analysis(NamedTuple):
     """What is known of the first-order policies of a file before a log is read.
 
+    Policies in which the arguments of an atom have other types have an atom of their own, which
+    `mtlmon.syntax.printer.name_of_types` names, and lets likewise.
+
     Attributes:
         policies: those that are valid, in the order of the file.
         relations: the kinds of the arguments of each atom by name.
+        lets: the lets with parameters by name.
         errors: in the order of their places.
     """
 
     policies: tuple[PolicyAnalysis, ...]
     relations: dict[str, tuple[Kind, ...]]
+    lets: dict[str, Definition]
     errors: tuple[FormulaError, ...]
 
 
@@ -90,31 +97,22 @@ def analyse(
     """
     first_order = [one for one in file.policies if one.is_first_order]
     if not first_order and not file.relations and not file.parameters:
-        return Analysis((), {}, ())
+        return Analysis((), {}, {}, ())
     analyser = _Analyser(file)
     for name, parameters in file.parameters.items():
         if name == written_name(name):
             analyser.check_scopes(file.lets[name], parameters, f"let {name}")
     valid = [policy for policy in first_order if analyser.has_valid_scopes(policy)]
     checked = file.relations if has_all_columns else used_atoms(file)
-    types = find_types(file, [policy.formula for policy in valid], schema, checked, looked_up)
-    bindings = BindingAnalysis(
-        {
-            name: Definition(parameters, file.lets[name])
-            for name, parameters in file.parameters.items()
-        },
-        types.mixed,
-    )
+    typed = find_typed(Facts(file, schema, checked, looked_up), valid)
     policies = [
-        found
-        for policy in valid
-        if (found := analyser.policy(policy, bindings, types.variables(policy.formula)))
+        found for one in typed.policies if (found := analyser.policy(one, typed.lets)) is not None
     ]
-    # what policies read differently has the errors of its place for each of them
-    every = [*analyser.errors, *types.errors]
+    # what several policies use has the errors of its place for each of them
+    every = [*analyser.errors, *typed.errors]
     errors = list({(one.line, one.column, str(one)): one for one in every}.values())
     errors.sort(key=lambda error: (error.line, error.column))
-    return Analysis(tuple(policies), types.relations, tuple(errors))
+    return Analysis(tuple(policies), typed.relations, typed.lets, tuple(errors))
 
 
 def valid_analysis(
@@ -149,11 +147,16 @@ def reported_variables(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     return formula, tuple(dict.fromkeys([*(name for name in names if name in free), *free]))
 
 
-def parts_of(policy: Policy) -> tuple[Formula, tuple[str, ...]]:
-    """Return the part of a policy that is evaluated, and the variables that are reported."""
+def parts_of(policy: Policy, formula: Formula) -> tuple[Formula, tuple[str, ...]]:
+    """Return the part of a policy that is evaluated, and the variables that are reported.
+
+    Args:
+        policy: the policy.
+        formula: its formula, or one with other names of atoms and lets.
+    """
     if policy.is_find:
-        return policy.formula, free_variables(policy.formula)[id(policy.formula)]
-    return reported_variables(policy.formula)
+        return formula, free_variables(formula)[id(formula)]
+    return reported_variables(formula)
 
 
 def title_of(policy: Policy) -> str:
@@ -172,16 +175,16 @@ class _Analyser:
         """Check the scopes of variables, and how far ahead operators look."""
         before, title = len(self.errors), title_of(policy)
         self.check_scopes(policy.formula, free_variables(policy.formula)[id(policy.formula)], title)
-        body, reported = parts_of(policy)
+        body, reported = parts_of(policy, policy.formula)
         for finding in future_findings(body, is_closed=not reported, is_find=policy.is_find):
             self.report(finding, title)
         return len(self.errors) == before
 
-    def policy(
-        self, policy: Policy, bindings: BindingAnalysis, kinds: Mapping[str, Kind]
-    ) -> PolicyAnalysis | None:
+    def policy(self, typed: TypedPolicy, lets: Mapping[str, Definition]) -> PolicyAnalysis | None:
         """Find how a policy is evaluated; return None if it cannot be."""
-        body, reported = parts_of(policy)
+        policy = typed.policy
+        bindings = BindingAnalysis(lets, typed.mixed)
+        body, reported = parts_of(policy, typed.formula)
         binding = bindings.analyse(body, reported, negated=not policy.is_find)
         if binding.error is not None:
             turned = self.from_outside(body, reported, policy, bindings)
@@ -191,7 +194,7 @@ class _Analyser:
                 self.report(finding, title_of(policy))
                 return None
             binding = turned
-        own = {name: kinds[name] for name in reported}
+        own = {name: typed.variables[name] for name in reported}
         return PolicyAnalysis(policy, body, reported, own, binding)
 
     def from_outside(

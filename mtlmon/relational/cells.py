@@ -51,6 +51,10 @@ def restore_texts(texts: KeyTable, snapshot: bytes) -> None:
     others.restore(snapshot)
     count = len(others)
     ends, text = others.column(array("I", range(count)), 0)
+    try:
+        bytes(text).decode()
+    except UnicodeDecodeError:
+        raise damaged() from None
     numbers = array("I", bytes(4 * count))
     if count:
         texts.number_rows([TextCells(count, 0, None, ends, text, True)], numbers)

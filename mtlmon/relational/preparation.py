@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of, variables_of
 from mtlmon.policy.predicates.machine_code import constant_as
-from mtlmon.relational.binding import BindingAnalysis, Definition, Unbound, conjuncts
+from mtlmon.relational.binding import BindingAnalysis, Unbound, conjuncts
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.outside import MOMENT, Outside
@@ -21,7 +21,6 @@ from mtlmon.syntax.traversal import postorder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.analysis import Analysis, PolicyAnalysis
@@ -76,11 +75,10 @@ class LeftSide(NamedTuple):
     written: str
 
 
-def prepared_policies(file: PolicyFile, analysis: Analysis) -> list[Prepared]:
+def prepared_policies(analysis: Analysis) -> list[Prepared]:
     """Return the first-order policies of a file in the form that is planned.
 
     Args:
-        file: the policy file.
         analysis: what `analyse` found, without errors.
 
     Raises:
@@ -88,17 +86,16 @@ def prepared_policies(file: PolicyFile, analysis: Analysis) -> list[Prepared]:
     """
     outside = Outside(BindingAnalysis({}))
     found = []
-    for one, body, names in _expanded(file, analysis):
+    for one, body, names in _expanded(analysis):
         written = normal_form(body, negated=not one.policy.is_find)
         found.append(Prepared(one, outside.turned(written), names, written=written))
     return found
 
 
-def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
+def left_sides(analysis: Analysis) -> list[LeftSide]:
     """Return the left sides of the first-order policies of a file that are implications.
 
     Args:
-        file: the policy file.
         analysis: what `analyse` found, without errors.
 
     Raises:
@@ -106,7 +103,7 @@ def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
     """
     found = []
     outside = Outside(BindingAnalysis({}))
-    for number, (one, body, names) in enumerate(_expanded(file, analysis)):
+    for number, (one, body, names) in enumerate(_expanded(analysis)):
         antecedent = None if one.policy.is_find else antecedent_of(body)
         if antecedent is None:
             continue
@@ -120,12 +117,9 @@ def left_sides(file: PolicyFile, analysis: Analysis) -> list[LeftSide]:
     return found
 
 
-def _expanded(
-    file: PolicyFile, analysis: Analysis
-) -> Iterator[tuple[PolicyAnalysis, Formula, tuple[str, ...]]]:
+def _expanded(analysis: Analysis) -> Iterator[tuple[PolicyAnalysis, Formula, tuple[str, ...]]]:
     """Yield each policy with its body, without lets, and the variables that it reports there."""
-    lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
-    expansion = Expansion(lets)
+    expansion = Expansion(analysis.lets)
     for one in analysis.policies:
         # policies can give one name to variables of different kinds
         names = {name: expansion.fresh(name) for name in one.reported}

@@ -201,9 +201,10 @@ def function_of(
     from mtlmon.policy.predicates.compiling import CompiledExpressions
 
     names = variables_of(expression)
-    used = {name: variables[name] for name in names}
+    columns = _column_names(names)
+    used = {columns[name]: variables[name] for name in names}
     schema = pa.schema([(name, column_type(kind)) for name, kind in used.items()])
-    predicate = Predicate(_over_columns(expression), "", "")
+    predicate = Predicate(_over_columns(expression, columns), "", "")
     compiled = CompiledExpressions({"value": predicate}, schema, environment)
     kind = compiled.kinds["value"] if wanted is None else wanted
 
@@ -218,11 +219,17 @@ def function_of(
     return names, compute
 
 
-def _over_columns(expression: Expression) -> Expression:
+def _column_names(names: Sequence[str]) -> dict[str, str]:
+    """Names of columns for variables: as the policy has them, if these are different."""
+    written = {name: name.partition(" ")[0] for name in names}
+    return written if len(set(written.values())) == len(names) else {name: name for name in names}
+
+
+def _over_columns(expression: Expression, columns: Mapping[str, str]) -> Expression:
     """The term with columns for its variables."""
     if expression.operator is terms.VARIABLE:
-        return Expression(terms.COLUMN, (), expression.name, expression.span)
-    operands = tuple(_over_columns(one) for one in expression.operands)
+        return Expression(terms.COLUMN, (), columns[expression.name], expression.span)
+    operands = tuple(_over_columns(one, columns) for one in expression.operands)
     return Expression(expression.operator, operands, expression.value, expression.span)
 
 

@@ -1,4 +1,4 @@
-"""Finds the types of variables and of the arguments of atoms, over a whole file.
+"""Finds the types of variables and of the arguments of atoms, over some formulas of a file.
 
 A variable that is an argument of an atom has the type of that argument. Where no declaration,
 column or constant says it, comparisons do; what is left is text, as in a log every value is one.
@@ -6,7 +6,7 @@ column or constant says it, comparisons do; what is left is text, as in a log ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy.first_order.terms import (
@@ -29,7 +29,7 @@ from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -45,19 +45,19 @@ _Scope = dict[str, _Slot]
 
 
 class Types(DisjointSets):
-    """The types of a file.
+    """The types of some formulas of a file.
 
     Attributes:
         relations: the kinds of the arguments of each atom by name.
         errors: the clashes, in no particular order.
-        mixed: the equalities of an integer and a float, which bind nothing, by their `id`.
+        mixed: the equalities of an integer and a float, which bind nothing.
     """
 
     def __init__(self, file: PolicyFile) -> None:
         super().__init__()
         self.file = file
         self.errors: list[FormulaError] = []
-        self.mixed: set[int] = set()
+        self.mixed: list[Formula] = []
         self.relations: dict[str, tuple[Kind, ...]] = {}
         # For each class of slots, its kind and the place that says so.
         self._kinds: dict[_Slot, tuple[Kind, int]] = {}
@@ -136,42 +136,134 @@ class Types(DisjointSets):
         )
 
 
-class _Finder(Types):
-    def declare(
-        self, relation: Relation, schema: pa.Schema | None, looked_up: Mapping[str, LookedUp] | None
+class _Said(NamedTuple):
+    """What declarations and columns say of the arguments of an atom.
+
+    Attributes:
+        declared: for each argument, the kind that is declared, or None.
+        of_columns: for each argument, the kind that its columns say, or None.
+        is_open: for each argument, whether its values are numbers of text.
+        errors: what is wrong.
+    """
+
+    declared: list[Kind | None]
+    of_columns: list[Kind | None]
+    is_open: list[bool]
+    errors: list[FormulaError]
+
+
+class Facts:
+    """What is the same for all formulas of a file, each thing found once.
+
+    Args:
+        file: the policy file.
+        schema: the columns of the table, or None if they are not known yet.
+        checked: the names of the atoms whose columns are among them.
+        looked_up: the relations in which atoms look values up; None if they are not known.
+    """
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        schema: pa.Schema | None,
+        checked: Container[str],
+        looked_up: Mapping[str, LookedUp] | None,
     ) -> None:
-        """Take in the types of an atom's arguments that declarations and columns say."""
-        environment = self.file.environment._replace(
+        self.file = file
+        self._schema = schema
+        self._checked = checked
+        self._environment = file.environment._replace(
             relations=looked_up or {}, is_open=looked_up is None
         )
-        slots = [self.add_set() for _ in relation.arguments]
+        self._said: dict[str, _Said] = {}
+        self._leaves: dict[object, tuple[Formula, list[FormulaError], bool]] = {}
+
+    def said_of(self, relation: Relation) -> _Said:
+        """Return what declarations and columns say of an atom."""
+        if relation.name not in self._said:
+            schema = self._schema if relation.name in self._checked else None
+            self._said[relation.name] = self._find(relation, schema)
+        return self._said[relation.name]
+
+    def _find(self, relation: Relation, schema: pa.Schema | None) -> _Said:
+        said = _Said([], [], [], [])
         name = written_name(relation.name)
-        self._arguments[relation.name] = slots
-        for slot, argument in zip(slots, relation.arguments, strict=True):
-            what = f"{name}: {argument.name}"
-            if argument.kind is not None:
-                self.set(slot, kinds.DECLARED[argument.kind], argument.place, what)
-            if argument.expression is None:
-                continue
-            predicate = self.file.predicate(argument.expression, name)
-            checked = check(predicate, schema, environment, wanted=None)
-            self.errors += checked.errors
-            found = checked.kinds[id(argument.expression)]
-            if argument.kind is None and _may_have_fractions(argument.expression, found, schema):
-                # later rows can have fractions, whatever the first ones have
-                found = kinds.FLOAT
-                self._open.add(self.root(slot))
-            if found.name == "null":
-                # a column without any value says nothing: the first rows of a pipe may have none
-                continue
-            if found.name == "decimal" and argument.kind is None:
-                # its values are compared by their canonical texts
-                found = kinds.TEXT
-            kind = found._replace(unit=0)
-            self.set(slot, kind, argument.place, what, is_of_column=argument.kind is None)
+        for argument in relation.arguments:
+            declared = None if argument.kind is None else kinds.DECLARED[argument.kind]
+            said.declared.append(declared)
+            found: Kind | None = None
+            is_open = False
+            if argument.expression is not None:
+                predicate = self.file.predicate(argument.expression, name)
+                checked = check(predicate, schema, self._environment, wanted=None)
+                said.errors.extend(checked.errors)
+                found = checked.kinds[id(argument.expression)]
+                if declared is None and _may_have_fractions(argument.expression, found, schema):
+                    # later rows can have fractions, whatever the first ones have
+                    found, is_open = kinds.FLOAT, True
+                if found.name == "null":
+                    # a column without any value says nothing: the first rows of a pipe may have
+                    # none
+                    found = None
+                elif found.name == "decimal" and declared is None:
+                    # its values are compared by their canonical texts
+                    found = kinds.TEXT
+            said.of_columns.append(None if found is None else found._replace(unit=0))
+            said.is_open.append(is_open)
         if relation.condition is not None:
             predicate = self.file.predicate(relation.condition, name)
-            self.errors += check(predicate, schema, environment).errors
+            said.errors.extend(check(predicate, schema, self._environment).errors)
+        return said
+
+    def check_leaf(self, node: Formula, found: dict[str, Kind]) -> tuple[list[FormulaError], bool]:
+        """Check the terms of a predicate or comparison.
+
+        Args:
+            node: the predicate or comparison.
+            found: the kinds of its variables.
+
+        Returns:
+            What is wrong, and whether it is an equality of an integer and a float.
+        """
+        key = (id(node), *found.items())
+        if key not in self._leaves:
+            self._leaves[key] = (node, *self._check_leaf(node, found))
+        return self._leaves[key][1:]
+
+    def _check_leaf(self, node: Formula, found: dict[str, Kind]) -> tuple[list[FormulaError], bool]:
+        errors: list[FormulaError] = []
+        is_mixed = False
+        environment = self.file.environment._replace(parameters=found)
+        for term in terms_of(node):
+            if term.operator is terms.WILDCARD:
+                continue
+            wanted = kinds.BOOLEAN if node.operator is ops.COMPARISON else None
+            checked = check(self.file.predicate(term, None), None, environment, wanted=wanted)
+            errors += checked.errors
+            is_mixed |= term.operator is terms.EQUAL and _is_mixed(term, checked.kinds)
+        return errors, is_mixed
+
+
+class _Finder(Types):
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts.file)
+        self._facts = facts
+
+    def declare(self, relation: Relation) -> None:
+        """Take in the types of an atom's arguments that declarations and columns say."""
+        said = self._facts.said_of(relation)
+        self.errors += said.errors
+        slots = self._arguments[relation.name] = [self.add_set() for _ in relation.arguments]
+        for place, (slot, argument) in enumerate(zip(slots, relation.arguments, strict=True)):
+            what = f"{written_name(relation.name)}: {argument.name}"
+            declared, of_column = said.declared[place], said.of_columns[place]
+            if declared is not None:
+                self.set(slot, declared, argument.place, what)
+            if said.is_open[place]:
+                self._open.add(self.root(slot))
+            if of_column is not None:
+                is_of_column = declared is None
+                self.set(slot, of_column, argument.place, what, is_of_column=is_of_column)
 
     def take(self, formula: Formula, parameters: Mapping[str, _Slot]) -> None:
         """Take in a formula: which variables are arguments of which atoms."""
@@ -291,16 +383,10 @@ class _Finder(Types):
         """Check the terms with the kinds of their variables."""
         for node, scope in self._leaves:
             found = {name: self._kind(slot) for name, slot in scope.items()}
-            environment = self.file.environment._replace(parameters=found)
-            for term in terms_of(node):
-                if term.operator is terms.WILDCARD:
-                    continue
-                wanted = kinds.BOOLEAN if node.operator is ops.COMPARISON else None
-                predicate = self.file.predicate(term, None)
-                checked = check(predicate, None, environment, wanted=wanted)
-                self.errors += checked.errors
-                if term.operator is terms.EQUAL and _is_mixed(term, checked.kinds):
-                    self.mixed.add(id(node))
+            errors, is_mixed = self._facts.check_leaf(node, found)
+            self.errors += errors
+            if is_mixed:
+                self.mixed.append(node)
             if node.operator is ops.COMPARISON:
                 self.errors += self._unordered(node, scope)
 
@@ -371,29 +457,25 @@ def constant_kind(value: object) -> Kind:
     return kinds.TEXT if isinstance(value, str) else kinds.FLOAT
 
 
-def find_types(
-    file: PolicyFile,
-    formulas: Sequence[Formula],
-    schema: pa.Schema | None,
-    checked: Container[str],
-    looked_up: Mapping[str, LookedUp] | None,
-) -> Types:
-    """Find the types of a file.
+def find_types(facts: Facts, names: Iterable[str], formulas: Sequence[Formula]) -> Types:
+    """Find the types of formulas.
 
     Args:
-        file: the policy file.
-        formulas: the formulas of its first-order policies.
-        schema: the columns of the table, or None if they are not known yet.
-        checked: the names of the atoms whose columns are among them.
-        looked_up: the relations in which atoms look values up; None if they are not known.
+        facts: what is the same for all formulas of the file.
+        names: the atoms and lets with arguments that they use, also by way of lets.
+        formulas: the formulas.
     """
-    finder = _Finder(file)
-    for name, relation in file.relations.items():
-        finder.declare(relation, schema if name in checked else None, looked_up)
-    for name, parameters in file.parameters.items():
-        slots = {parameter: finder.add_set() for parameter in parameters}
-        finder._arguments[name] = list(slots.values())
-        finder.take(file.lets[name], slots)
+    file = facts.file
+    finder = _Finder(facts)
+    used = list(names)
+    for name in used:
+        if name in file.relations:
+            finder.declare(file.relations[name])
+    for name in used:
+        if name in file.parameters:
+            slots = {parameter: finder.add_set() for parameter in file.parameters[name]}
+            finder._arguments[name] = list(slots.values())
+            finder.take(file.lets[name], slots)
     for formula in formulas:
         finder.take(formula, {})
     finder.compare()
@@ -402,4 +484,4 @@ def find_types(
     return finder
 
 
-__all__ = ["Types", "constant_kind", "find_types"]
+__all__ = ["Facts", "Types", "constant_kind", "find_types"]

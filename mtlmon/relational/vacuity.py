@@ -9,7 +9,7 @@ from mtlmon.relational.preparation import left_sides
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy import Policy
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.engine import Engine
@@ -78,12 +78,12 @@ class Unmatched(NamedTuple):
     left: str
 
 
-def unmatched(file: PolicyFile, analysis: Analysis, engine: Engine) -> list[Unmatched]:
+def unmatched(analysis: Analysis, engine: Engine) -> list[Unmatched]:
     """Return the policies whose left side is counted, but was never matched."""
     matched = matched_by_policy(engine)
     return [
         Unmatched(one.policy, analysis.policies[one.policy].policy, one.written)
-        for one in left_sides(file, analysis)
+        for one in left_sides(analysis)
         if one.policy in matched and not matched[one.policy].times
     ]
 
@@ -105,16 +105,15 @@ def is_violated(policy: Policy, found: int, answered: int, matched: Matched | No
     return not policy.allows(found, answered)
 
 
-def uncounted(file: PolicyFile, analysis: Analysis, made: Plan) -> str | None:
+def uncounted(analysis: Analysis, made: Plan) -> str | None:
     """Say why the left side of a policy is not counted; None if all of them are.
 
     Args:
-        file: the policies.
-        analysis: what is known of them.
+        analysis: what is known of the policies.
         made: their plan, which counts left sides.
     """
     counted = {one.policy for one in made.counted}
-    for left in left_sides(file, analysis):
+    for left in left_sides(analysis):
         if left.policy in counted:
             continue
         name = made.named_policies[left.policy].name

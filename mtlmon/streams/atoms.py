@@ -22,6 +22,7 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.numbers import as_before
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
+from mtlmon.policy.types import guessed_streams
 from mtlmon.streams.change_ticks import TraceChanges
 from mtlmon.streams.declarations import Stream
 from mtlmon.streams.program import StreamProgram
@@ -219,6 +220,16 @@ class StreamAtoms:
     def schema(self) -> pa.Schema | None:
         """The columns that were seen last, with the atoms of the log, for `compile_for`."""
         return self._schema
+
+    @property
+    def guessed(self) -> frozenset[str]:
+        """The streams that have integers or floats by the rows that were seen last.
+
+        They are known once there were rows.
+        """
+        if self._schema is None:
+            return frozenset()
+        return guessed_streams(self._file, self._environment, self._schema)
 
     def compile_for(self, schema: pa.Schema) -> None:
         """Make programs for rows with these columns."""

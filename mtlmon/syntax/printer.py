@@ -25,6 +25,7 @@ _NEVER_ENDED = 0
 _CLOSED = 9
 # Before the number of the way in which policies read the columns of an atom with arguments.
 _READING = "\0"
+_TYPES = f"{_READING}t"
 
 
 def written_size(formula: Formula) -> int:
@@ -125,6 +126,21 @@ def name_of_reading(name: str, number: int) -> str:
         number: the number of this way, or 0 for the one that has the name itself.
     """
     return f"{name}{_READING}{number}" if number else name
+
+
+def name_of_types(name: str, number: int) -> str:
+    """Return the name of an atom or let for policies in which its arguments have other types.
+
+    Args:
+        name: the name, which can be one of `name_of_reading`.
+        number: the number of these types, or 0 for those that have the name itself.
+    """
+    return f"{name}{_TYPES}{number}" if number else name
+
+
+def name_of_rows(name: str) -> str:
+    """Return the name of the atom whose rows an atom of `name_of_types` has."""
+    return name.partition(_TYPES)[0]
 
 
 def written_name(name: str) -> str:

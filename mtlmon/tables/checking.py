@@ -251,7 +251,7 @@ class TableCheck(NotCopied):
         from mtlmon.relational.vacuity import unmatched
 
         analysis = valid_analysis(file, self.events.schema, self.events.looked_up)
-        for one in unmatched(file, analysis, run.engine):
+        for one in unmatched(analysis, run.engine):
             self._tell_of_trigger(one.policy, one.left, run.point_count)
 
     def _tell_of_trigger(self, policy: Policy, left: Formula | str, events: int) -> None:

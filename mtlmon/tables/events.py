@@ -639,6 +639,11 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self._check.passed = max(self._check.passed, time_stamp)
 
     @property
+    def guessed_streams(self) -> frozenset[str]:
+        """The streams that have integers or floats by the rows that were read last."""
+        return frozenset() if self._streams is None else self._streams.guessed
+
+    @property
     def looked_up(self) -> Mapping[str, Relation]:
         """The relations in which expressions look values up, by name."""
         return self._environment.relations

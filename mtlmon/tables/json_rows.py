@@ -13,7 +13,10 @@ from mtlmon.text.byte_writer import ByteWriter
 if TYPE_CHECKING:
     from mtlmon.tables.outputs import RowTable
 
-__all__ = ["JsonRowsOutput"]
+__all__ = ["GUESSED", "JsonRowsOutput"]
+
+GUESSED = {b"mtlmon": b"guessed"}
+"""Marks columns that have integers in some batches and floats in others, by the rows of these."""
 
 _Rows = TypeVar("_Rows")
 
@@ -49,8 +52,10 @@ def json_lines(batch: pa.RecordBatch) -> memoryview:
     """
     pieces: list[pa.Array | pa.Scalar] = []
     before = "{"
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        pieces += [_text(f"{before}{json.dumps(name, ensure_ascii=False)}:"), _json(column)]
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        pieces.append(_text(f"{before}{json.dumps(field.name, ensure_ascii=False)}:"))
+        is_guessed = field.metadata == GUESSED and pa.types.is_floating(column.type)
+        pieces.append(_json_of_guessed(column) if is_guessed else _json(column))
         before = ","
     lines = pc.binary_join_element_wise(*pieces, _text("}\n"), _text(""))
     _, starts, data = lines.buffers()
@@ -60,6 +65,14 @@ def json_lines(batch: pa.RecordBatch) -> memoryview:
 
 def _text(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
+
+
+def _json_of_guessed(column: pa.Array) -> pa.Array:
+    """Return floats as JSON, in which whole ones are written as if they were integers."""
+    is_whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63))
+    is_whole = is_whole.fill_null(False)
+    integers = pc.if_else(is_whole, column, 0.0).cast(pa.int64(), safe=False)
+    return pc.if_else(is_whole, _json(integers), _json(column))
 
 
 def _json(column: pa.Array) -> pa.Array:

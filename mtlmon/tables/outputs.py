@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import is_text
-from mtlmon.tables.json_rows import JsonRowsOutput
+from mtlmon.tables.json_rows import GUESSED, JsonRowsOutput
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ParquetOutput(Generic[_Rows]):
     def put(self, rows: _Rows) -> None:
         """Take the rows; they are written once there are enough of them."""
         for batch in self.table.batches(rows):
-            self._waiting.append(batch)
+            self._waiting.append(_with_floats(batch))
             self._rows += batch.num_rows
             if self._rows >= _GROUP_ROWS:
                 self._write()
@@ -154,6 +154,30 @@ class ParquetOutput(Generic[_Rows]):
         if self._parquet is None:
             self._parquet = parquet.ParquetWriter(self.writer, schema)
         return self._parquet
+
+
+def _with_floats(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Make the columns that have integers or floats by their rows floats.
+
+    Raises:
+        MtlmonError: no float is one of the integers.
+    """
+    columns = list(batch.columns)
+    fields = list(batch.schema)
+    for place, (field, column) in enumerate(zip(fields, columns, strict=True)):
+        if field.metadata != GUESSED:
+            continue
+        fields[place] = pa.field(field.name, pa.float64())
+        try:
+            columns[place] = column.cast(pa.float64())
+        except pa.ArrowInvalid as error:
+            reason = " ".join(str(error).split())
+            raise MtlmonError(
+                f"the numbers of {field.name} may have fractions, and no float is one of them: "
+                f"declare the stream, as in stream {field.name}: int = ..., or write jsonl or csv "
+                f"({reason})"
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 RowOutput = CsvOutput[_Rows] | JsonRowsOutput[_Rows] | ParquetOutput[_Rows]

@@ -310,7 +310,7 @@ def counting_plan(file: PolicyFile, analysis: Analysis, vacuous: Vacuous) -> Pla
     if not is_vacuity_wanted(vacuous):
         return plan(file, analysis)
     made = plan(file, analysis, counts_triggered=True)
-    words = uncounted(file, analysis, made)
+    words = uncounted(analysis, made)
     if words is not None:
         raise MtlmonError(f"vacuous={vacuous!r} {words}, or leave it out")
     return made

@@ -14,7 +14,7 @@ from mtlmon.policy.predicates.numbers import LONG_INTEGER, inexact_integers, to_
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
-from mtlmon.syntax.printer import written_name
+from mtlmon.syntax.printer import name_of_rows, written_name
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
@@ -87,7 +87,8 @@ def table_atoms(
         conditional: the names of the atoms that are conditional.
     """
     atoms = []
-    for name, kinds in named_rows(made):
+    for name_of_types, kinds in named_rows(made):
+        name = name_of_rows(name_of_types)
         values = zip(shown.get(name, ()), kinds, strict=False)
         of_batches = None if name.startswith("\n") else name
         atoms.append(TableAtom(of_batches, tuple(values), name in conditional))

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.tables.columns.keys import key_texts
+from mtlmon.tables.json_rows import GUESSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.streams.atoms import Values
@@ -34,6 +35,8 @@ class StreamTable:
         key_columns: the key columns of the log.
         keys: the keys by the numbers of traces, or None if the log is one trace.
         times: the notation of times of the log, or None if it has the time-stamps.
+        guessed: returns the streams that have integers or floats by the rows that were read, once
+            there were rows. `GUESSED` marks their columns.
     """
 
     def __init__(
@@ -42,11 +45,15 @@ class StreamTable:
         key_columns: Sequence[str] = (),
         keys: KeyTable | None = None,
         times: Times | None = None,
+        guessed: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._key_table = keys
         self._times = times
         self._keys = unique_columns(key_columns, _FIXED, "key_")
         self._streams = unique_columns(streams, [*_FIXED, *self._keys], "stream_")
+        self._names = tuple(streams)
+        self._guessed = guessed
+        self._known_guessed: frozenset[str] | None = None
         self._schema: pa.Schema | None = None
 
     @property
@@ -67,7 +74,16 @@ class StreamTable:
         for place, name in enumerate(self._keys):
             columns[name] = key_texts(self._key_table, values.numbers, place)
         columns |= zip(self._streams, values.columns.values(), strict=True)
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        fields = [pa.field(name, column.type) for name, column in columns.items()]
+        if self._known_guessed is None:
+            guessed = self._guessed()
+            named = zip(self._names, self._streams, strict=True)
+            self._known_guessed = frozenset(column for name, column in named if name in guessed)
+        fields = [
+            field.with_metadata(GUESSED) if field.name in self._known_guessed else field
+            for field in fields
+        ]
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
         if self._schema is None:
             self._schema = batch.schema
         yield batch

@@ -85,7 +85,7 @@ class ValuationTable:
         self._names = pa.array(names, pa.string())
         self._times = times
         self._has_true = has_true
-        self._kinds = _kinds_of(variables)
+        self._kinds = kinds_of_columns(variables)
         self._point_rows = point_rows
         fixed = (*FIXED, *(() if point_rows is None else ROW_COLUMNS), *more)
         columns = unique_columns(list(self._kinds), fixed, "var_")
@@ -175,8 +175,8 @@ class ValuationTable:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _kinds_of(variables: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-    """The kind of the column of the variables of each name, in order."""
+def kinds_of_columns(variables: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+    """Return the kind of the column of the variables of each name, in order."""
     found: dict[str, str] = {}
     for own in variables:
         for name, kind in own:

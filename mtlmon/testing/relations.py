@@ -86,7 +86,7 @@ class RelationalRecording(Events):
         seen = SeenNames(used_atoms(file), unknown)
         super().__init__(subject, seen, at_end=at_end, keep=keep)
         self.file = file
-        self.body = parts_of(policy)[0]
+        self.body = parts_of(policy, policy.formula)[0]
         self.answers: list[Answer] = []
         # the names of the time-points that have no verdict
         self._open: deque[tuple[int, int]] = deque()
@@ -119,12 +119,12 @@ class RelationalRecording(Events):
         __tracebackhide__ = True
         analysis = self.monitor.analysis
         # not the plan of the monitor, which waits for the columns of a table
-        words = uncounted(self.file, analysis, plan(self.file, analysis, counts_triggered=True))
+        words = uncounted(analysis, plan(self.file, analysis, counts_triggered=True))
         if words is not None:
             if option is None:
                 return None
             raise MtlmonError(f"{option} {words}, or leave it out")
-        return next((one.written for one in left_sides(self.file, analysis)), None)
+        return next((one.written for one in left_sides(analysis)), None)
 
     def step(self, time_stamp: int, database: Collection[str]) -> list[Answer]:
         """Process a time-point with the rows of atoms; return the new violations.

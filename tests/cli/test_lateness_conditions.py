@@ -159,12 +159,13 @@ def test_what_is_refused(text: str, words: str, tmp_path: Path, command: Command
     assert command("--lateness", 5, "--consistency", "strong", file, log).status < 2
 
 
-def test_later_values_are_refused_as_without_lateness(tmp_path: Path, command: Command) -> None:
+@pytest.mark.parametrize("atom", ["p(n: int) = after > 0", "p(n: int = after) = n > 0"])
+def test_later_values_are_refused_as_without_lateness(
+    atom: str, tmp_path: Path, command: Command
+) -> None:
     """No option lets atoms with arguments read later rows, so the error does not name one."""
     file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
-    file.write_text(
-        "stream after = n.next(or: 0)\natom p(n: int) = after > 0\npolicy one: FORALL n. NOT p(n)\n"
-    )
+    file.write_text(f"stream after = n.next(or: 0)\natom {atom}\npolicy one: FORALL n. NOT p(n)\n")
     log.write_text("ts,n\n1,1\n")
     plain = command(file, log)
     assert (plain.status, plain.output) == (2, "")

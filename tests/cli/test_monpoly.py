@@ -123,7 +123,7 @@ def test_dividing_by_zero_is_an_error(tmp_path: Path, command: Command) -> None:
     case = Case("p(x) AND y = 6 / x", "@0 p(3)\n@4 p(0)\n@5 p(1)\n", "")
     ended = run_case(case, tmp_path, command)
     assert (ended.status, ended.output) == (2, "@0 (time point 0): (3,2)\n")
-    assert "cannot be computed" in ended.errors
+    assert "point 1 of the log: 6 / x cannot be computed with 6, 0" in ended.errors
 
 
 def test_functions_that_need_arrow(
@@ -350,3 +350,20 @@ def test_a_checkpoint_is_of_one_kind_of_log(tmp_path: Path) -> None:
     assert mtlmon(own, *given).status == 0
     ended = mtlmon("--resume", *of_monpoly, *given)
     assert "it was made from another kind of log" in ended.errors
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("q(a, b) AND (c = a / b)", "a / b cannot be computed with 1, 0"),
+        ("q(a, b) AND (c = (a + 1) MOD (b * b))", "(a + 1) MOD (b * b) cannot be computed"),
+        ("q(a, b) AND (c = f2i(i2f(a) / i2f(b)))", "f2i(i2f(a) / i2f(b)) cannot be computed"),
+    ],
+)
+def test_errors_of_calculations_have_the_words_of_the_formula(
+    formula: str, words: str, tmp_path: Path, command: Command
+) -> None:
+    """Neither the names by which variables are told apart, nor those of functions within."""
+    ended = run_case(Case(formula, "@0 q(1,0)\n", "q(int,int)"), tmp_path, command)
+    assert ended.status == 2
+    assert words in ended.errors

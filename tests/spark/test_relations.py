@@ -158,6 +158,36 @@ def test_rows_are_not_copied_for_time_points_without_them(spark: SparkSession) -
         )
 
 
+def test_policies_say_what_they_say_alone(spark: SparkSession) -> None:
+    """An equality with texts makes texts of numbers in its policy, not in others of the file."""
+    atoms = """
+        atom publish(user, level) = what = "publish"
+        atom approve(level) = what = "approve"
+        atom named(file) = what = "login"
+        let approved(x) = ONCE[0,9] approve(x)
+    """
+    policies = {
+        "numbers": "policy numbers: publish(u, x) IMPLIES approved(x)",
+        "texts": "policy texts: publish(u, x) IMPLIES ONCE[0,9] named(x)",
+        "lets": "policy lets: named(x) IMPLIES approved(x)",
+    }
+    # the files of the second half are numbers as texts
+    rows = log_of(11, 90)
+    rows = [row | {"file": str(row["level"])} if k > 45 else row for k, row in enumerate(rows)]
+    df = frame(spark, rows)
+    together = found(df, atoms + "\n".join(policies.values()), slices=3)
+    alone = [found(df, f"{atoms}\n{policy}", slices=3) for policy in policies.values()]
+    assert all(alone)
+
+    def values(answers: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+        # policies of a file have their variables in the same columns
+        return Counter(
+            tuple(pair for pair in row if pair != ("u", "None")) for row in answers.elements()
+        )
+
+    assert values(together) == values(sum(alone, Counter()))
+
+
 def test_values_of_all_kinds_are_split_alike(spark: SparkSession) -> None:
     text = """
         atom paid(amount) = what = "publish"
@@ -192,6 +222,21 @@ def test_values_of_all_kinds_are_split_alike(spark: SparkSession) -> None:
     )
     assert one == other
     assert sum(one.values()) > 10
+    # values of several kinds in one column are texts, and numbers of two kinds are floats
+    text = """
+        atom paid(amount) = what = "publish"
+        atom at(moment = when) = what = "publish"
+        atom big(big = level > 1) = what = "publish"
+        atom of(level) = what = "publish"
+        find paid: paid(x)
+        find at: at(x)
+        find big: big(x)
+        find level: of(x)
+        find number: of(y)
+        find other: paid(y)
+    """
+    expected = counted(check_tables(table, text, time_points="stamp").to_arrow().to_pylist())
+    assert found(df, text, slices=2) == expected
 
 
 OTHERS = """

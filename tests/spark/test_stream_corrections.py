@@ -240,6 +240,32 @@ def test_the_latest_verdicts_are_those_of_one_machine(
     assert operations[UPDATED] + operations[DELETED] > 0
 
 
+def test_time_passes_at_the_end_where_the_last_time_point_is_taken_back(folder: Path) -> None:
+    """What it has decided stays decided: a late row that hides it does not turn back time."""
+    text = """unit s
+key k
+stream former = v.last(1, or: 0)
+policy asked on rows where v > former: v = 3 IMPLIES EVENTUALLY[0,5s] v = 4
+"""
+    late = [(10, "x", 3), (40, "x", 5)]
+    for horizons in ((41, 41), (41, 60), (12, 41), (12, 60)):
+        query = Corrected(source_of(text, folder, "stop"), random.Random(0))
+        query.go_on(late, 0)
+        query.go_on([], horizons[0])
+        shown = repr(("asked", "x", 40, 0, True))
+        assert (shown in query.values()) == (horizons[0] > 40)
+        query.go_on([(39, "x", 7)], horizons[0])
+        query.go_on([], horizons[1])
+        # by hand: 5 is not above 7, so 40 is no time-point, and nothing answers in 10 to 15
+        assert query.values() == [
+            repr(("asked", "x", 10, 0, False)),
+            repr(("asked", "x", 39, 0, True)),
+        ]
+        rows: list[Cell] = [*late, (39, "x", 7)]
+        rows.sort(key=lambda row: row[0])
+        assert query.values() == truth(text, folder, rows, horizons[1])
+
+
 def test_a_late_row_changes_a_relation_for_other_keys(folder: Path) -> None:
     """Also where nothing else happens to them."""
     text = f"{RELATIONS}key k\npolicy alone: whole[].n < 2\n"

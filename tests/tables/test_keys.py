@@ -16,7 +16,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import parquet  # noqa: E402
 
+from mtlmon import MtlmonError  # noqa: E402
 from mtlmon.arrays.native import KeyTable, TextCells  # noqa: E402
+from mtlmon.tables import check_tables  # noqa: E402
 from mtlmon.tables.columns.keys import number_rows  # noqa: E402
 from tests.tables.reading import keyed  # noqa: E402
 
@@ -131,3 +133,37 @@ def test_keys_of_a_file(tmp_path: Path) -> None:
     ]
     found = keyed(path, "p", key="site", on_error="skip")
     assert [row[0][0] for row in found] == ["x", "y", "x", "y", "x"]
+
+
+def test_rows_without_a_key_of_one_policy(tmp_path: Path) -> None:
+    """They are unusable for all policies, which are about the same rows, and counted once."""
+    path = tmp_path / "log.csv"
+    path.write_text("ts,user,host,v\n1,a,x,1\n2,,x,2\n3,b,,5\n4,a,x,9\n")
+    rules = {
+        "user": "policy user per user: v < 9",
+        "host": "policy host per host: v < 9",
+        "all": "policy all per none: v < 2",
+    }
+
+    def found(names: list[str], **options: Any) -> list[tuple[str, int]]:
+        text = "\n".join(rules[name] for name in names)
+        with check_tables(path, text, verdicts="false", **options) as check:
+            rows = check.to_arrow().to_pylist()
+            assert check.events.skipped == (0 if names == ["all"] else len(names))
+        return [(row["policy"], row["time"]) for row in rows]
+
+    # without other policies, no key is needed
+    assert found(["all"]) == [("all", 2), ("all", 3), ("all", 4)]
+    with pytest.raises(MtlmonError, match=r"log.csv:3: the key column 'user' is empty"):
+        found(["user", "all"])
+    every = list(rules)
+    skipped = {
+        ("user",): [("user", 4)],
+        ("user", "host"): [("user", 4), ("host", 4)],
+    }
+    for names, expected in skipped.items():
+        assert found(list(names), on_error="skip") == expected
+    with check_tables(path, "\n".join(rules.values()), verdicts="false", on_error="skip") as check:
+        rows = [(row["policy"], row["time"]) for row in check.to_arrow().to_pylist()]
+        assert check.events.skipped == 2
+    assert rows == [(name, 4) for name in every]

@@ -14,7 +14,7 @@ from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.policy.definitions import Argument, Policy
     from mtlmon.policy.policy_file import PolicyFile
@@ -43,6 +43,82 @@ def _own_names(file: PolicyFile, formula: Formula) -> list[str]:
     return [name for name in names if name in file.relations or name in file.parameters]
 
 
+class OwnNames:
+    """Names of atoms and lets of their own for policies to which these are not what others have.
+
+    Args:
+        file: the policy file, which stays as it is.
+        name_of: the name of an atom or let by its name in the file and a number, as
+            `name_of_reading`.
+
+    Attributes:
+        lets: the lets that have got a name of their own, by this name; each stands in the file
+            under the name of `written`.
+        written: the names of these lets in the file.
+    """
+
+    def __init__(self, file: PolicyFile, name_of: Callable[[str, int], str]) -> None:
+        self.lets: dict[str, Formula] = {}
+        self.written: dict[str, str] = {}
+        self._file = file
+        self._name_of = name_of
+        self._ways: dict[str, list[object]] = {}
+        self._lets: dict[tuple[object, ...], str] = {}
+        self._of_lets: dict[str, Renamer] = {}
+        # policies that have the same names share what they share in the file
+        self._renamers: dict[tuple[tuple[str, str], ...], Renamer] = {}
+
+    def of_atom(self, name: str, way: object) -> str:
+        """Return the name of an atom for the policies to which it is this.
+
+        Args:
+            name: its name in the file.
+            way: what tells it from what it is to others. The first one keeps the name.
+        """
+        ways = self._ways.setdefault(name, [])
+        if way not in ways:
+            ways.append(way)
+        return self._name_of(name, ways.index(way))
+
+    def renamer(self, formula: Formula, names: Mapping[str, str]) -> Renamer | None:
+        """Return what gives a policy its names of atoms, and of the lets that use these.
+
+        Args:
+            formula: the formula of the policy.
+            names: the atoms that have a name of their own for it.
+
+        Returns:
+            None if it has no other names than the file.
+        """
+        if not names:
+            return None
+        own = dict(names)
+        for name in names_in(self._file, formula):
+            if name in self._file.parameters:
+                self._read_let(name, own)
+        return self._renamers.setdefault(tuple(own.items()), Renamer(0, own, None))
+
+    def all_renamers(self, renamer: Renamer) -> list[Renamer]:
+        """Return what `renamer` has returned, with what made the lets that the policy uses."""
+        of_lets = (self._of_lets[name] for name in renamer.names.values() if name in self._of_lets)
+        return [renamer, *of_lets]
+
+    def _read_let(self, name: str, names: dict[str, str]) -> None:
+        """Give a let a name of its own, if what it uses has one; add it to the names."""
+        formula = self._file.lets[name]
+        used = {one: names[one] for one in _own_names(self._file, formula) if one in names}
+        if not used:
+            return
+        key = (name, *used.items())
+        if key not in self._lets:
+            number = 1 + sum(one[0] == name for one in self._lets)
+            own = self._lets[key] = self._name_of(name, number)
+            self._of_lets[own] = Renamer(0, used, None)
+            self.lets[own] = self._of_lets[own].formula(formula)
+            self.written[own] = name
+        names[name] = self._lets[key]
+
+
 def set_arguments(
     file: PolicyFile,
     readings: Sequence[tuple[Policy | None, Mapping[str, tuple[Argument, ...]]]],
@@ -54,56 +130,28 @@ def set_arguments(
         readings: policies with the arguments of their atoms, whose expressions say as what they
             read columns; None for atoms that no policy uses.
     """
-    known: dict[str, list[object]] = {}
-    # policies that read the same differently share what they share in the file
-    renamers: dict[tuple[tuple[str, str], ...], Renamer] = {}
-    lets: dict[tuple[object, ...], str] = {}
+    own = OwnNames(file, name_of_reading)
+    found: dict[str, Relation] = {}
     for policy, read in readings:
         names: dict[str, str] = {}
         for name, arguments in read.items():
-            ways = known.setdefault(name, [])
             way = tuple(one.expression for one in arguments)
-            if way not in ways:
-                ways.append(way)
-                own = name_of_reading(name, len(ways) - 1)
-                before = file.relations[name]
-                file.relations[own] = Relation(
-                    own,
+            other = own.of_atom(name, way)
+            before = file.relations[name]
+            found.setdefault(
+                other,
+                Relation(
+                    other,
                     arguments,
                     before.condition,
                     before.place,
                     is_declared=before.is_declared,
-                )
-            if place := ways.index(way):
-                names[name] = name_of_reading(name, place)
-        if policy is None or not names:
-            continue
-        for name in names_in(file, policy.formula):
-            if name in file.parameters:
-                _read_let(file, name, names, lets)
-        renamer = renamers.setdefault(tuple(names.items()), Renamer(0, names, None))
-        policy.formula = renamer.formula(policy.formula)
-
-
-def _read_let(
-    file: PolicyFile, name: str, names: dict[str, str], lets: dict[tuple[object, ...], str]
-) -> None:
-    """Give a let a name of its own, if what it uses has one.
-
-    Args:
-        file: the policy file, which gets the let.
-        name: the let.
-        names: the other names of atoms and lets, which it is added to.
-        lets: the names of lets, by what these use.
-    """
-    formula = file.lets[name]
-    used = {one: names[one] for one in _own_names(file, formula) if one in names}
-    if not used:
-        return
-    key = (name, *used.items())
-    if key not in lets:
-        number = 1 + sum(one[0] == name for one in lets)
-        lets[key] = name_of_reading(name, number)
-        file.lets[lets[key]] = Renamer(0, used, None).formula(formula)
-        file.parameters[lets[key]] = file.parameters[name]
-    names[name] = lets[key]
+                ),
+            )
+            if other != name:
+                names[name] = other
+        if policy is not None and (renamer := own.renamer(policy.formula, names)) is not None:
+            policy.formula = renamer.formula(policy.formula)
+    file.relations.update(found)
+    file.lets.update(own.lets)
+    file.parameters.update({one: file.parameters[name] for one, name in own.written.items()})

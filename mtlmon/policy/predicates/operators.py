@@ -73,6 +73,11 @@ def _conversion(name: str, *signature: str) -> Operator:
     return Operator(name, name, len(signature) - 1, OPERAND, signature=signature)
 
 
+def _division(name: str, word: str, kind: str) -> Operator:
+    """A conversion that is written between its arguments, as in MonPoly's language."""
+    return Operator(name, word, 2, PRODUCT, signature=(kind, kind, kind))
+
+
 def _aggregate(word: str, *, constants: int = 0) -> Operator:
     return Operator(f"WINDOW_{word.upper()}", word, 1, OPERAND, constants=constants)
 
@@ -147,11 +152,11 @@ DATE = _function("date", "time", "text")
 TIME_OF_DAY = _function("time_of_day", "time", "text")
 
 # Conversions: the functions of MonPoly's language, which files of policies do not have.
-QUOTIENT = _conversion("quotient", "integer", "integer", "integer")
+QUOTIENT = _division("quotient", "/", "integer")
 """The quotient of two integers without its fraction; dividing by 0 is an error."""
-MODULO = _conversion("modulo", "integer", "integer", "integer")
+MODULO = _division("modulo", "MOD", "integer")
 """What is left over of a quotient; it has the sign of the left integer."""
-RATIO = _conversion("ratio", "float", "float", "float")
+RATIO = _division("ratio", "/", "float")
 """The quotient of two floats; what is divided by 0 is infinite."""
 INTEGER_OF_FLOAT = _conversion("f2i", "float", "integer")
 FLOAT_OF_INTEGER = _conversion("i2f", "integer", "float")

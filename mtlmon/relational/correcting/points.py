@@ -23,7 +23,9 @@ from mtlmon.relational.native import (
     forget_texts,
     points_as_bytes,
     points_of_bytes,
+    require_texts,
 )
+from mtlmon.relational.plan import cell_kind
 from mtlmon.relational.running import HOLDS
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
@@ -54,6 +56,8 @@ __all__ = ["AGAIN", "GONE", "NEW", "ChangedAnswer", "PointHistory"]
 
 NEW, AGAIN, GONE = range(3)
 """What has become of an answer: it was never there before, it is there again, or no longer."""
+
+_LAST_KIND = 2
 
 # The pool is made smaller when it has so many more time-points than wait.
 _SPARE_POINTS = 4096
@@ -462,10 +466,12 @@ class PointHistory:
             marks = marks.reshape(len(times), len(self._conditional))
             held = Timed(block, places, times, np.frombuffer(offsets, np.uint64), marks)
             if (
-                len(block) != len(times)
+                not np.array_equal(_stamps_of(block), times)
+                or len(held.offsets) != len(times)
                 or len(self._pool) != len(self._pooled)
                 or np.any(self._pooled[1:] <= self._pooled[:-1])
-                or not np.isin(self.leader.waiting_numbers(), self._pooled).all()
+                or np.any(self._pooled[-1:] >= self.leader.numbers_of_next(1))
+                or not self._has_pooled_waiting()
                 or np.any(np.diff(times, prepend=0) < 0)
                 or not all(
                     type(head[name]) is int and 0 <= head[name] <= LARGEST
@@ -475,21 +481,61 @@ class PointHistory:
                 raise damaged()
             self.chunked.passed = head["passed"]
             self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
+            for time, gone in self.chunked.missing.items():
+                if not _are_integers([time, *gone], 0) or gone != sorted(gone):
+                    raise damaged()
             self.chunked.begin_again(state, held)
+            base = self._engine()
+            base.restore(state)
+            # late events come behind all that the state has seen
+            if base.clock > (self.leader.admits_from() or 0):
+                raise damaged()
+            require_texts(base, [held.points, self._pool])
             self._final = head["final"]
-            found, answered, counted = (np.array(one, np.int64) for one in head["counts"])
-            self.chunked.forgotten = Counts(found, answered, counted.reshape(-1, 2))
+            forgotten = Counts(*(np.array(one, np.int64) for one in head["counts"]))
+            forgotten = forgotten._replace(counted=forgotten.counted.reshape(-1, 2))
+            known = self.chunked.forgotten
+            if any(one.shape != own.shape for one, own in zip(forgotten, known, strict=True)):
+                raise damaged()
+            self.chunked.forgotten = forgotten
             self._withdrawn, self._found = (
-                {
-                    (policy, time_stamp, offset, kind, tuple(cells)): None
-                    for policy, time_stamp, offset, kind, cells in head[name]
-                }
+                dict.fromkeys(self._row(*row) for row in head[name])
                 for name in ("withdrawn", "found")
             )
         except SnapshotError:
             raise
         except (MtlmonError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise damaged() from None
+
+    def _has_pooled_waiting(self) -> bool:
+        """Whether the events that wait are in the pool, with their times."""
+        numbers = self.leader.waiting_numbers()
+        if not np.isin(numbers, self._pooled).all():
+            return False
+        places = np.searchsorted(self._pooled, numbers)
+        return np.array_equal(_stamps_of(self._pool)[places], self.leader.waiting_stamps())
+
+    def _row(self, policy: int, time_stamp: int, offset: int, kind: int, cells: list[int]) -> Row:
+        """An answer that a snapshot has.
+
+        Raises:
+            SnapshotError: there is no such answer.
+        """
+        numbers = [policy, time_stamp, offset, kind]
+        if not _are_integers(numbers, 0) or not _are_integers(cells, -LARGEST - 1):
+            raise damaged()
+        kinds = self.plan.named_policies[policy].kinds
+        count = len(self.plan.texts)
+        if (
+            kind > _LAST_KIND
+            or len(cells) not in {0 if kind == HOLDS else len(kinds), len(kinds)}
+            or any(
+                cell_kind(one) == "text" and not 0 <= cell < count
+                for one, cell in zip(kinds, cells, strict=False)
+            )
+        ):
+            raise damaged()
+        return policy, time_stamp, offset, kind, tuple(cells)
 
     @property
     def counted_valuations(self) -> dict[int, tuple[int, int]]:
@@ -522,6 +568,16 @@ def reach_of(made: Plan) -> tuple[int, int] | None:
                 return None
             time += state.upper
     return time, count
+
+
+def _stamps_of(block: PointBlock) -> NDArray[np.int64]:
+    """The time-stamps of the time-points of a block."""
+    return np.frombuffer(block.time_stamps(), np.int64)
+
+
+def _are_integers(values: Sequence[object], least: int) -> bool:
+    """Whether values are integers of 64 bits, from a least one on."""
+    return all(type(one) is int and least <= one <= LARGEST for one in values)
 
 
 def _names(records: NDArray[np.void]) -> Iterator[Name]:

@@ -575,5 +575,6 @@ cdef class RelationalEngine:
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise damaged() from None
         reader.end()
+        require_texts(self, [])
         self.kept_texts = max(self.constants, len(self.texts) // 2)
         self.failure = None

@@ -6,7 +6,9 @@ from libc.stdint cimport uint8_t, uint32_t
 
 
 cdef struct TextUse:
-    # What to do with cells that are texts: note them, or give them new numbers.
+    # What to do with cells that are texts: note them, give them new numbers, or neither. What is
+    # wrong says whether there was a cell without a text, if it is not NULL.
     uint8_t *flags
+    bint *wrong
     uint32_t *numbers
     size_t count

@@ -9,10 +9,11 @@ from libc.string cimport memset
 cdef inline void visit_cell(int64_t *cell, const TextUse *use) noexcept nogil:
     if <uint64_t> cell[0] >= use.count:
         # as in a forged snapshot
-        return
-    if use.flags != NULL:
+        if use.wrong != NULL:
+            use.wrong[0] = True
+    elif use.flags != NULL:
         use.flags[cell[0]] = 1
-    else:
+    elif use.numbers != NULL:
         cell[0] = use.numbers[cell[0]]
 
 
@@ -161,6 +162,7 @@ cdef int use_texts(RelationalEngine engine, KeyTable texts) except -1:
                 raise ValueError("the texts of another plan")
         make_room(<void **> &is_free, &free_room, most_slots(engine), 1)
         use.flags = NULL
+        use.wrong = NULL
         use.numbers = numbers
         use.count = count
         with nogil:
@@ -172,6 +174,38 @@ cdef int use_texts(RelationalEngine engine, KeyTable texts) except -1:
         free(numbers)
         free(is_free)
     return 0
+
+
+def require_texts(RelationalEngine engine not None, list blocks not None):
+    """Refuse cells without a text in the state of an engine and in blocks of time-points.
+
+    engine: its time-points have been read.
+    blocks: blocks of time-points that are kept for it.
+
+    Raises:
+        SnapshotError: there is one.
+    """
+    cdef PointBlock block
+    cdef TextUse use
+    cdef uint8_t *is_free = NULL
+    cdef size_t room = 0
+    cdef bint wrong = False
+    memset(&use, 0, sizeof(TextUse))
+    use.count = len(engine.texts)
+    use.wrong = &wrong
+    for block in blocks:
+        if block.atom_count != engine.atom_count:
+            raise ValueError("time-points with other atoms")
+    try:
+        make_room(<void **> &is_free, &room, most_slots(engine), 1)
+        with nogil:
+            visit_texts(engine, is_free, &use)
+        for block in blocks:
+            visit_points(block, engine.atom_texts, &use)
+    finally:
+        free(is_free)
+    if wrong:
+        raise damaged()
 
 
 def forget_texts(list engines not None, AnswerBlock answers, list blocks=[]):
@@ -203,6 +237,7 @@ def forget_texts(list engines not None, AnswerBlock answers, list blocks=[]):
         make_room(<void **> &numbers, &number_room, count, sizeof(uint32_t))
         memset(flags, 0, count)
         use.flags = flags
+        use.wrong = NULL
         use.numbers = numbers
         use.count = count
         for engine in engines:

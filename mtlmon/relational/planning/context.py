@@ -13,6 +13,7 @@ from mtlmon.relational.programs import is_mixed, kinds_of_variables
 from mtlmon.relational.uses import UseNotes
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.printer import name_of_rows
 from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 
@@ -87,7 +88,7 @@ class Context:
 
     def is_declared(self, name: str) -> bool:
         """Whether the file declares a relation or an atom of that name."""
-        relation = self._file.relations.get(name)
+        relation = self._file.relations.get(name_of_rows(name))
         return name in self._file.atoms or (relation is not None and relation.is_declared)
 
     def add_state(self, state: StatePlan, key: object, needs: Sequence[int]) -> int:

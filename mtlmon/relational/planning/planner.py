@@ -469,6 +469,6 @@ def plan(
         file,
         analysis,
         KeyTable(1) if texts is None else texts,
-        prepared_policies(file, analysis) if prepared is None else prepared,
-        left_sides(file, analysis) if counts_triggered else (),
+        prepared_policies(analysis) if prepared is None else prepared,
+        left_sides(analysis) if counts_triggered else (),
     ).plan

@@ -197,7 +197,7 @@ class Explainer:
         self._unit = file.environment.unit
         self._relations = analysis.relations
         self._made = made_atoms(file)
-        prepared = prepared_policies(file, analysis)
+        prepared = prepared_policies(analysis)
         kinds = kinds_of_variables(
             [one.formula for one in prepared], analysis.relations, file.environment
         )

@@ -87,8 +87,8 @@ def plan_slices(
         LimitError: there are more than `MOST_SLICES` slices, or a formula nests too deeply.
     """
     require_slices(count)
-    prepared = prepared_policies(file, analysis)
-    lefts = left_sides(file, analysis) if counts_triggered else []
+    prepared = prepared_policies(analysis)
+    lefts = left_sides(analysis) if counts_triggered else []
     kinds = kinds_of_variables(
         [*(one.formula for one in prepared), *(one.formula for one in lefts)],
         analysis.relations,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.arrays.canonical import canonical_number, canonical_texts
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.atoms import refuse_traces
@@ -35,7 +36,7 @@ from mtlmon.spark.common.policies import relational_file
 from mtlmon.spark.common.slice_columns import case_of, literal, owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import NUMBER, SLICE, SlicedRows, SliceSource
 from mtlmon.spark.session import cores_of
-from mtlmon.support.atom_names import listed
+from mtlmon.tables.valuations import kinds_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -232,9 +233,6 @@ def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataF
         found: what slices report.
         sliced: how rows are sliced.
         slicing: the plan of slices.
-
-    Raises:
-        MtlmonError: variables of one name have different types.
     """
     from pyspark.sql import functions as F
 
@@ -261,23 +259,16 @@ def reported(
         kinds: for each policy the kinds of the reported and exposed variables.
         more: the columns behind these, by their names, for streams; rows without a number of a
             policy or a time have no offset then.
-
-    Raises:
-        MtlmonError: variables of one name have different types.
     """
     from pyspark.sql import functions as F
 
-    types: dict[str, str] = {}
-    places: dict[str, list[tuple[int, str]]] = {}
+    # by the name of a variable and its kind, the policies that report it with their columns
+    places: dict[str, dict[str, dict[int, str]]] = {}
     for number, (policy, words) in enumerate(zip(slicing.policies, kinds, strict=True)):
         packed = packed_names(words)
         for name, kind, column in zip(policy.reported, words, packed, strict=False):
-            if types.setdefault(name, kind) != kind:
-                raise MtlmonError(
-                    f"the variable {name} is of kind {types[name]} in one policy, but {kind} in "
-                    f"{listed([policy.name or ''])}: rename one of them, as both have one column"
-                )
-            places.setdefault(name, []).append((number, column))
+            places.setdefault(name, {}).setdefault(kind, {})[number] = column
+    types = kinds_of_columns([[(name, kind) for kind in own] for name, own in places.items()])
     fixed = (*_FIXED, *(more or ()))
     names = unique_columns(list(types), fixed, "var_", ignores_case=True)
     titles = {
@@ -295,16 +286,32 @@ def reported(
         F.col("verdict"),
     ]
     for (name, kind), shown in zip(types.items(), names, strict=True):
-        value = F.expr(case_of(NUMBER, dict(places[name])))
-        columns.append(_typed(value, kind).alias(shown))
+        values = [
+            _shown(F.expr(case_of(NUMBER, own)), one, kind) for one, own in places[name].items()
+        ]
+        columns.append(F.coalesce(*values).alias(shown))
     columns += [column.alias(name) for name, column in (more or {}).items()]
     return own.select(*columns)
 
 
-def _typed(value: Column, kind: str) -> Column:
-    """A value of rows of atoms as a value of Spark."""
+def _shown(value: Column, kind: str, wanted: str) -> Column:
+    """A value of rows of atoms as a value of Spark.
+
+    Args:
+        value: the value.
+        kind: its kind.
+        wanted: the kind of its column, which is another if it has values of several kinds.
+    """
     from pyspark.sql import functions as F
 
+    if kind != wanted:
+        if wanted == "float":
+            return value.cast("double")
+        if kind in {"float", "time"}:
+            # Spark writes these in other ways
+            text_of = _text_of_time if kind == "time" else _text_of_float
+            return F.udf(text_of, "string", useArrow=False)(value)
+        return (value.cast("boolean") if kind == "boolean" else value).cast("string")
     if kind == "boolean":
         return value.cast("boolean")
     if kind == "time":
@@ -312,6 +319,17 @@ def _typed(value: Column, kind: str) -> Column:
         whole = value - F.pmod(value, F.lit(1000).cast("bigint"))
         return F.timestamp_micros(F.call_function("div", whole, F.lit(1000)))
     return value
+
+
+def _text_of_float(value: float | None) -> str | None:
+    """The canonical text of a float."""
+    return None if value is None else canonical_number(value)
+
+
+def _text_of_time(nanoseconds: int | None) -> str | None:
+    """The canonical text of a time, counted from 1970."""
+    (text,) = canonical_texts(pa.array([nanoseconds], pa.timestamp("ns", "UTC"))).to_pylist()
+    return None if text is None else str(text)
 
 
 def relation_statistics(

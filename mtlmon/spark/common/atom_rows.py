@@ -19,6 +19,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import cell_word, refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.spark.common.events import EventReader, event_source, row_error
 from mtlmon.spark.common.policies import Policies
+from mtlmon.syntax.printer import name_of_rows
 from mtlmon.tables.relations import plain_values, shown_arguments
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class AtomColumns(NamedTuple):
     """The columns of rows of atoms.
 
     Attributes:
-        names: the atoms, in the order of their numbers.
+        names: the atoms, in the order of their numbers. Policies in which arguments have other
+            types have an atom of their own.
         kinds: for each of them, the kinds of its arguments: "integer", "float", "boolean", "text"
             or "time".
     """
@@ -161,12 +163,11 @@ class RelationSource(NamedTuple):
 
     def columns(self) -> AtomColumns:
         """The columns of rows of atoms."""
-        relations = self.analysis().relations
-        kinds = [
-            tuple(map(cell_word, relations[name])) if name in self.shown else ()
-            for name in self.names
-        ]
-        return AtomColumns(self.names, tuple(kinds))
+        kinds: dict[str, tuple[str, ...]] = dict.fromkeys(self.names, ())
+        for name, found in self.analysis().relations.items():
+            if name_of_rows(name) in self.shown:
+                kinds[name] = tuple(map(cell_word, found))
+        return AtomColumns(tuple(kinds), tuple(kinds.values()))
 
 
 def relation_source(
@@ -277,7 +278,9 @@ class AtomReader:
                 expressions[name] = source.file.predicate(source.file.shown[name], None)
         schema = source.arrow_schema
         self._compiled = CompiledExpressions(expressions, schema, source.source.environment())
-        self._kinds = dict(zip(source.names, self.columns.kinds, strict=True))
+        # the atom of events whose rows an atom has
+        places = {name: place for place, name in enumerate(source.names)}
+        self._places = [places[name_of_rows(name)] for name in self.columns.names]
 
     @property
     def skipped(self) -> int:
@@ -313,8 +316,9 @@ class AtomReader:
         events, shown = self._events(batch.rename_columns(self._names))
         letters, stamps = events.words(), events.time_stamps
         found = []
-        for number, name in enumerate(self._source.names):
-            holds = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
+        for number, place in enumerate(self._places):
+            name = self._source.names[place]
+            holds = letters[:, place // 64] >> np.uint64(place % 64) & np.uint64(1) != 0
             own = [shown[one] for one in self._source.shown.get(name, ())]
             for column in own:
                 holds &= np.asarray(column.is_valid())
@@ -324,7 +328,7 @@ class AtomReader:
                 mask = pa.array(holds)
                 values = [
                     plain_values(column.filter(mask), kind, name)
-                    for column, kind in zip(own, self._kinds[name], strict=True)
+                    for column, kind in zip(own, self.columns.kinds[number], strict=True)
                 ]
                 found.append(self.columns.batch(stamps[holds], number, values))
         return stamps, found
