@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.outputs import TimeTexts
-    from mtlmon.checking.shown import Details, Shown
+    from mtlmon.checking.shown import Details
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.explaining import Explanations
@@ -327,6 +327,9 @@ class Findings(ReportedRun):
                 self.check.clocks,
                 all_of_them,
                 has_columns=self.options.report is not None,
+                has_all_rows=self.options.rows,
+                rows_option="--rows",
+                unit=self.options.resolution or self.options.unit,
             )
         if source.tracks_rows:
             from mtlmon.checking.violation_rows import ViolationRows
@@ -351,11 +354,11 @@ class Findings(ReportedRun):
 
     def details_of(self, violation: Violation) -> list[str]:
         """Return the time, row, message and values of a violation that is explained."""
-        row = None if self.rows is None or not self.options.rows else self.rows.of(violation)
+        row = None if self.rows is None else self.rows.of(violation)
         details = [] if self.details is None else self.details.of(violation)
         if self.times is not None and not self.times.is_plain:
             details = [f"time {self.times.texts([violation.time_stamp])[0]}", *details]
-        return details if row is None else [f"at {row[0]}:{row[1]}", *details]
+        return details if row is None else [f"at {row}", *details]
 
     def write_report(
         self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool
@@ -445,9 +448,10 @@ class Findings(ReportedRun):
             row = None if self.rows is None else self.rows.of(violation)
             collector.describe(
                 *point,
-                row=None if row is None else f"{row[0]}:{row[1]}",
+                row=None if row is None else str(row),
                 message=None if shown is None else shown.message,
-                values=() if shown is None else values_of(shown),
+                values=() if shown is None else shown.named_values,
+                rows_of_values={} if shown is None else shown.rows_of_values,
             )
 
     def place_of(self, violation: Violation) -> tuple[Collector, tuple[int, int, int | None]]:
@@ -455,13 +459,6 @@ class Findings(ReportedRun):
         policy, number, time_stamp, offset = violation
         key = number if self.keys.has_keys(policy) else None
         return self.collectors[policy], (time_stamp, offset, key)
-
-
-def values_of(shown: Shown) -> list[tuple[str, str]]:
-    """Return what a report says of the values at a violation, each as a name and a text."""
-    values = list(shown.columns)
-    values += [(name, f"{text} ({rows})" if rows else text) for name, text, rows in shown.values]
-    return values if shown.last_row is None else [*values, ("last row", shown.last_row)]
 
 
 def with_triggered(

@@ -405,8 +405,9 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--rows",
         action="store_true",
-        help="also write the file and row that each verdict is about: the first row after a header "
-        "is 1; in a text log, rows are lines",
+        help="also write the file and line that each verdict is about, as in app.log:17; for files "
+        "without lines, such as Parquet, the number of the row, from 1; explanations and reports "
+        "name all rows that a window has counted, not only the first five",
     )
     group.add_argument(
         "--time-stamps",
