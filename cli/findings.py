@@ -16,7 +16,7 @@ import numpy as np
 
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
-from mtlmon.cli.explaining import check_file, explanations_for
+from mtlmon.cli.explaining import WIDTH, check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import is_violated, plural
 from mtlmon.cli.report_policies import (
@@ -283,6 +283,9 @@ class Findings(ReportedRun):
         self, explanations: Explanations, violation: Violation, proof: Proof | UndecidedError
     ) -> None:
         """Add what `explained` has found for a violation."""
+        if explanations.is_json:
+            explanations.add_facts(self.facts_of(violation, proof))
+            return
         title = self.title(violation)
         if isinstance(proof, UndecidedError):
             explanations.remark(f"{title}: {proof}" if title else str(proof))
@@ -290,6 +293,19 @@ class Findings(ReportedRun):
             text = self.check.policies[violation.policy].text
             details = self.details_of(violation)
             explanations.add(proof, title, [text, *details] if text else details)
+
+    def facts_of(self, violation: Violation, proof: Proof | UndecidedError) -> dict[str, object]:
+        """Return what explains a violation to programs, with all rows."""
+        from mtlmon.cli.explained_facts import facts_of_proof
+
+        policy = self.check.policies[violation.policy]
+        facts: dict[str, object] = {"policy": policy.name, "text": policy.text or None}
+        if self.keys.has_keys(violation.policy):
+            facts["key"] = self.keys.text(violation.policy, violation.number)
+        facts |= {"time": violation.time_stamp, "offset": violation.offset}
+        row = None if self.rows is None else self.rows.of(violation)
+        shown = None if self.details is None else self.details.shown(violation)
+        return facts | facts_of_proof(proof, row, shown, WIDTH)
 
     def title(self, violation: Violation) -> str | None:
         """Return the policy and the key of a violation, or None if it has neither."""

@@ -442,7 +442,8 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--explain-output",
         metavar="FILE",
-        help="write explanations to FILE instead, as a page if its name ends in .html",
+        help="write explanations to FILE instead, as a page if its name ends in .html, and for "
+        "programs, with all rows, if it ends in .jsonl",
     )
     group.add_argument(
         "--explain-limit",

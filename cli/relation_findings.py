@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.checking.row_files import RowFile, RowPlace
-from mtlmon.cli.explaining import check_file, explanations_for
+from mtlmon.cli.explaining import WIDTH, check_file, explanations_for, is_json
 from mtlmon.cli.failure import Failure
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
@@ -183,7 +183,7 @@ class RelationFindings:
             read,
             options.end_time,
             skips_overflows=self.skips_overflows,
-            most_rows=None if options.rows else LISTED_ROWS,
+            most_rows=None if options.rows or is_json(options.explain_output) else LISTED_ROWS,
         )
 
     @property
@@ -278,9 +278,26 @@ class RelationExplanations:
             unit=self.unit,
             rows_option=self.rows_option,
         )
+        row = self.rows.get(found.violation.point)
+        if explanations.is_json:
+            from mtlmon.cli.explained_facts import facts_of_explanation
+
+            violation = found.violation
+            variables = zip(policy.variables, policy.kinds, strict=True)
+            explanations.add_facts(
+                {
+                    "policy": policy.name,
+                    "text": policy.text or None,
+                    "time": violation.time_stamp,
+                    "offset": violation.offset,
+                    **facts_of_explanation(
+                        found, row, variables, self.analysis.relations, text(width=WIDTH), self.unit
+                    ),
+                }
+            )
+            return
         title = None if policy.name is None else f"policy {policy.name}"
         details = [policy.text] if policy.text else []
-        row = self.rows.get(found.violation.point)
         if row is not None:
             details.append(f"at {row}")
         if self.times is not None and not self.times.is_plain:

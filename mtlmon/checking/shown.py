@@ -107,6 +107,7 @@ class Shown(NamedTuple):
         columns: the names of columns and their values.
         values: the streams and windows.
         last_row: for a tick, the last row before it, in words; else None.
+        last_place: where that row is; None if that is not known.
         most_rows: how many rows of a window are named to people; None for all.
         rows_option: what lets all of them be named; None if nothing does.
     """
@@ -115,6 +116,7 @@ class Shown(NamedTuple):
     columns: list[tuple[str, str]]
     values: list[ShownValue]
     last_row: str | None
+    last_place: RowPlace | None = None
     most_rows: int | None = _ROWS_SHOWN
     rows_option: str | None = None
 
@@ -541,7 +543,8 @@ class Details:
             others.append(ShownValue(item.label, text, rows))
         last = None if last_row is None else self._last_row_words(last_row, now)
         message = message_of(self._policies[policy].message, values)
-        return Shown(message, columns, others, last, self._most_rows, self._rows_option)
+        place = None if last_row is None else last_row.place
+        return Shown(message, columns, others, last, place, self._most_rows, self._rows_option)
 
     def _last_row_words(self, row: LastRow, now: int) -> str:
         """Say which row was the last one before a tick, and when."""

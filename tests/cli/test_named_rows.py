@@ -158,6 +158,54 @@ def test_the_page_has_all_rows_if_asked(command: Command, tmp_path: Path, rules:
         assert unescape(re.sub(r"<[^>]*>", "", values)) == f"({', '.join(expected)})"
 
 
+def test_json_has_all_rows(command: Command, tmp_path: Path, rules: Path) -> None:
+    path, output = tmp_path / "log.csv", tmp_path / "why.jsonl"
+    path.write_text(written("csv", EVENTS))
+    rules.write_text(RULES.replace("policy few:", 'policy few "seldom" per none:'))
+    done = command("--explain-output", output, "--verdicts", "none", rules, path)
+    assert done.errors == ""
+    (found,) = map(json.loads, output.read_text().splitlines())
+    lines = [int(line_of(path, row).rpartition(":")[2]) for row in FAILED]
+    assert found.pop("explanation").startswith("10:0 violates fails < 7\n")
+    assert found == {
+        "policy": "few",
+        "text": "seldom",
+        "time": 10,
+        "offset": 0,
+        "file": str(path),
+        "row": lines[-1],
+        "message": None,
+        "values": [
+            {
+                "name": "fails",
+                "value": "7",
+                "rows": [{"file": str(path), "row": line} for line in lines],
+            }
+        ],
+    }
+    # what is left out, and why something is not explained, is said
+    log = tmp_path / "log"
+    log.write_text("@1\n@2\n@3\n")
+    formula = "(EVENTUALLY p) AND NOT EVENTUALLY p"
+    options = ["--explain-limit", "2", "--verdicts", "none"]
+    done = command("--explain-output", output, *options, "-e", formula, log)
+    assert "mtlmon: explained 2 violations; there are more (--explain-limit)\n" in done.errors
+    first, second = map(json.loads, output.read_text().splitlines())
+    assert (first["row"], second["row"]) == (1, 2)
+    assert first["explanation"] is None
+    assert "1:0 is false whatever comes" in first["remark"]
+
+
+def test_json_of_ticks_and_keys(command: Command, tmp_path: Path, rules: Path) -> None:
+    path, output = tmp_path / "log.csv", tmp_path / "why.jsonl"
+    rules.write_text("unit s\nkey k\npolicy alive on every 2s: count[0,3s]() > 0\n")
+    path.write_text("ts,k\n1,a\n8,b\n8,a\n")
+    command("--explain-output", output, "--verdicts", "none", rules, path)
+    (found,) = map(json.loads, output.read_text().splitlines())
+    assert (found["key"], found["time"], found["file"], found["row"]) == ("a", 6, None, None)
+    assert found["last_row"] == {"file": str(path), "row": 2}
+
+
 VARIABLES = """\
 unit s
 policy approved: publish(u) IMPLIES ONCE[0,1m] EXISTS m. approve(m) AND m < u
@@ -204,6 +252,15 @@ def test_rows_that_parts_of_policies_with_variables_find(
         assert "… and 3 more of approve(_) in the 1m before (--rows names them)" in done.errors
         every = command(*options, *order, "--rows", rules, path)
         assert re.findall(r"\d+:0 approve.*", every.errors) == found, order
-    page = tmp_path / "page.html"
+    page, output = tmp_path / "page.html", tmp_path / "why.jsonl"
     command("--rows", "--report", page, rules, path)
     assert all(one in page.read_text() for one in found)
+    command("--explain-output", output, "--verdicts", "none", rules, path)
+    (explained,) = map(json.loads, output.read_text().splitlines())
+    assert (explained["policy"], explained["valuation"]) == ("approved", {"u": "author"})
+    rows = [one for reason in explained["reasons"] for one in reason["found"]][-1]["rows"]
+    assert [f"{one['time']}:0 approve({one['arguments'][0]})" for one in rows] == [
+        one.partition(" (")[0] for one in found
+    ]
+    numbers = [int(re.findall(r"\d+$", places[user])[0]) for _, _, user in APPROVED]
+    assert [(one["file"], one["row"]) for one in rows] == [(str(path), one) for one in numbers]

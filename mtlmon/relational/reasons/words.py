@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.reasons.evidence import Evidence, Explanation, Finding, Violation
     from mtlmon.relational.reasons.patterns import Region
 
-__all__ = ["explanation_text", "region_words"]
+__all__ = ["explanation_text", "pattern_text", "region_words"]
 
 _ASCII = str.maketrans({"✓": "+", "✗": "-", "└": "`", "├": "|", "─": "-", "…": "~"})
 _NARROWEST = 40
@@ -93,15 +93,15 @@ def _evidence(
     kinds = relations.get(pattern.atom, ())
     if not evidence.total:
         where = region_words(pattern.region, unit)
-        return [f"no {_row(pattern.atom, pattern.arguments, kinds)} {where}"]
+        return [f"no {pattern_text(pattern.atom, pattern.arguments, kinds)} {where}"]
     lines = [
-        f"{one.time_stamp}:{one.offset} {_row(pattern.atom, one.row, kinds)}"
+        f"{one.time_stamp}:{one.offset} {pattern_text(pattern.atom, one.row, kinds)}"
         f"{_place(one, violation, unit)}"
         for one in evidence.rows
     ]
     rest = evidence.total - len(evidence.rows)
     if rest:
-        wanted = _row(pattern.atom, pattern.arguments, kinds)
+        wanted = pattern_text(pattern.atom, pattern.arguments, kinds)
         where = "" if is_here(evidence) else f" {region_words(pattern.region, unit)}"
         how = "" if rows_option is None else f" ({rows_option} names them)"
         lines.append(f"… and {rest:,} more of {wanted}{where}{how}")
@@ -117,7 +117,8 @@ def _place(finding: Finding, violation: Violation, unit: str | None) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _row(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
+def pattern_text(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
+    """Write an atom with its arguments, `_` for those that may be anything."""
     name = written_name(atom)
     if not kinds:
         return name

@@ -48,7 +48,7 @@ complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-poli
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -l color -x -a 'auto always never' -d 'use colours on a terminal, where only violations are shown unless --verdicts or --output-format is given'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -l bdd -x -a 'auto cudd autoref' -d 'the back end for Boolean functions'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -l explain -d 'explain the first violations on standard error, once the log is read'
-complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -l explain-output -r -F -d 'write explanations to FILE instead, as a page if its name ends in .html'
+complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -l explain-output -r -F -d 'write explanations to FILE instead, as a page if its name ends in .html, and for programs, with all rows, if it ends in .jsonl'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -l explain-limit -x -d 'explain at most N violations'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -s C -l context -x -d 'show the rows of the first violations'
 complete -c mtlmon -n 'not __fish_seen_subcommand_from resolve latest check-policy streams query analyze serve' -s B -l before-context -x -d 'the same with N rows before each only'
