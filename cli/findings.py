@@ -23,9 +23,10 @@ from mtlmon.cli.report_policies import (
     WrittenPolicies,
     policy_files,
     settings_of,
+    time_zone_of,
     wording_of,
 )
-from mtlmon.cli.time_stamps import iso_times
+from mtlmon.cli.time_stamps import time_texts
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
@@ -162,6 +163,7 @@ class ReportedRun:
             remarks=remarks,
             policy_files=policy_files(self.options),
             settings=settings_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options),
         )
 
     def policy_report(self, policy: int) -> PolicyReport:
@@ -218,7 +220,7 @@ class Findings(ReportedRun):
         self.check = check
         self.details: Details | None = None
         self.rows: ViolationRows | None = None
-        self.times: TimeTexts | None = iso_times(options, source.times)
+        self.times: TimeTexts | None = time_texts(options, source.times)
         self.can_reread = can_reread
 
     def take(self) -> None:

@@ -413,8 +413,8 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         "--time-stamps",
         choices=("raw", "iso"),
         help="how to write times in lines of text and explanations: as numbers (raw), or in ISO "
-        "8601 (iso), which needs the unit of time-stamps (default: raw; on a terminal, as in the "
-        "log)",
+        "8601 (iso), which needs the unit of time-stamps (default: raw; on a terminal and in "
+        "explanations, as in the log)",
     )
     group.add_argument(
         "--color",

@@ -18,7 +18,7 @@ from mtlmon.cli.findings import (
 )
 from mtlmon.cli.relation_findings import rows_option
 from mtlmon.cli.report import plural
-from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
+from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
 from mtlmon.cli.signals import REPORT_SECONDS
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.delays import decision_delays
@@ -122,6 +122,7 @@ class RelationReport:
             remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
             policy_files=policy_files(self.options),
             settings=settings_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options),
         )
         save_report(ReportData(self.reports(read), run), self.options)
 

@@ -240,6 +240,7 @@ class Run:
         policy_files: the policy files.
         settings: other facts that verdicts depend on, each as a name and a text.
         version: the version of mtlmon.
+        time_zone: the time zone in which dates are shown, a name of IANA; None is UTC.
     """
 
     inputs: Sequence[str] = ()
@@ -260,6 +261,7 @@ class Run:
     policy_files: Sequence[PolicyFileName] = ()
     settings: Sequence[tuple[str, str]] = ()
     version: str = __version__
+    time_zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
