@@ -35,7 +35,6 @@ def facts_of_proof(
         shown: the message and the values at the violation; None if they are not known.
         width: the width of lines of the explanation.
     """
-    is_open = isinstance(proof, UndecidedError)
     facts = _place(row)
     if shown is not None:
         facts["message"] = shown.message
@@ -45,8 +44,9 @@ def facts_of_proof(
         ]
         if shown.last_row is not None:
             facts["last_row"] = _place(shown.last_place)
-    facts["explanation"] = None if is_open else proof.to_text(width=width)
-    return {**facts, "remark": str(proof)} if is_open else facts
+    if isinstance(proof, UndecidedError):
+        return {**facts, "explanation": None, "remark": str(proof)}
+    return {**facts, "explanation": proof.to_text(width=width)}
 
 
 def facts_of_explanation(
