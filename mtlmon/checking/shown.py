@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.last_rows import LastRow
     from mtlmon.checking.row_files import RowPlace
-    from mtlmon.checking.sources import EventBatch
+    from mtlmon.checking.sources import EventBatch, Origins
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.messages import Message
@@ -488,7 +488,7 @@ class Details:
         number: int,
         time_stamp: int,
         known_offset: int | None,
-        row: RowPlace | None,
+        row: tuple[Origins, int] | None,
         values: ValuesAt,
         last_row: LastRow | None = None,
     ) -> None:
@@ -500,7 +500,8 @@ class Details:
             number: the number of the trace.
             time_stamp: the time-stamp of the time-point.
             known_offset: its offset within its time-stamp; None if they are consecutive.
-            row: where the row is, or None if it is no row or the log does not tell.
+            row: origins and the index of the row in them, or None if it is no row or the log does
+                not tell.
             values: the values to show.
             last_row: for a tick, the last row of the trace.
         """
@@ -515,7 +516,8 @@ class Details:
                 rows.popleft()
             is_in = window.argument is None or values.get(window.argument) not in (None, False)
             if is_in and row is not None:
-                rows.append((time_stamp, row))
+                origins, index = row
+                rows.append((time_stamp, origins.place(index)))
         for violation in self._wanted.get((partition, clock, number, time_stamp, offset), ()):
             self._found[violation] = self._shown(violation, partition, values, last_row)
 
