@@ -233,7 +233,7 @@ class Options(argparse.Namespace):
     @property
     def tracks_rows(self) -> bool:
         """Whether the log that is read again tells its rows."""
-        return self.rows or self.has_context or self.report is not None
+        return self.rows or self.needs_violations
 
     @property
     def reorders(self) -> bool:

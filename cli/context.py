@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     from mtlmon.checking import LogCheck
     from mtlmon.checking.explaining import Violation
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.findings import Findings
     from mtlmon.tables import TableEvents
 
-    # the name of a file, and its rows with their numbers
+    # the name of a file, and its rows with the lines that they begin on
     FileRows = tuple[str, Iterable[tuple[int, bytes]]]
 
 __all__ = [
@@ -86,7 +87,7 @@ def show_context(findings: Findings, source: TextLog | TableEvents, options: Opt
 
 
 def show_rows(
-    places: Iterable[tuple[str, int]],
+    places: Iterable[RowPlace],
     files: Iterable[FileRows],
     options: Options,
     total: int,
@@ -95,7 +96,7 @@ def show_rows(
     """Write rows and those around them to standard error.
 
     Args:
-        places: the files and numbers of the rows.
+        places: the rows.
         files: the name of each file, and its rows.
         options: the options of the command line.
         total: how many violations there are.
@@ -103,7 +104,8 @@ def show_rows(
     """
     wanted: dict[str, set[int]] = {}
     for file, row in places:
-        wanted.setdefault(file, set()).add(row)
+        assert file.name is not None
+        wanted.setdefault(file.name, set()).add(row)
     is_first = True
     for name, texts in files:
         if name not in wanted:
@@ -126,7 +128,7 @@ def texts_of_log(name: str) -> Iterator[FileRows]:
 
 
 def texts_of(source: TextLog | TableEvents) -> Iterator[FileRows]:
-    """Yield the name of each file, and its rows with their numbers."""
+    """Yield the name of each file, and its rows with the lines that they begin on."""
     if isinstance(source, TextLog):
         yield from texts_of_log(source.name)
         return
@@ -150,37 +152,40 @@ def context_lines(
 
     Args:
         name: the name of the file.
-        rows: all rows with their numbers.
-        wanted: the numbers of the rows to show.
+        rows: all rows with the lines that they begin on.
+        wanted: the lines of the rows to show.
         before: how many rows before each of them are shown.
         after: how many rows behind each of them are shown.
         is_first: whether nothing has been shown before.
     """
-    last = max(wanted) + after
+    last = max(wanted)
     waiting: deque[tuple[int, bytes]] = deque(maxlen=before)
-    # rows up to here are shown, as they follow a wanted one; and the last row that was shown
-    until = shown = None
-    for number, text in rows:
-        if number > last:
+    # how many more rows are shown, as they follow a wanted one
+    following = 0
+    # whether rows have been left out since the last one that was shown
+    has_gap = not is_first
+    for line, text in rows:
+        if line > last and not following:
             return
-        if number in wanted:
-            first = waiting[0][0] if waiting else number
-            if not is_first and (shown is None or first > shown + 1):
+        if line in wanted:
+            if has_gap:
                 yield "--"
-            is_first = False
+            is_first = has_gap = False
             for one, earlier in waiting:
                 yield from _marked(name, one, earlier, "-")
             waiting.clear()
-            yield from _marked(name, number, text, ":")
-            shown, until = number, number + after
-        elif until is not None and number <= until:
-            yield from _marked(name, number, text, "-")
-            shown = number
+            yield from _marked(name, line, text, ":")
+            following = after
+        elif following:
+            yield from _marked(name, line, text, "-")
+            following -= 1
         else:
-            waiting.append((number, text))
+            has_gap = has_gap or (not is_first and len(waiting) == before)
+            waiting.append((line, text))
 
 
-def _marked(name: str, number: int, text: bytes, mark: str) -> Iterator[str]:
-    """Yield the lines of a row."""
-    for line in text.rstrip(b"\r\n").decode("utf-8", "replace").split("\n"):
+def _marked(name: str, first: int, text: bytes, mark: str) -> Iterator[str]:
+    """Yield the lines of a row, which begins on the first of them."""
+    lines = text.rstrip(b"\r\n").decode("utf-8", "replace").split("\n")
+    for number, line in enumerate(lines, first):
         yield f"{name}{mark}{number}{mark}{line}"

@@ -97,7 +97,7 @@ class Reasons:
             options.output = os.devnull
         else:
             options.verdicts = "none"
-        options.resolve = options.rows = options.summary = options.progress = False
+        options.resolve = options.summary = options.progress = False
         options.clock = None
         if self.start_of_input is not None:
             os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -13,12 +14,12 @@ from mtlmon.support.replacing import write_whole
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["Explanations", "check_file", "explanations_for"]
+__all__ = ["Explanations", "check_file", "explanations_for", "is_json"]
 
 WIDTH = 100
 """The width of lines in a file; a terminal has its own width."""
@@ -48,12 +49,14 @@ class Explanations:
     """Collects explanations for a file, or writes each one to standard error.
 
     Args:
-        path: the file to write, in HTML if its name ends in .html or .htm; None for standard error.
+        path: the file to write, in HTML if its name ends in .html or .htm, and as lines of JSON if
+            it ends in .jsonl; None for standard error.
     """
 
     def __init__(self, path: str | None) -> None:
         self.path = path
         self.is_page = path is not None and path.lower().endswith((".html", ".htm"))
+        self.is_json = path is not None and is_json(path)
         self.sections: list[str] = []
         self.remarks: list[str] = []
 
@@ -99,9 +102,13 @@ class Explanations:
             shown = text(width=terminal_width(), ascii_only=not _shows_marks(sys.stderr.encoding))
             say(f"{heading(title, details)}{shown}\n\n")
 
+    def add_facts(self, facts: Mapping[str, object]) -> None:
+        """Add an explanation for programs, if they are written as JSON."""
+        self.sections.append(f"{json.dumps(facts, ensure_ascii=False)}\n")
+
     def remark(self, text: str) -> None:
         """Add a remark, to follow the explanations."""
-        if self.path is None:
+        if self.path is None or self.is_json:
             note(text)
         else:
             self.remarks.append(text)
@@ -148,6 +155,11 @@ class Explanations:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteFailure(f"cannot write {self.path}: {reason}") from None
+
+
+def is_json(path: str | None) -> bool:
+    """Whether explanations in a file are lines of JSON."""
+    return path is not None and path.lower().endswith(".jsonl")
 
 
 def explanations_for(options: Options) -> Explanations:

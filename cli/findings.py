@@ -16,16 +16,17 @@ import numpy as np
 
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
-from mtlmon.cli.explaining import check_file, explanations_for
+from mtlmon.cli.explaining import WIDTH, check_file, explanations_for
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import is_violated, plural
 from mtlmon.cli.report_policies import (
     WrittenPolicies,
     policy_files,
     settings_of,
+    time_zone_of,
     wording_of,
 )
-from mtlmon.cli.time_stamps import iso_times
+from mtlmon.cli.time_stamps import time_texts
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.outputs import TimeTexts
-    from mtlmon.checking.shown import Details, Shown
+    from mtlmon.checking.shown import Details
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.explaining import Explanations
@@ -162,6 +163,7 @@ class ReportedRun:
             remarks=remarks,
             policy_files=policy_files(self.options),
             settings=settings_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options),
         )
 
     def policy_report(self, policy: int) -> PolicyReport:
@@ -218,7 +220,7 @@ class Findings(ReportedRun):
         self.check = check
         self.details: Details | None = None
         self.rows: ViolationRows | None = None
-        self.times: TimeTexts | None = iso_times(options, source.times)
+        self.times: TimeTexts | None = time_texts(options, source.times)
         self.can_reread = can_reread
 
     def take(self) -> None:
@@ -283,6 +285,9 @@ class Findings(ReportedRun):
         self, explanations: Explanations, violation: Violation, proof: Proof | UndecidedError
     ) -> None:
         """Add what `explained` has found for a violation."""
+        if explanations.is_json:
+            explanations.add_facts(self.facts_of(violation, proof))
+            return
         title = self.title(violation)
         if isinstance(proof, UndecidedError):
             explanations.remark(f"{title}: {proof}" if title else str(proof))
@@ -290,6 +295,19 @@ class Findings(ReportedRun):
             text = self.check.policies[violation.policy].text
             details = self.details_of(violation)
             explanations.add(proof, title, [text, *details] if text else details)
+
+    def facts_of(self, violation: Violation, proof: Proof | UndecidedError) -> dict[str, object]:
+        """Return what explains a violation to programs, with all rows."""
+        from mtlmon.cli.explained_facts import facts_of_proof
+
+        policy = self.check.policies[violation.policy]
+        facts: dict[str, object] = {"policy": policy.name, "text": policy.text or None}
+        if self.keys.has_keys(violation.policy):
+            facts["key"] = self.keys.text(violation.policy, violation.number)
+        facts |= {"time": violation.time_stamp, "offset": violation.offset}
+        row = None if self.rows is None else self.rows.of(violation)
+        shown = None if self.details is None else self.details.shown(violation)
+        return facts | facts_of_proof(proof, row, shown, WIDTH)
 
     def title(self, violation: Violation) -> str | None:
         """Return the policy and the key of a violation, or None if it has neither."""
@@ -327,6 +345,9 @@ class Findings(ReportedRun):
                 self.check.clocks,
                 all_of_them,
                 has_columns=self.options.report is not None,
+                has_all_rows=self.options.rows,
+                rows_option="--rows",
+                unit=self.options.resolution or self.options.unit,
             )
         if source.tracks_rows:
             from mtlmon.checking.violation_rows import ViolationRows
@@ -351,11 +372,11 @@ class Findings(ReportedRun):
 
     def details_of(self, violation: Violation) -> list[str]:
         """Return the time, row, message and values of a violation that is explained."""
-        row = None if self.rows is None or not self.options.rows else self.rows.of(violation)
+        row = None if self.rows is None else self.rows.of(violation)
         details = [] if self.details is None else self.details.of(violation)
         if self.times is not None and not self.times.is_plain:
             details = [f"time {self.times.texts([violation.time_stamp])[0]}", *details]
-        return details if row is None else [f"at {row[0]}:{row[1]}", *details]
+        return details if row is None else [f"at {row}", *details]
 
     def write_report(
         self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool
@@ -445,9 +466,10 @@ class Findings(ReportedRun):
             row = None if self.rows is None else self.rows.of(violation)
             collector.describe(
                 *point,
-                row=None if row is None else f"{row[0]}:{row[1]}",
+                row=None if row is None else str(row),
                 message=None if shown is None else shown.message,
-                values=() if shown is None else values_of(shown),
+                values=() if shown is None else shown.named_values,
+                rows_of_values={} if shown is None else shown.rows_of_values,
             )
 
     def place_of(self, violation: Violation) -> tuple[Collector, tuple[int, int, int | None]]:
@@ -455,13 +477,6 @@ class Findings(ReportedRun):
         policy, number, time_stamp, offset = violation
         key = number if self.keys.has_keys(policy) else None
         return self.collectors[policy], (time_stamp, offset, key)
-
-
-def values_of(shown: Shown) -> list[tuple[str, str]]:
-    """Return what a report says of the values at a violation, each as a name and a text."""
-    values = list(shown.columns)
-    values += [(name, f"{text} ({rows})" if rows else text) for name, text, rows in shown.values]
-    return values if shown.last_row is None else [*values, ("last row", shown.last_row)]
 
 
 def with_triggered(

@@ -405,15 +405,16 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--rows",
         action="store_true",
-        help="also write the file and row that each verdict is about: the first row after a header "
-        "is 1; in a text log, rows are lines",
+        help="also write the file and line that each verdict is about, as in app.log:17; for files "
+        "without lines, such as Parquet, the number of the row, from 1; explanations and reports "
+        "name all rows that a window has counted, not only the first five",
     )
     group.add_argument(
         "--time-stamps",
         choices=("raw", "iso"),
         help="how to write times in lines of text and explanations: as numbers (raw), or in ISO "
-        "8601 (iso), which needs the unit of time-stamps (default: raw; on a terminal, as in the "
-        "log)",
+        "8601 (iso), which needs the unit of time-stamps (default: raw; on a terminal and in "
+        "explanations, as in the log)",
     )
     group.add_argument(
         "--color",
@@ -441,7 +442,8 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--explain-output",
         metavar="FILE",
-        help="write explanations to FILE instead, as a page if its name ends in .html",
+        help="write explanations to FILE instead, as a page if its name ends in .html, and for "
+        "programs, with all rows, if it ends in .jsonl",
     )
     group.add_argument(
         "--explain-limit",

@@ -118,7 +118,7 @@ class PeopleOutput:
         if tracker is not None and places is not None:
             # ticks are not rows
             for k in np.flatnonzero(places.has_row).tolist():
-                names[k] = f"{tracker.files[places.files[k]]}:{places.rows[k]}  {names[k]}"
+                names[k] = f"{tracker.files.place(places.files[k], places.rows[k])}  {names[k]}"
         text = "".join(
             self.line(name, policy, number, stamp)
             for name, policy, number, stamp in zip(names, policies, numbers, stamps, strict=True)
@@ -183,7 +183,7 @@ def outcome_of(check: LogCheck) -> Outcome:
         [one.false for one in counts],
         any(map(is_violated, check.policies, counts, check.triggered)),
         sum(one.undecided for one in counts),
-        first=None if found is None else (found[0], found[2], f"{found[1]}:{found[2]}"),
+        first=None if found is None else (found[0], found[1].row, str(found[1])),
     )
 
 

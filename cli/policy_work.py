@@ -430,7 +430,7 @@ class PolicyWork(EventWork):
         # the outcome for a person says so, too
         if first is None or self.options.for_people:
             return text
-        return f"{text}\n\nfirst violation at {visible(first[1] or '')}:{first[2]}"
+        return f"{text}\n\nfirst violation at {visible(str(first[1]))}"
 
     # ---- checkpoints -----------------------------------------------------------------------
 

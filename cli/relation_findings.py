@@ -8,10 +8,12 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.cli.explaining import check_file, explanations_for
+from mtlmon.checking.row_files import RowFile, RowPlace
+from mtlmon.cli.explaining import WIDTH, check_file, explanations_for, is_json
 from mtlmon.cli.failure import Failure
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
+from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
 from mtlmon.relational.running import HOLDS
 from mtlmon.syntax.printer import to_text
 
@@ -37,6 +39,7 @@ __all__ = [
     "can_reread",
     "check_explained",
     "explain",
+    "rows_option",
 ]
 
 LISTED = 100
@@ -113,8 +116,8 @@ class RelationFindings:
         point_rows: PointRows | None = None,
     ) -> None:
         self.point_rows = point_rows
-        # the file and row of each time-point with a violation that is kept
-        self.rows: dict[int, tuple[str, int]] = {}
+        # the row of each time-point with a violation that is kept
+        self.rows: dict[int, RowPlace] = {}
         self.plan = plan
         self.are_violations = [counts_matches or not one.is_find for one in plan.named_policies]
         self.output = output
@@ -155,7 +158,7 @@ class RelationFindings:
                 )
                 self.first[policy].append(Violation(time_stamp, offset, policy, point, values))
                 if self.point_rows is not None and point not in self.rows:
-                    self.rows[point] = self.point_rows.name_of(point)
+                    self.rows[point] = self.point_rows.place_of(point)
         if self.histograms:
             import numpy as np
 
@@ -175,7 +178,12 @@ class RelationFindings:
     ) -> Explainer:
         """Return what explains violations; the arguments are those of `explain`."""
         return Explainer(
-            file, analysis, read, options.end_time, skips_overflows=self.skips_overflows
+            file,
+            analysis,
+            read,
+            options.end_time,
+            skips_overflows=self.skips_overflows,
+            most_rows=None if options.rows or is_json(options.explain_output) else LISTED_ROWS,
         )
 
     @property
@@ -188,8 +196,8 @@ class RelationFindings:
         )
 
     @property
-    def chosen_rows(self) -> list[tuple[str, int]]:
-        """The files and rows of the first violations, if rows are wanted."""
+    def chosen_rows(self) -> list[RowPlace]:
+        """The rows of the first violations, if rows are wanted."""
         return [self.rows[one.point] for one in self.chosen]
 
     @property
@@ -202,11 +210,14 @@ class RelationFindings:
         return [self.totals, self.first, [(point, *row) for point, row in self.rows.items()]]
 
     def restore(
-        self, snapshot: tuple[list[int], list[list[list[Any]]], list[tuple[int, str, int]]]
+        self,
+        snapshot: tuple[
+            list[int], list[list[list[Any]]], list[tuple[int, tuple[str | None, bool], int]]
+        ],
     ) -> None:
         """Continue with what an earlier run has kept."""
         self.totals, first, rows = snapshot
-        self.rows = {point: (file, row) for point, file, row in rows}
+        self.rows = {point: RowPlace(RowFile(*file), row) for point, file, row in rows}
         self.first = [
             [
                 Violation(stamp, offset, policy, point, tuple(values))
@@ -214,6 +225,12 @@ class RelationFindings:
             ]
             for own in first
         ]
+
+
+def rows_option(options: Options) -> str | None:
+    """Return the option that lets all rows be named, if that is not so."""
+    # for MonPoly's files, it would name lines
+    return None if options.rows or options.signature is not None else "--rows"
 
 
 class RelationExplanations:
@@ -239,7 +256,8 @@ class RelationExplanations:
         self.policies = findings.plan.named_policies
         self.analysis = analysis
         self.unit = options.resolution or options.unit
-        self.rows = findings.rows if options.rows else {}
+        self.rows = findings.rows
+        self.rows_option = rows_option(options)
         self.explainer = findings.explainer(file, analysis, read, options)
 
     def add(self, explanations: Explanations, violations: Sequence[Violation]) -> None:
@@ -258,12 +276,30 @@ class RelationExplanations:
             to_text(self.analysis.policies[number].policy.written, unit=self.unit),
             self.analysis.relations,
             unit=self.unit,
+            rows_option=self.rows_option,
         )
+        row = self.rows.get(found.violation.point)
+        if explanations.is_json:
+            from mtlmon.cli.explained_facts import facts_of_explanation
+
+            violation = found.violation
+            variables = zip(policy.variables, policy.kinds, strict=True)
+            explanations.add_facts(
+                {
+                    "policy": policy.name,
+                    "text": policy.text or None,
+                    "time": violation.time_stamp,
+                    "offset": violation.offset,
+                    **facts_of_explanation(
+                        found, row, variables, self.analysis.relations, text(width=WIDTH), self.unit
+                    ),
+                }
+            )
+            return
         title = None if policy.name is None else f"policy {policy.name}"
         details = [policy.text] if policy.text else []
-        row = self.rows.get(found.violation.point)
         if row is not None:
-            details.append(f"at {row[0]}:{row[1]}")
+            details.append(f"at {row}")
         if self.times is not None and not self.times.is_plain:
             details.append(f"time {self.times.texts([found.violation.time_stamp])[0]}")
         explanations.add_text(text, title, details)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.cli.arguments import Options
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
@@ -51,8 +52,8 @@ class PeopleAnswers:
         self.policies = [one.policy for one in analysis.policies]
         self.whats = [one.text or str(one.written) for one in self.policies]
         self.counts = [0] * len(plan.named_policies)
-        # the time-point and time-stamp of the earliest violation, and its file and row
-        self.first: tuple[int, int, tuple[str | None, int] | None] | None = None
+        # the time-point and time-stamp of the earliest violation, and its row
+        self.first: tuple[int, int, RowPlace] | None = None
 
     def put(self, answers: AnswerBlock) -> None:
         """Write answers, and forget them."""
@@ -62,10 +63,8 @@ class PeopleAnswers:
         if found and self.times is not None and not self.times.is_plain:
             names = self.times.texts(stamps)
         if self.rows is not None:
-            places = [self.rows.name_of(one[4]) for one in found]
-            names = [
-                f"{file}:{row}  {name}" for name, (file, row) in zip(names, places, strict=True)
-            ]
+            places = [self.rows.place_of(one[4]) for one in found]
+            names = [f"{row}  {name}" for name, row in zip(names, places, strict=True)]
             self.note_first(found, places)
         text = "".join(
             self.line(name, answer[0], answer[5]) for name, answer in zip(names, found, strict=True)
@@ -75,7 +74,7 @@ class PeopleAnswers:
     def note_first(
         self,
         found: Sequence[tuple[int, int, int, int, int, tuple[int, ...]]],
-        places: Sequence[tuple[str | None, int] | None],
+        places: Sequence[RowPlace],
     ) -> None:
         """Remember the earliest violation among answers, whose rows are given."""
         for (policy, _, time_stamp, _, point, _), place in zip(found, places, strict=True):
@@ -110,9 +109,9 @@ class PeopleAnswers:
         """
         kinds = [one.is_find for one in self.plan.named_policies]
         first = None
-        place = None if self.first is None else self.first[2]
-        if self.first is not None and place is not None:
-            first = self.first[1], place[1], f"{place[0]}:{place[1]}"
+        if self.first is not None:
+            _, time_stamp, place = self.first
+            first = time_stamp, place.row, str(place)
         pairs = list(zip(kinds, self.counts, strict=True))
         return Outcome(
             [count for is_find, count in pairs if not is_find],

@@ -7,6 +7,8 @@ from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon.checking.computed_rows import ComputedRows
+from mtlmon.checking.text_logs import line_origins
 from mtlmon.cli.files import STANDARD_INPUT, open_log
 from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.pump import BLOCK_BYTES
@@ -17,7 +19,9 @@ from mtlmon.relational.native import PointBlock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
+    from mtlmon.checking.computed_rows import ComputedEvents
+    from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.sources import Origins
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.row_work import RowSource
@@ -30,6 +34,7 @@ __all__ = [
     "block_reader",
     "computed_atoms",
     "dropped_events",
+    "last_origins",
     "log_events",
     "rewind",
     "table_reader",
@@ -142,11 +147,16 @@ def text_rows(
             path=name,
             skip_errors=options.on_error == "skip",
         )
-    from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
+    from mtlmon.checking.computed_rows import ComputedEvents
 
     events = text_events(file, made, points, name, options, memory)
     assert isinstance(events, ComputedEvents)
     return ComputedRows(events)
+
+
+def last_origins(rows: RowScanner | ComputedRows) -> Origins:
+    """Return the lines of the time-points of a text log that have been read last."""
+    return line_origins(rows.lines.path, rows.last_lines, rows.lines.order)
 
 
 def text_reader(
@@ -187,10 +197,19 @@ def block_reader(
         start_of_input: where the log begins in standard input, if that is the log.
     """
 
-    def read(made: Plan, points: PointBlock) -> Iterator[None]:
+    def read(made: Plan, points: PointBlock) -> Iterator[PointRows | None]:
+        from mtlmon.checking.point_rows import PointRows
+
         rewind(start_of_input)
-        log = open_log(options.log, text_order(options, is_again=True))
+        order = text_order(options, is_again=True)
+        log = open_log(options.log, order)
         rows = rows_for(made, points, log.name)
+        places = None
+        if isinstance(rows, RowScanner | ComputedRows):
+            places = PointRows()
+            rows.number_lines()
+            if order is not None:
+                rows.lines.order = order.lines
         block = memoryview(bytearray(BLOCK_BYTES))
         size = 1
         try:
@@ -202,8 +221,13 @@ def block_reader(
                     rows.load_end()
                 more = True
                 while more and rows.point_count < most:
+                    if places is not None:
+                        # those that have been taken
+                        places.forget(rows.point_count)
                     more = rows.read()
-                    yield
+                    if isinstance(rows, RowScanner | ComputedRows) and places is not None:
+                        places.add(None, last_origins(rows))
+                    yield places
         finally:
             rows.unload()
             log.close()
@@ -231,14 +255,17 @@ def table_reader(
         most: the number of time-points to read, or a few more: those that have been checked.
         start_of_input: where the log begins in standard input, if that is the log.
     """
+    from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.policies import open_table_source
     from mtlmon.tables.relations import RelationRows, table_atoms
 
     every_shown = [one for some in shown.values() for one in some]
 
-    def read(made: Plan, points: PointBlock) -> Iterator[None]:
+    def read(made: Plan, points: PointBlock) -> Iterator[PointRows | None]:
         rewind(start_of_input)
         by_stamp = options.time_points == "stamp"
+        # of several rows, a time-point does not tell which one a row of an atom is
+        places = None if by_stamp else PointRows()
         rows = RelationRows(table_atoms(made, shown), points, made.texts, by_stamp=by_stamp)
         with closing(
             open_table_source(
@@ -251,19 +278,23 @@ def table_reader(
                 order=table_order(options, is_again=True),
             )
         ) as source:
+            source.track_rows()
             for batch in source:
                 rows.load(batch)
+                if places is not None:
+                    places.forget(rows.point_count)
+                    places.note(batch)
                 more = True
                 while more and rows.point_count < most:
                     more = rows.read()
-                    yield
+                    yield places
                 if rows.point_count >= most:
                     return
             rows.load_end()
             more = True
             while more:
                 more = rows.read()
-                yield
+                yield places
 
     return read
 

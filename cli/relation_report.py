@@ -16,8 +16,9 @@ from mtlmon.cli.findings import (
     peak_memory,
     save_report,
 )
+from mtlmon.cli.relation_findings import rows_option
 from mtlmon.cli.report import plural
-from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
+from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
 from mtlmon.cli.signals import REPORT_SECONDS
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.delays import decision_delays
@@ -121,6 +122,7 @@ class RelationReport:
             remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
             policy_files=policy_files(self.options),
             settings=settings_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options),
         )
         save_report(ReportData(self.reports(read), run), self.options)
 
@@ -147,6 +149,7 @@ class RelationReport:
                 "",
                 self.analysis.relations,
                 unit=self.options.resolution or self.options.unit,
+                rows_option=rows_option(self.options),
             )
             # the valuation stands before it, and the formula above
             lines = text.split("\n")[2 if policy.variables else 1 :]
@@ -168,7 +171,7 @@ class RelationReport:
                 one.offset,
                 explanation=texts.get(one),
                 valuation=findings.valuation(one),
-                row=":".join(map(str, findings.rows[one.point])) if findings.rows else None,
+                row=str(findings.rows[one.point]) if findings.rows else None,
             )
             for one in findings.first[number]
         )

@@ -263,7 +263,7 @@ class Check:
                 counts_matches=options.negate,
                 point_rows=self.point_rows,
             )
-            self.findings.times = iso_times(options, times)
+            self.findings.times = time_texts(options, times)
         self.run = RelationalRun(
             self.engine,
             self.taker if queue is None else queue,

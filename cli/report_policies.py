@@ -12,6 +12,7 @@ from mtlmon.explanation.trace import Wording
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.written import WrittenPolicy, written_formula, written_policies
 from mtlmon.reporting import PolicyFileName
+from mtlmon.support.time_zones import read_time_zone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.reporting import PolicyReport
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["WrittenPolicies", "policy_files", "settings_of", "wording_of"]
+__all__ = ["WrittenPolicies", "policy_files", "settings_of", "time_zone_of", "wording_of"]
 
 _DIGITS = 12
 
@@ -90,6 +91,19 @@ def wording_of(file: Formula | PolicyFile, options: Options) -> Wording:
     """Return how explanations write formulas of a file."""
     names = file.named_formulas if isinstance(file, PolicyFile) else {}
     return Wording(options.resolution or options.unit, names)
+
+
+def time_zone_of(file: Formula | PolicyFile, options: Options) -> str | None:
+    """Return the time zone of people: that of the log's times, else the one of the policies' hours.
+
+    None is UTC, also if policies have several.
+    """
+    zones = {options.time_zone} - {None}
+    if isinstance(file, PolicyFile):
+        zones = zones or {file.time_zone} - {None}
+        zones = zones or {one.zone for one in file.files}
+    (zone,) = zones if len(zones) == 1 else (None,)
+    return None if zone is None else read_time_zone(zone).name
 
 
 def settings_of(file: Formula | PolicyFile, options: Options) -> list[tuple[str, str]]:

@@ -9,9 +9,8 @@ import numpy as np
 from mtlmon.drive.native import policy_label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.row_files import RowFiles
     from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.cli.files import Writer
     from mtlmon.relational.native import AnswerBlock
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["RowLines", "row_endings"]
 
 
-def row_endings(found: FoundRows, files: Sequence[str | None]) -> list[bytes]:
+def row_endings(found: FoundRows, files: RowFiles) -> list[bytes]:
     """Return the ends of lines about rows: a tab, the file and the row.
 
     Args:
         found: the rows.
-        files: the names of the files.
+        files: the files.
     """
     # a label is an escaped name and a tab
-    names = [b"\t" + policy_label(name or "")[:-1] for name in files]
+    names = [b"\t" + policy_label(prefix)[:-1] for prefix in files.prefixes]
     places = zip(found.files.tolist(), found.rows.tolist(), strict=True)
-    return [b"%b:%d" % (names[file], row) for file, row in places]
+    return [b"%b%d" % (names[file], row) for file, row in places]
 
 
 class RowLines:

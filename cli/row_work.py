@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.checking.computed_rows import ComputedRows
-from mtlmon.checking.text_logs import line_origins
 from mtlmon.cli.failure import note
 from mtlmon.cli.pump import Pump, TextWork
+from mtlmon.cli.relation_readers import last_origins
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
 
@@ -91,9 +91,7 @@ class RowLoop:
             self.check.run.settle()
             raise
         if self.check.point_rows is not None and isinstance(self.rows, RowScanner | ComputedRows):
-            scanner = self.rows.lines
-            origins = line_origins(scanner.path, self.rows.last_lines, scanner.order)
-            self.check.point_rows.add(None, origins)
+            self.check.point_rows.add(None, last_origins(self.rows))
         if self.assumptions is not None:
             for message in self.assumptions.note_times(self.check.engine.points.time_stamps()):
                 note(message)

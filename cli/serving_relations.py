@@ -17,6 +17,7 @@ from mtlmon.explanation.words import verdict_text
 from mtlmon.policy.written import written_policies
 from mtlmon.serving.findings import PolicyFindings, Verdict
 from mtlmon.serving.fragments import reasons_of
+from mtlmon.support.table_formats import BINARY_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +98,7 @@ def found_relations(
         output.seek(0)
         rows: list[dict[str, Any]] = [json.loads(line) for line in output]
     found = [
-        _findings(file, number, written.text, rows, has_lines=not options.is_table)
+        _findings(file, number, written.text, rows, has_lines=options.format not in BINARY_FORMATS)
         for number, written in enumerate(written_policies(file, options.constants))
     ]
     return found, reasons.found, len({(row["time"], row["offset"]) for row in rows}), error
@@ -112,7 +113,6 @@ def _findings(
     for row in own[: 2 * KEPT]:
         values = {name: value for name, value in row.items() if name not in _FIXED}
         text = ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
-        # in text logs, rows are lines
         line = row.get("row") if has_lines else None
         verdicts.append(
             Verdict(number, 0, row["time"], row["offset"], row["verdict"], line, "", text)

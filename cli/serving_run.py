@@ -44,8 +44,6 @@ KEPT = 10_000
 
 # More events than a log can have.
 _ALL_EVENTS = 1 << 62
-# Where the first row of a table begins.
-_BEGIN_BYTES = 1 << 16
 
 
 def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, Exception | None]:
@@ -147,7 +145,8 @@ class Checking:
                 self._take(check, source)
                 return error
             finally:
-                self._place(source)
+                if not isinstance(source, TextLog):
+                    self.has_dates = not source.times.is_plain
                 self.events = check.event_count
                 check.close()
             note_skipped(source)
@@ -168,8 +167,10 @@ class Checking:
             self._take(check, source)
 
     def _take(self, check: LogCheck, source: Source) -> None:
-        """Take the verdicts that have been decided; a line is the number of a row so far."""
-        rows = None if check.row_tracker is None else check.row_tracker.found(check.verdicts).rows
+        """Take the verdicts that have been decided."""
+        tracker = check.row_tracker
+        rows = None if tracker is None else tracker.found(check.verdicts).rows
+        has_lines = tracker is None or all(file.has_lines for file in tracker.files.files)
         parts = check.verdicts.taken()
         records = np.frombuffer(parts[0], verdict_type())
         numbers, policies = (np.frombuffer(part, np.uint32).tolist() for part in parts[1:])
@@ -185,7 +186,7 @@ class Checking:
                 text = check.messages.take(policy, number, stamp) or ""
             kept = (self._others if value else self._false)[policy]
             if len(kept) < KEPT:
-                line = None if row < 0 else row
+                line = row if row >= 0 and has_lines else None
                 key = keys.text(policy, number)
                 kept.append(Verdict(policy, number, stamp, offset, value, line, key, text))
 
@@ -201,17 +202,6 @@ class Checking:
                     kept.append(
                         Verdict(policy, number, point.time_stamp, point.offset, None, None, key)
                     )
-
-    def _place(self, source: Source) -> None:
-        """Let verdicts tell lines of the log instead of rows."""
-        if isinstance(source, TextLog):
-            return
-        self.has_dates = not source.times.is_plain
-        lines = lines_of_rows(source)
-        for kept in (*self._false, *self._others):
-            kept[:] = [
-                one if one.line is None else one._replace(line=lines.get(one.line)) for one in kept
-            ]
 
     def policies(self) -> list[PolicyFindings]:
         """Return the verdicts of each policy."""
@@ -241,25 +231,6 @@ class Checking:
                 strict=True,
             )
         ]
-
-
-def lines_of_rows(source: Source) -> dict[int, int]:
-    """Return the line at which each row of a table begins; empty if rows have no lines."""
-    from mtlmon.tables.formats.raw_rows import RAW_FORMATS, raw_rows
-
-    assert not isinstance(source, TextLog)
-    (file,) = source.files
-    if file.format not in RAW_FORMATS:
-        return {}
-    _rewind()
-    lines = {}
-    # Empty lines belong to the row before them; those at the beginning are left out.
-    begin = os.pread(STANDARD_INPUT, _BEGIN_BYTES, 0)
-    line = 1 + begin[: len(begin) - len(begin.lstrip(b"\r\n"))].count(b"\n")
-    for number, text in raw_rows(file, source.dialect):
-        lines[number] = line
-        line += max(1, text.count(b"\n"))
-    return lines
 
 
 def stream_findings(
@@ -324,6 +295,7 @@ def explained_by(
     partitions = check.partitions.of_policies
     details = Details(file, check.policies, partitions, check.clocks, wanted)
     with closing(open_source(check, file, options, is_for_explanations=True)) as source:
+        source.track_rows()
         keys = TraceKeys(check.partitions, tuple(source.key_tables))
         found = explain_violations(
             check.policies,

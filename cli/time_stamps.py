@@ -20,6 +20,26 @@ if TYPE_CHECKING:
 __all__ = ["IsoTimes", "TimedAnswers", "iso_times", "time_texts"]
 
 
+class LocalTimes:
+    """Writes the times of a table for people: in the notation and time zone of the table.
+
+    Args:
+        times: the notation.
+    """
+
+    def __init__(self, times: Times) -> None:
+        self.times = times
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table has the time-stamps themselves; known once rows have been read."""
+        return self.times.is_plain
+
+    def texts(self, time_stamps: Iterable[int]) -> list[str]:
+        """Return time-stamps in the notation of the table."""
+        return self.times.local_texts(time_stamps)
+
+
 class IsoTimes:
     """Writes time-stamps in ISO 8601, in UTC.
 
@@ -75,12 +95,12 @@ def iso_times(options: Options, times: Times | None) -> IsoTimes | None:
 
 
 def time_texts(options: Options, times: Times | None) -> TimeTexts | None:
-    """Return what writes times for people, or None for time-stamps.
+    """Return what writes times on terminals and in explanations, or None for time-stamps.
 
     The arguments are those of `iso_times`.
     """
-    if options.for_people and options.time_stamps is None:
-        return times
+    if options.time_stamps is None and times is not None:
+        return LocalTimes(times)
     return iso_times(options, times)
 
 

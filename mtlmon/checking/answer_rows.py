@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.row_files import RowFiles
     from mtlmon.checking.sources import Origins
     from mtlmon.relational.correcting.points import ChangedAnswer
 
@@ -64,8 +65,8 @@ class AnswerRows:
     # ---- rows of answers -------------------------------------------------------------------
 
     @property
-    def files(self) -> list[str | None]:
-        """The names of the files so far; None for an object, such as a data frame."""
+    def files(self) -> RowFiles:
+        """The files so far."""
         return self._origins.files
 
     def find(self, changes: Sequence[ChangedAnswer]) -> None:
@@ -113,6 +114,6 @@ class AnswerRows:
             raise damaged() from None
         if (
             len(self._waiting) != len(self._numbers)
-            or (self._waiting["file"] >= len(self.files)).any()
+            or (self._waiting["file"] >= len(self.files.files)).any()
         ):
             raise damaged()

@@ -138,11 +138,20 @@ def explain_violations(
             before = last_rows.get((partition, clock))
             if before is not None:
                 before.add(batch, partition, count)
-            for number, time_stamp, letter, offset, place, row, values in chosen:
+            # ticks are not rows, and nothing is known of rows that wait
+            origins = batch.origins if clock is None else None
+            for number, time_stamp, letter, offset, place, values in chosen:
                 if details is not None:
                     last_row = None if before is None else before.before(number, place)
                     details.note(
-                        partition, clock, number, time_stamp, offset, row, values, last_row
+                        partition,
+                        clock,
+                        number,
+                        time_stamp,
+                        offset,
+                        None if origins is None else (origins, place),
+                        values,
+                        last_row,
                     )
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter, offset):
@@ -189,12 +198,11 @@ def _chosen(
     wanted: Sequence[int],
     atoms: Sequence[str],
     offsets: Mapping[int, NDArray[np.uint32]],
-) -> Iterator[tuple[int, int, int, int | None, int, int | None, dict[str, object]]]:
+) -> Iterator[tuple[int, int, int, int | None, int, dict[str, object]]]:
     """Yield the events that come with the first `count` rows, for wanted traces only.
 
     For each there are the trace, the time-stamp, the letter with the atoms in the given order, the
-    offset, the index of the row that it comes with, the number of the row if it is one, and the
-    values to show. The offset is None if
+    offset, the index of the row that it comes with, and the values to show. The offset is None if
     offsets are consecutive; otherwise, `offsets` are those of all rows by partition.
     """
     own_offsets: Sequence[int | None] | None = None
@@ -203,7 +211,6 @@ def _chosen(
         numbers = np.asarray(np.zeros(count, np.uint32) if own is None else own[:count])
         letters, stamps = batch.letters_of(partition), np.asarray(batch.time_stamps)
         own_atoms, shown = batch.atoms, batch.shown_of(partition)
-        rows = batch.rows
         come_with: NDArray[np.integer] = np.arange(count)
     else:
         points = batch.chosen(partition, clock)
@@ -215,7 +222,6 @@ def _chosen(
         numbers = points.numbers[:end]
         letters, stamps = points.letters, points.time_stamps
         own_atoms, shown = points.atoms, points.shown
-        rows = None
         come_with = points.places[:end]
     # For each trace number, whether it is wanted; False for all higher numbers.
     is_wanted = np.zeros(max(wanted) + 2, bool)
@@ -228,9 +234,6 @@ def _chosen(
     if own_offsets is None:
         own_offsets = [None] * len(places)
     values = ValueRows(shown, places.tolist())
-    numbered = (
-        None if rows is None or not len(rows) else int(rows[place]) for place in places.tolist()
-    )
     stamps = stamps[places].tolist()
     every = zip(
         numbers[places].tolist(),
@@ -238,7 +241,6 @@ def _chosen(
         found,
         own_offsets,
         come_with[places].tolist(),
-        numbered,
         strict=True,
     )
     for index, one in enumerate(every):

@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch
 
 __all__ = ["LastRow", "LastRows"]
@@ -19,11 +20,11 @@ class LastRow(NamedTuple):
 
     Attributes:
         time_stamp: its time-stamp.
-        number: its number in its file, or None if it has none.
+        place: where it is, or None if the log does not tell.
     """
 
     time_stamp: int
-    number: int | None
+    place: RowPlace | None
 
 
 class LastRows:
@@ -61,6 +62,7 @@ class LastRows:
             return self._before.get(trace)
         assert self._batch is not None
         index = int(self._places[found] % self._size)
-        rows = self._batch.rows
-        number = None if rows is None or not len(rows) else int(rows[index])
-        return LastRow(int(self._batch.time_stamps[index]), number)
+        origins = self._batch.origins
+        return LastRow(
+            int(self._batch.time_stamps[index]), None if origins is None else origins.place(index)
+        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlmon.checking.row_files import RowFiles
 from mtlmon.checking.row_tracking import FoundRows
 from mtlmon.drive.native import RowPlaces
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -39,13 +40,12 @@ class LateOrigins:
             have no rows.
 
     Attributes:
-        files: the names of the files so far; None for an object, such as a data frame.
+        files: the files so far.
     """
 
     def __init__(self, partition_of: Sequence[int | None]) -> None:
-        self.files: list[str | None] = []
+        self.files = RowFiles()
         self._partition_of = tuple(partition_of)
-        self._numbers: dict[str | None, int] = {}
         self._places = RowPlaces()
         self._swept = 0
 
@@ -54,17 +54,10 @@ class LateOrigins:
         assert origins is not None
         found = np.zeros(len(origins.rows), origin_type())
         found["row"] = origins.rows
-        named = np.array([self._number_of(name) for name in origins.files], np.uint32)
+        named = np.array(self.files.numbers_of(origins.files), np.uint32)
         if len(found):
             found["file"] = named[0 if origins.file_of is None else origins.file_of]
         return found
-
-    def _number_of(self, name: str | None) -> int:
-        """The number of a file."""
-        number = self._numbers.setdefault(name, len(self.files))
-        if number == len(self.files):
-            self.files.append(name)
-        return number
 
     def add(self, partition: int, names: Names, origins: NDArray[np.void]) -> None:
         """Remember where rows of a partition come from, which have their names now."""
@@ -106,7 +99,7 @@ class LateOrigins:
 
     def snapshot(self) -> bytes:
         """Return the remembered rows as bytes for `restore`."""
-        head = json.dumps([self.files, self._swept]).encode()
+        head = json.dumps([self.files.files, self._swept]).encode()
         return joined_parts([head, self._places.snapshot()])
 
     def restore(self, snapshot: bytes) -> None:
@@ -118,8 +111,7 @@ class LateOrigins:
         try:
             head, places = split_parts(snapshot)
             files, self._swept = json.loads(head)
+            self.files.restore(files)
             self._places.restore(places, len(self._partition_of), len(files))
         except (ValueError, TypeError):
             raise damaged() from None
-        for name in files:
-            self._number_of(name)

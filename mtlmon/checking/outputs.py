@@ -179,8 +179,8 @@ class TextOutput:
             self._lines.write(rows)
         else:
             found = self._row_tracker.found(rows)
-            names = [name or "" for name in self._row_tracker.files]
-            self._lines.write(rows, files=names, file_numbers=found.files, row_numbers=found.rows)
+            files = self._row_tracker.files.prefixes
+            self._lines.write(rows, files=files, file_numbers=found.files, row_numbers=found.rows)
         if self._times is not None:
             lines = self._times.lines(self._lines.writer.take(), self._place)
             self._timed.write(memoryview(lines))

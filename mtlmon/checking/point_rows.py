@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mtlmon.checking.row_files import RowFiles
 from mtlmon.checking.row_tracking import FoundRows
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch, Origins
 
 __all__ = ["PointRows"]
@@ -24,7 +26,7 @@ class _Chunk(NamedTuple):
 
     Attributes:
         first: the number of the first one.
-        files: the index of the file of each.
+        files: the number of the file of each.
         rows: the number of its row in the file.
     """
 
@@ -41,12 +43,11 @@ class PointRows:
             these rows.
 
     Attributes:
-        files: the names of the files so far; None for an object, such as a data frame.
+        files: the files so far.
     """
 
     def __init__(self, *, by_stamp: bool = False) -> None:
-        self.files: list[str | None] = []
-        self._numbers: dict[str | None, int] = {}
+        self.files = RowFiles()
         self._by_stamp = by_stamp
         self._last: int | None = None
         self._count = 0
@@ -66,7 +67,7 @@ class PointRows:
         """
         if not len(origins.rows):
             return
-        named = np.array([self._number_of(name) for name in origins.files], np.uint32)
+        named = np.array(self.files.numbers_of(origins.files), np.uint32)
         if origins.file_of is None:
             files = np.full(len(origins.rows), named[0], np.uint32)
         else:
@@ -88,13 +89,6 @@ class PointRows:
             assert batch.origins is not None
             self.add(np.asarray(batch.time_stamps, np.int64), batch.origins)
 
-    def _number_of(self, name: str | None) -> int:
-        """The number of a file."""
-        number = self._numbers.setdefault(name, len(self.files))
-        if number == len(self.files):
-            self.files.append(name)
-        return number
-
     def of(self, points: NDArray[np.uint64]) -> FoundRows:
         """Return the rows of time-points, by their numbers; they must not be forgotten."""
         files = np.empty(len(points), np.uint32)
@@ -108,10 +102,10 @@ class PointRows:
             files[is_own], rows[is_own] = chunk.files[own], chunk.rows[own]
         return FoundRows(files, rows)
 
-    def name_of(self, point: int) -> tuple[str, int]:
-        """Return the name of the file, or "", and the row of a time-point."""
+    def place_of(self, point: int) -> RowPlace:
+        """Return the row of a time-point."""
         found = self.of(np.array([point], np.uint64))
-        return self.files[found.files[0]] or "", int(found.rows[0])
+        return self.files.place(found.files[0], int(found.rows[0]))
 
     def forget(self, count: int) -> None:
         """Declare that nobody asks about the first `count` time-points of the log any more."""
@@ -121,7 +115,7 @@ class PointRows:
     def snapshot(self) -> bytes:
         """Return what is kept as bytes for `restore`."""
         first = self._chunks[0].first if self._chunks else self._count
-        head = json.dumps([self.files, self._last, self._count, first]).encode()
+        head = json.dumps([self.files.files, self._last, self._count, first]).encode()
         files = b"".join(one.files.tobytes() for one in self._chunks)
         rows = b"".join(one.rows.tobytes() for one in self._chunks)
         return sized(head) + rows + files
@@ -135,14 +129,13 @@ class PointRows:
         head, body = take_sized(snapshot)
         try:
             names, self._last, self._count, first = json.loads(head)
+            self.files.restore(names)
             kept = self._count - first
             rows = np.frombuffer(body, np.int64, kept)
             files = np.frombuffer(body, np.uint32, kept, rows.nbytes)
-        except ValueError:
+        except (TypeError, ValueError):
             raise damaged() from None
         if len(body) != rows.nbytes + files.nbytes or (files >= len(names)).any():
             raise damaged()
-        for name in names:
-            self._number_of(name)
         if kept:
             self._chunks.append(_Chunk(first, files, rows))

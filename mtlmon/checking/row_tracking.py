@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from mtlmon.checking.row_files import RowFiles
 from mtlmon.drive.native import RowPlaces
 from mtlmon.support.snapshot_parts import damaged, joined_parts, take_sized
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.batch_points import BatchPoints
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch
     from mtlmon.drive.native import FirstViolation, VerdictRows
     from mtlmon.policy.definitions import Clock
@@ -42,7 +44,8 @@ class FoundRows(NamedTuple):
     """The rows of some verdicts, in order.
 
     Attributes:
-        files: the index in `RowTracker.files`, of type uint32; 2^32 - 1 where there is no row.
+        files: the number of the file in `RowTracker.files`, of type uint32; 2^32 - 1 where there is
+            no row.
         rows: the number of the row in its file, of type int64; -1 where there is no row.
     """
 
@@ -71,9 +74,9 @@ class RowTracker:
         verdicts: which verdicts are wanted.
 
     Attributes:
-        files: the names of the files so far; None for an object, such as a data frame.
-        first_violation: the time-stamp of the earliest violation that was taken out so far, with
-            its file and row; None if there is none, or it is no row.
+        files: the files so far.
+        first_violation: the time-stamp of the earliest violation that was taken out so far, and its
+            row; None if there is none, or it is no row.
     """
 
     def __init__(
@@ -82,11 +85,10 @@ class RowTracker:
         clocks: Sequence[Clock | None],
         verdicts: VerdictNames,
     ) -> None:
-        self.files: list[str | None] = []
+        self.files = RowFiles()
         self._partition_of = tuple(partition_of)
         self._clocks = tuple(clocks)
         self._verdicts: VerdictNames = verdicts
-        self._numbers: dict[str | None, int] = {}
         self._places = RowPlaces()
         # for "first": the earliest violation so far, its row, and whether it is the first one
         self._first: tuple[int, int, int, int] | None = None
@@ -96,11 +98,11 @@ class RowTracker:
         self._earliest: tuple[int, int, int] | None = None
 
     @property
-    def first_violation(self) -> tuple[int, str | None, int] | None:
+    def first_violation(self) -> tuple[int, RowPlace] | None:
         if self._earliest is None or self._earliest[2] < 0:
             return None
         time_stamp, file, row = self._earliest
-        return time_stamp, self.files[file], row
+        return time_stamp, self.files.place(file, row)
 
     @property
     def held_bytes(self) -> int:
@@ -113,7 +115,7 @@ class RowTracker:
             return
         origins = batch.origins
         assert origins is not None
-        named = np.array([self._number_of(name) for name in origins.files], np.uint32)
+        named = np.array(self.files.numbers_of(origins.files), np.uint32)
         if origins.file_of is None:
             files = np.full(end - first, named[0], np.uint32)
         else:
@@ -146,13 +148,6 @@ class RowTracker:
                 own_files,
                 own_rows,
             )
-
-    def _number_of(self, name: str | None) -> int:
-        """The number of a file."""
-        number = self._numbers.setdefault(name, len(self.files))
-        if number == len(self.files):
-            self.files.append(name)
-        return number
 
     def note_first(self, first: FirstViolation) -> None:
         """Remember the row of the earliest violation so far, whose verdict has not been taken."""
@@ -200,7 +195,7 @@ class RowTracker:
 
     def snapshot(self) -> bytes:
         """Return the remembered rows as bytes for `restore`."""
-        known = [self.files, self._first, self._first_row, self._earliest]
+        known = [self.files.files, self._first, self._first_row, self._earliest]
         head = json.dumps(known).encode()
         body = np.sort(np.frombuffer(self._places.snapshot(), _PLACE)).tobytes()
         return joined_parts([head, body])
@@ -215,11 +210,10 @@ class RowTracker:
         body, rest = take_sized(rest)
         try:
             files, first, row, earliest = json.loads(head)
+            self.files.restore(files)
             self._places.restore(body, len(self._partition_of), len(files))
-        except ValueError:
+        except (TypeError, ValueError):
             raise damaged() from None
-        for name in files:
-            self._number_of(name)
         self._first = None if first is None else tuple(first)
         self._first_row = None if row is None else tuple(row)
         self._earliest = None if earliest is None else tuple(earliest)

@@ -19,7 +19,7 @@ from mtlmon.policy.predicates.printer import to_text
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.streams.kernels import extent_of
 from mtlmon.support.snapshot_parts import damaged
-from mtlmon.syntax.durations import Duration
+from mtlmon.syntax.durations import Duration, distance_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.last_rows import LastRow
-    from mtlmon.checking.sources import EventBatch
+    from mtlmon.checking.row_files import RowPlace
+    from mtlmon.checking.sources import EventBatch, Origins
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.messages import Message
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
 
     ValuesAt = Mapping[str, object]
 
-__all__ = ["Details", "Messages", "Shown", "ValueRows", "shown_names"]
+__all__ = ["Details", "Messages", "Shown", "ShownValue", "ValueRows", "shown_names"]
 
 _ROWS_SHOWN = 5
+"""How many rows of a window people see, if not all are asked for."""
 
 
 class Window(NamedTuple):
@@ -71,21 +73,74 @@ class Item(NamedTuple):
     is_column: bool = False
 
 
+class ShownValue(NamedTuple):
+    """The value of a stream or a window at a violation.
+
+    Attributes:
+        name: what it is called.
+        text: the value.
+        rows: the rows of the window that it is about; empty if the log does not tell.
+    """
+
+    name: str
+    text: str
+    rows: Sequence[RowPlace]
+
+    def row_words(self, most: int | None, option: str | None) -> list[str]:
+        """Return the rows in words: web.csv:2, web.csv:5, and 7 more.
+
+        Args:
+            most: how many of them are named; None for all.
+            option: what lets all of them be named; None if nothing does.
+        """
+        words = list(map(str, self.rows[:most]))
+        more = len(self.rows) - len(words)
+        how = "" if option is None else f" ({option} names them)"
+        return [*words, f"and {more:,} more{how}"] if more else words
+
+
 class Shown(NamedTuple):
     """What is shown with a violation.
 
     Attributes:
         message: the message of a trigger, or None.
         columns: the names of columns and their values.
-        values: what streams and windows are called, their values, and the rows in a window, as in
-            "rows 2, 5", or an empty text.
+        values: the streams and windows.
         last_row: for a tick, the last row before it, in words; else None.
+        last_place: where that row is; None if that is not known.
+        most_rows: how many rows of a window are named to people; None for all.
+        rows_option: what lets all of them be named; None if nothing does.
     """
 
     message: str | None
     columns: list[tuple[str, str]]
-    values: list[tuple[str, str, str]]
+    values: list[ShownValue]
     last_row: str | None
+    last_place: RowPlace | None = None
+    most_rows: int | None = _ROWS_SHOWN
+    rows_option: str | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The message and the values, as lines."""
+        lines = [] if self.message is None else [self.message]
+        for value in self.values:
+            rows = ", ".join(value.row_words(self.most_rows, self.rows_option))
+            lines.append(f"{value.name} was {value.text}{f': {rows}' if rows else ''}")
+        return lines if self.last_row is None else [*lines, f"the last row was {self.last_row}"]
+
+    @property
+    def rows_of_values(self) -> dict[str, Sequence[str]]:
+        """The rows of the windows in words, by the names of values."""
+        words = (value.row_words(self.most_rows, self.rows_option) for value in self.values)
+        names = (value.name for value in self.values)
+        return {name: rows for name, rows in zip(names, words, strict=True) if rows}
+
+    @property
+    def named_values(self) -> list[tuple[str, str]]:
+        """All values without their rows, each as a name and a text."""
+        values = [*self.columns, *((value.name, value.text) for value in self.values)]
+        return values if self.last_row is None else [*values, ("last row", self.last_row)]
 
 
 def items_of(file: PolicyFile, policy: Policy, *, has_columns: bool = False) -> list[Item]:
@@ -370,6 +425,9 @@ class Details:
         clocks: for each policy its time-points, as `LogCheck.clocks`.
         violations: policy, number of the trace, time-stamp and offset of each violation.
         has_columns: whether the values of columns are wanted, too.
+        has_all_rows: whether people see all rows of windows.
+        rows_option: the option that asks for that, if there is one.
+        unit: the unit of time-stamps; if it is not given, that of the file.
     """
 
     def __init__(
@@ -381,7 +439,13 @@ class Details:
         violations: Iterable[tuple[int, int, int, int]],
         *,
         has_columns: bool = False,
+        has_all_rows: bool = False,
+        rows_option: str | None = None,
+        unit: str | None = None,
     ) -> None:
+        self._unit = unit or file.environment.unit
+        self._most_rows = None if has_all_rows else _ROWS_SHOWN
+        self._rows_option = rows_option
         self._policies = policies
         self._wanted: dict[
             tuple[int, Clock | None, int, int, int], list[tuple[int, int, int, int]]
@@ -400,19 +464,13 @@ class Details:
                     self._windows[partition_of[policy_number]][item.window] = None
         # The present time-stamp of a trace, and how many time-points it has had before this one.
         self._counts: dict[tuple[int, Clock | None, int], tuple[int, int]] = {}
-        # time-stamps and numbers of the rows in windows
-        self._rows: dict[tuple[int, int, Window], deque[tuple[int, int]]] = {}
+        # time-stamps and places of the rows in windows
+        self._rows: dict[tuple[int, int, Window], deque[tuple[int, RowPlace]]] = {}
 
     def of(self, violation: tuple[int, int, int, int]) -> list[str]:
         """Return the message and the values of streams and windows at a violation, as lines."""
         found = self._found.get(violation)
-        if found is None:
-            return []
-        lines = [] if found.message is None else [found.message]
-        lines += [
-            f"{label} was {text}{f': {rows}' if rows else ''}" for label, text, rows in found.values
-        ]
-        return lines if found.last_row is None else [*lines, f"the last row was {found.last_row}"]
+        return [] if found is None else found.lines
 
     def shown(self, violation: tuple[int, int, int, int]) -> Shown | None:
         """Return what is known of a violation; None if it has not been reached."""
@@ -430,7 +488,7 @@ class Details:
         number: int,
         time_stamp: int,
         known_offset: int | None,
-        row: int | None,
+        row: tuple[Origins, int] | None,
         values: ValuesAt,
         last_row: LastRow | None = None,
     ) -> None:
@@ -442,7 +500,8 @@ class Details:
             number: the number of the trace.
             time_stamp: the time-stamp of the time-point.
             known_offset: its offset within its time-stamp; None if they are consecutive.
-            row: the number of the row in its file, or None if it has none.
+            row: origins and the index of the row in them, or None if it is no row or the log does
+                not tell.
             values: the values to show.
             last_row: for a tick, the last row of the trace.
         """
@@ -457,7 +516,8 @@ class Details:
                 rows.popleft()
             is_in = window.argument is None or values.get(window.argument) not in (None, False)
             if is_in and row is not None:
-                rows.append((time_stamp, row))
+                origins, index = row
+                rows.append((time_stamp, origins.place(index)))
         for violation in self._wanted.get((partition, clock, number, time_stamp, offset), ()):
             self._found[violation] = self._shown(violation, partition, values, last_row)
 
@@ -469,7 +529,8 @@ class Details:
         last_row: LastRow | None,
     ) -> Shown:
         policy, number, now, _ = violation
-        columns, others = [], []
+        columns: list[tuple[str, str]] = []
+        others: list[ShownValue] = []
         for item in self._items[policy]:
             if item.name not in values:
                 continue
@@ -477,16 +538,17 @@ class Details:
             if item.is_column:
                 columns.append((item.label, text))
                 continue
-            rows: list[int] = []
+            rows: list[RowPlace] = []
             if item.window is not None:
                 known = self._rows[partition, number, item.window]
                 rows = [row for time, row in known if now - time >= item.window.lower]
-            numbers = ", ".join(map(str, rows[:_ROWS_SHOWN]))
-            more = ", ..." if len(rows) > _ROWS_SHOWN else ""
-            words = f"row{'' if len(rows) == 1 else 's'} {numbers}{more}" if rows else ""
-            others.append((item.label, text, words))
-        last = None
-        if last_row is not None:
-            which = "" if last_row.number is None else f"row {last_row.number}, "
-            last = f"{which}at {last_row.time_stamp}"
-        return Shown(message_of(self._policies[policy].message, values), columns, others, last)
+            others.append(ShownValue(item.label, text, rows))
+        last = None if last_row is None else self._last_row_words(last_row, now)
+        message = message_of(self._policies[policy].message, values)
+        place = None if last_row is None else last_row.place
+        return Shown(message, columns, others, last, place, self._most_rows, self._rows_option)
+
+    def _last_row_words(self, row: LastRow, now: int) -> str:
+        """Say which row was the last one before a tick, and when."""
+        which = f"at {row.time_stamp}" if row.place is None else str(row.place)
+        return f"{which}, {distance_text(row.time_stamp - now, self._unit)}"

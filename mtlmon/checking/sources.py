@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from mtlmon.checking.row_files import RowPlace
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns, KeyTable
+    from mtlmon.checking.row_files import RowFile
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
 
@@ -27,15 +30,19 @@ class Origins(NamedTuple):
     """Where the events of a batch come from.
 
     Attributes:
-        files: the names of files; None for an object, such as a data frame.
+        files: the files.
         file_of: for each event the index of its file, of an unsigned type; None if it is 0.
-        rows: for each event the number of its row in the file, from 1: for text logs, of its line.
-            In an object, rows count from 0.
+        rows: for each event the number of its row in the file, as `RowFile` says.
     """
 
-    files: Sequence[str | None]
+    files: Sequence[RowFile]
     file_of: NDArray[np.unsignedinteger] | None
     rows: NDArray[np.int64]
+
+    def place(self, event: int) -> RowPlace:
+        """Return where one of the events comes from."""
+        file = 0 if self.file_of is None else int(self.file_of[event])
+        return RowPlace(self.files[file], int(self.rows[event]))
 
 
 class Corrections(NamedTuple):
@@ -88,10 +95,6 @@ class EventBatch(Protocol):
 
     def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
         """Return the values to show in a partition, by their names in `PolicyFile.shown`."""
-
-    @property
-    def rows(self) -> NDArray[np.int64] | range | None:
-        """The numbers of the rows in their file, from 1; None if they have none."""
 
     @property
     def origins(self) -> Origins | None:

@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.arrays.native import EventColumns
+from mtlmon.checking.row_files import RowFile
 from mtlmon.checking.sources import BatchReader, Corrections, Origins
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
@@ -88,7 +89,6 @@ class TextBatch:
     """
 
     is_tail = False
-    rows = None
     origins: Origins | None = None
     corrections: Corrections | None = None
 
@@ -560,4 +560,4 @@ def line_origins(name: str, lines: bytes, order: LineOrder | None = None) -> Ori
 
     if order is not None:
         lines = order.lines_of(lines)
-    return Origins(["stdin" if name == "<stdin>" else name], None, np.frombuffer(lines, np.int64))
+    return Origins([RowFile(name)], None, np.frombuffer(lines, np.int64))

@@ -11,6 +11,7 @@ from mtlmon.checking.row_offsets import RowOffsets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy.definitions import Clock
 
@@ -42,7 +43,7 @@ class ViolationRows:
                 wanted = self._wanted.setdefault(partition_of[policy], set())
                 wanted.add((number, time_stamp, offset))
         self._offsets = {partition: RowOffsets() for partition in self._wanted}
-        self._found: dict[tuple[int, int, int, int], tuple[str, int]] = {}
+        self._found: dict[tuple[int, int, int, int], RowPlace] = {}
 
     def note(self, batch: EventBatch) -> None:
         """Take the next batch of the log, which tells the origins of its events."""
@@ -61,9 +62,7 @@ class ViolationRows:
             for place in np.flatnonzero(np.isin(times, stamps)).tolist():
                 point = int(numbers[place]), int(times[place]), int(offsets[place])
                 if point in wanted:
-                    file = 0 if origins.file_of is None else int(origins.file_of[place])
-                    row = int(origins.rows[place])
-                    self._found[(partition, *point)] = origins.files[file] or "", row
+                    self._found[(partition, *point)] = origins.place(place)
 
     @property
     def is_complete(self) -> bool:
@@ -71,12 +70,12 @@ class ViolationRows:
         return len(self._found) == sum(map(len, self._wanted.values()))
 
     @property
-    def places(self) -> set[tuple[str, int]]:
-        """The files and rows that have been found."""
+    def places(self) -> set[RowPlace]:
+        """The rows that have been found."""
         return set(self._found.values())
 
-    def of(self, violation: tuple[int, int, int, int]) -> tuple[str, int] | None:
-        """Return the file and the row of a violation; None if it has no row."""
+    def of(self, violation: tuple[int, int, int, int]) -> RowPlace | None:
+        """Return the row of a violation; None if it has no row."""
         policy, *point = violation
         if not self._has_rows[policy]:
             return None

@@ -178,8 +178,9 @@ cdef class PolicyLines(Sink):
             time_texts: for JSON lines, the texts of times in the notation of the log; None if lines
                 have no such text.
             places: an array of uint32 with the index in `time_texts` for each row.
-            files: for lines of text, the names of the files of the log, to write the rows that
-                verdicts are about behind these; None if lines have no rows.
+            files: for lines of text, what precedes the numbers of rows of each file of the log, as
+                in `app.log:17`, to write the rows that verdicts are about behind these; None if
+                lines have no rows.
             file_numbers: an array of uint32 with the index in `files` for each verdict, or 2^32 - 1
                 if it is about no row.
             row_numbers: an array of int64 with the number of the row in the file.
@@ -238,7 +239,7 @@ cdef class PolicyLines(Sink):
         return 0
 
     cdef int set_files(self, list names) except -1:
-        """Set the names of files, of which the first ones are known already."""
+        """Set what precedes rows of files, of which the first ones are known already."""
         cdef Fields *larger
         cdef size_t number
         if <size_t> len(names) <= self.file_count:
@@ -254,12 +255,12 @@ cdef class PolicyLines(Sink):
             add(
                 &larger[number], <const uint8_t *> <const char *> name, <size_t> len(name)
             )
-            # the name, and a colon in the place of the tab
-            larger[number].text[larger[number].size - 1] = c':'
+            # without the tab
+            larger[number].size -= 1
         return 0
 
     cdef int put_row(self, uint32_t file, int64_t row) except -1 nogil:
-        """Write a tab, the name of a file, a colon and a row behind the last line."""
+        """Write a tab, what precedes rows of a file, and a row behind the last line."""
         cdef uint8_t digits[20]
         cdef uint64_t rest = <uint64_t> max(row, <int64_t> 0)
         cdef size_t first = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
 
 from mtlmon.syntax.bounds import UNITS
 
@@ -59,9 +60,15 @@ class Clock:
     Args:
         unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None.
         epoch: whether they count from the beginning of 1970 in UTC.
+        zone: the time zone of dates, a name of IANA; None is UTC.
+
+    Attributes:
+        zone_name: the name of the zone.
     """
 
-    def __init__(self, unit: str | None, *, epoch: bool) -> None:
+    def __init__(self, unit: str | None, *, epoch: bool, zone: str | None = None) -> None:
+        self.zone_name = zone or "UTC"
+        self._zone = UTC if zone is None else ZoneInfo(zone)
         self.unit = unit
         self.length = UNITS[unit] if unit is not None else 1
         self.has_dates = epoch and unit is not None
@@ -74,7 +81,10 @@ class Clock:
         seconds, fraction = divmod(time_stamp * self.length, _SECOND)
         if not self.has_dates or seconds > _LAST_SECOND:
             return None
-        moment = _1970 + timedelta(seconds=seconds)
+        try:
+            moment = (_1970 + timedelta(seconds=seconds)).astimezone(self._zone)
+        except OverflowError:
+            return None
         time = f"{moment:%H:%M:%S}"
         digits = {"ms": 3, "us": 6, "ns": 9}.get(self.unit or "", 0)
         if digits:
@@ -84,8 +94,19 @@ class Clock:
     def machine_text(self, time_stamp: int) -> str | None:
         """Return the value of the HTML attribute `datetime`, or None if there is no date."""
         date = self.date(time_stamp)
+        if date is None:
+            return None
         # the attribute allows at most three digits of a second
-        return None if date is None else f"{date[0]}T{date[1][:12]}Z"
+        offset = self._offset(time_stamp)
+        minutes = abs(offset) // 60
+        written = f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
+        return f"{date[0]}T{date[1][:12]}{written if offset else 'Z'}"
+
+    def _offset(self, time_stamp: int) -> int:
+        """The seconds by which clocks in the zone are ahead of UTC."""
+        moment = _1970 + timedelta(seconds=time_stamp * self.length // _SECOND)
+        ahead = moment.astimezone(self._zone).utcoffset()
+        return 0 if ahead is None else ahead // timedelta(seconds=1)
 
     def text(self, time_stamp: int) -> str:
         """Return a time-stamp in full."""
@@ -117,21 +138,36 @@ class Clock:
 
     def ticks(self, first: int, last: int, most: int) -> list[Tick]:
         """Return at most `most` marks between two time-stamps, at round times."""
-        step = next(step for step in self._steps() if last // step - -(-first // step) + 1 <= most)
+        # by so much local times are ahead; they are what is round
+        ahead = self._ahead(first)
+        step = next(
+            step
+            for step in self._steps()
+            if (last + ahead) // step - -(-(first + ahead) // step) + 1 <= most
+        )
         ticks: list[Tick] = []
         before = ""
-        for time_stamp in range(-(-first // step) * step, last + 1, step):
+        for time_stamp in range(-(-(first + ahead) // step) * step - ahead, last + 1, step):
             date = self.date(time_stamp)
             if date is None:
                 ticks.append(Tick(time_stamp, self.text(time_stamp), ""))
             elif step * self.length >= _DAY:
-                ticks.append(Tick(time_stamp, date[0], ""))
+                # an hour before or after midnight, where clocks have been changed since
+                noon = self.date(time_stamp + _DAY // 2 // self.length) if ahead else None
+                ticks.append(Tick(time_stamp, (noon or date)[0], ""))
             else:
                 # show each date once, below the time
                 time = date[1][:5] if step * self.length % UNITS["m"] == 0 else date[1]
                 ticks.append(Tick(time_stamp, time, date[0] if date[0] != before else ""))
                 before = date[0]
         return ticks
+
+    def _ahead(self, time_stamp: int) -> int:
+        """How many time units local time is ahead of UTC, if that is a whole number of them."""
+        if self.date(time_stamp) is None:
+            return 0
+        units, rest = divmod(self._offset(time_stamp) * _SECOND, self.length)
+        return 0 if rest else units
 
     def _steps(self) -> Iterator[int]:
         """Round distances in time units, in increasing order."""

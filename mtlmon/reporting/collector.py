@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from mtlmon.syntax.parser import parse
 from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, VerdictArray, as_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -56,6 +57,7 @@ class _Description(NamedTuple):
     row: str | None = None
     message: str | None = None
     values: tuple[tuple[str, str], ...] = ()
+    rows_of_values: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Collector(NotCopied):
@@ -266,6 +268,7 @@ class Collector(NotCopied):
         row: str | None = None,
         message: str | None = None,
         values: Sequence[tuple[str, str]] = (),
+        rows_of_values: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """Tell what is known of one of the first violations.
 
@@ -273,12 +276,14 @@ class Collector(NotCopied):
             time_stamp: the time-stamp of the time-point.
             offset: its number within the time-stamp.
             key: the number of its trace, if there are several.
-            row: the file and the row that it is about, as in `access.jsonl:1207`.
+            row: the file and the line that it is about, as in `access.jsonl:1207`.
             message: what the policy's message says of it.
             values: values that the policy reads at the time-point, each as a name and a text.
+            rows_of_values: for values of windows, by their names, the rows that they are about.
         """
         number = _NO_KEY if key is None else key
-        self._described[time_stamp, number, offset] = _Description(row, message, tuple(values))
+        known = _Description(row, message, tuple(values), rows_of_values)
+        self._described[time_stamp, number, offset] = known
 
     def report(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mtlmon._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from mtlmon.policy.written import Definition
@@ -50,9 +50,10 @@ class Violation:
         key: the key of its trace, or None if there is only one trace.
         explanation: the explanation, or None if it was not explained.
         valuation: for a policy with variables, their values as text, or None.
-        row: the file and the row that it is about, as in `access.jsonl:1207`, or None.
+        row: the file and the line that it is about, as in `access.jsonl:1207`, or None.
         message: what the policy's message says of it, or None.
         values: values that the policy reads at the time-point, each as a name and a text.
+        rows_of_values: for values of windows, by their names, the rows that they are about.
         time_point: the time-stamp and the offset as text.
     """
 
@@ -64,6 +65,7 @@ class Violation:
     row: str | None = None
     message: str | None = None
     values: Sequence[tuple[str, str]] = ()
+    rows_of_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def time_point(self) -> str:
@@ -238,6 +240,7 @@ class Run:
         policy_files: the policy files.
         settings: other facts that verdicts depend on, each as a name and a text.
         version: the version of mtlmon.
+        time_zone: the time zone in which dates are shown, a name of IANA; None is UTC.
     """
 
     inputs: Sequence[str] = ()
@@ -258,6 +261,7 @@ class Run:
     policy_files: Sequence[PolicyFileName] = ()
     settings: Sequence[tuple[str, str]] = ()
     version: str = __version__
+    time_zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,9 @@ def _outcome(data: ReportData) -> tuple[_Status, str]:
 def _clock_of(data: ReportData) -> Clock:
     unit = data.run.unit
     epoch = data.epoch
-    return Clock(unit, epoch=counts_from_1970(unit, _times(data)) if epoch is None else epoch)
+    if epoch is None:
+        epoch = counts_from_1970(unit, _times(data))
+    return Clock(unit, epoch=epoch, zone=data.run.time_zone)
 
 
 def _times(data: ReportData) -> Iterator[int]:
@@ -231,7 +233,11 @@ def _facts(run: Run, clock: Clock) -> Iterator[tuple[str, str]]:
         yield "Events", f"{run.rows:,}"
     yield "Skipped", f"{run.skipped:,}"
     if run.first is not None and run.last is not None:
-        yield "Time", clock.interval(run.first, run.last) + (" (UTC)" if clock.has_dates else "")
+        yield (
+            "Time",
+            clock.interval(run.first, run.last)
+            + (f" ({clock.zone_name})" if clock.has_dates else ""),
+        )
     if run.end_time is not None:
         yield "End", _end_words(run.end_time, clock)
     if run.key_columns:

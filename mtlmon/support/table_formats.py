@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "BINARY_FORMATS",
     "COMPRESSIONS",
     "COMPRESSION_BYTES",
     "FORMATS",
@@ -31,6 +32,9 @@ FORMATS = {
 """The format of a table for each file name extension."""
 
 FORMAT_NAMES = tuple(dict.fromkeys(FORMATS.values()))
+
+BINARY_FORMATS = ("parquet", "arrow")
+"""The formats of files that have no lines."""
 
 LINES = "lines"
 """The format of text files whose lines a pattern reads."""

@@ -220,6 +220,22 @@ def elapsed_text(length: int, unit: str | None) -> str:
     return " ".join(parts) or f"0{unit}"
 
 
+def distance_text(distance: int, unit: str | None) -> str:
+    """Say how far a time is from another one, in words for people.
+
+    >>> distance_text(-90, "s"), distance_text(1, None), distance_text(-7, None)
+    ('1m 30s before', '1 time unit after', '7 time units before')
+    >>> distance_text(0, "s")
+    'at the same time'
+    """
+    if not distance:
+        return "at the same time"
+    length = elapsed_text(abs(distance), unit)
+    if unit is None:
+        length += " time unit" if abs(distance) == 1 else " time units"
+    return f"{length} {'before' if distance < 0 else 'after'}"
+
+
 def interval_text(interval: Interval, unit: str | None) -> str:
     """Write an interval from which the parser makes an equal one, if the unit is declared.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.checking.row_files import RowFile, RowPlace
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.text.plausible_times import implausible_time
 
@@ -57,13 +58,12 @@ def order_remarks(
     rows, keep = f"{steps:,} rows step back", "keep their places"
     if steps == 1:
         rows, keep = "1 row steps back", "keeps its place"
-    place = f"row {first.row}" if first.line is None else f"line {first.line}"
+    file = RowFile(first.path, has_lines=first.line is not None)
+    place = RowPlace(file, (first.line if file.has_lines else first.row) or 0)
     found = options.written("sort", True), options.written("resolution", times.finer_unit)
     mends = [one for one in found if one is not None]
     advice = f": {' or '.join(mends)} puts them in order" if mends else ""
-    yield (
-        f"{rows} within a time-stamp, the first one in {first.path}, {place}, and {keep}{advice}"
-    )
+    yield (f"{rows} within a time-stamp, the first one at {place}, and {keep}{advice}")
 
 
 def quote_remarks(count: int) -> Iterator[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.policy_facts import PolicyFacts
+    from mtlmon.checking.row_files import RowFiles
     from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.tables.answer_columns import AnswerParts
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
         """The rows of time-points."""
 
         @property
-        def files(self) -> Sequence[str | None]:
-            """The names of the files so far; None for an object, such as a data frame."""
+        def files(self) -> RowFiles:
+            """The files so far."""
 
         def of(self, points: NDArray[np.uint64]) -> FoundRows:
             """Return the rows of time-points, by their numbers."""
@@ -165,7 +166,7 @@ class ValuationTable:
         if answers.points is not None:
             assert self._point_rows is not None
             found = self._point_rows.of(answers.points)
-            names = pa.array(self._point_rows.files, pa.string())
+            names = pa.array(self._point_rows.files.names, pa.string())
             columns += [names.take(pa.array(found.files)), pa.array(found.rows)]
         if "severity" in self.fact_columns:
             columns.append(self._severities.take(pa.array(policies)))

@@ -162,7 +162,7 @@ class VerdictTable:
         if found_rows is not None:
             assert self._row_tracker is not None
             is_missing = ~found_rows.has_row
-            names = pa.array(self._row_tracker.files, pa.string())
+            names = pa.array(self._row_tracker.files.names, pa.string())
             columns.append(names.take(pa.array(found_rows.files, mask=is_missing)))
             columns.append(pa.array(found_rows.rows, mask=is_missing))
         if "severity" in self.fact_columns:

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlmon._relational import RelationalMonitor
 from mtlmon.engine.native import clock_at_end, read_atoms
@@ -29,12 +29,13 @@ from mtlmon.testing.recording import Events
 from mtlmon.testing.seen import SeenNames
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Answer
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.reasons.evidence import PointPlaces
     from mtlmon.relational.vacuity import Matched
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.ordering import EventOrder
@@ -46,6 +47,16 @@ if TYPE_CHECKING:
     Database = dict[str, list[tuple[object, ...]]]
 
 __all__ = ["RelationalRecording", "read_database", "read_events"]
+
+
+class _Places(NamedTuple):
+    """Where the rows of time-points are.
+
+    Attributes:
+        place_of: returns it for the number of a time-point.
+    """
+
+    place_of: Callable[[int], str | None]
 
 
 class RelationalRecording(Events):
@@ -209,12 +220,14 @@ class RelationalRecording(Events):
         """The rows that say why values violate the policy."""
         from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 
-        def read(made: Plan, points: PointBlock) -> Iterator[None]:
+        places = None if self.place is None else _Places(self.place)
+
+        def read(made: Plan, points: PointBlock) -> Iterator[PointPlaces | None]:
             numbers = atom_numbers(made)
             for time_stamp, database in self.pairs:
                 assert isinstance(database, Mapping)
                 points.add(time_stamp, point_rows(made, numbers, database))
-                yield
+                yield places
 
         analysis = self.monitor.analysis
         values = tuple(answer.valuation.values())

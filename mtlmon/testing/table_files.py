@@ -55,9 +55,7 @@ class Places:
         """Return the place of an event, as in `orders.csv:17`; None if it is not kept."""
         for first, count, origins in self._batches:
             if first <= number < first + count:
-                event = number - first
-                file_of = 0 if origins.file_of is None else int(origins.file_of[event])
-                return f"{origins.files[file_of]}:{int(origins.rows[event])}"
+                return str(origins.place(number - first))
         return None
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.checking.last_rows import LastRow, LastRows
+from mtlmon.checking.row_files import RowFile, RowPlace
+from mtlmon.checking.sources import Origins
 from tests.cli.process import mtlmon
 
 if TYPE_CHECKING:
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
     from mtlmon.checking.sources import EventBatch
 
 
+LOG = RowFile("log.csv")
+
+
 class Batch:
     def __init__(self, first: int, traces: list[int]) -> None:
-        self.rows = range(first + 1, first + 1 + len(traces))
+        self.origins = Origins([LOG], None, np.arange(first, first + len(traces)))
         self.time_stamps = np.arange(first, first + len(traces)) // 2
         self._traces = np.array(traces, np.uint32)
 
@@ -43,7 +48,7 @@ def test_last_rows(batches: list[list[int]]) -> None:
             seen = log + traces[:place]
             for trace in range(3):
                 last = max((row for row, one in enumerate(seen) if one == trace), default=None)
-                wanted = None if last is None else LastRow(last // 2, last + 1)
+                wanted = None if last is None else LastRow(last // 2, RowPlace(LOG, last))
                 assert rows.before(trace, place) == wanted
         log += traces
 
@@ -62,11 +67,19 @@ def test_explanations_of_ticks_name_the_last_row(tmp_path: Path) -> None:
         for at, line in enumerate(lines)
         if line.startswith("the last row")
     ]
-    rows = {"a": [(2, 3), (4, 12)], "b": [(3, 3)]}
+    rows = {"a": [(3, 3), (5, 12)], "b": [(4, 3)]}
     times = {"a": [8, 10, 16, 18], "b": [8, 10, 12, 14, 16, 18]}
     assert sorted(found) == sorted(
-        (key, f"the last row was row {number}, at {stamp}", f"{tick}:0")
+        (key, f"the last row was {log}:{line}, {before(stamp, tick)}", f"{tick}:0")
         for key, ticks in times.items()
         for tick in ticks
-        for number, stamp in [[one for one in rows[key] if one[1] <= tick][-1]]
+        for line, stamp in [[one for one in rows[key] if one[1] <= tick][-1]]
+    )
+
+
+def before(row: int, tick: int) -> str:
+    return (
+        "at the same time"
+        if row == tick
+        else f"{tick - row} time unit{'' if tick - row == 1 else 's'} before"
     )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mtlmon import MtlmonError, SnapshotError
 from mtlmon.checking import idle_keys, late_origins
+from mtlmon.checking.row_files import RowFile
 from mtlmon.checking.row_tracking import RowTracker
 from mtlmon.checking.sources import Origins
 from mtlmon.drive.native import RowPlaces, VerdictRows
@@ -96,7 +97,8 @@ def hold_rows(
             continue
         trace = one["user"], one["host"]
         file, number = points[one["policy"]][trace, one["time"], one["offset"]]
-        assert (one["file"].rpartition("/")[2], one["row"]) == (file, number)
+        # behind the header
+        assert (one["file"].rpartition("/")[2], one["row"]) == (file, number + 1)
         assert one["file"] in paths
 
 
@@ -294,7 +296,7 @@ def test_the_row_of_the_first_violation_is_in_snapshots(tmp_path: Path) -> None:
     policies = "policy a: p IMPLIES EVENTUALLY[5,9] q\npolicy b: NOT q\n"
     (found,) = relayed(paths, policies, "first", event="e", rows=True, slice_events=5)
     assert (found["policy"], found["time"]) == ("b", 2)
-    assert (found["file"], found["row"]) == (paths[0], 2)
+    assert (found["file"], found["row"]) == (paths[0], 3)
 
 
 @pytest.mark.parametrize("verdicts", ["all", "false"])
@@ -333,7 +335,7 @@ def test_lines_with_a_pattern(tmp_path: Path, is_sorted: bool, condition: str) -
 def test_damaged_snapshots_are_refused() -> None:
     tracker = RowTracker([0], [None], "all")
     other = RowTracker([0], [None], "all")
-    tracker._number_of("a.csv")
+    tracker.files.number_of(RowFile("a.csv"))
     tracker._places.add(*arrays(0, [3], [5], [0], [0], [7]))
     snapshot = tracker.snapshot()
     assert other.restore(snapshot + b"more") == len(snapshot)
@@ -433,7 +435,7 @@ def test_rows_that_no_verdict_changes_about_are_forgotten(monkeypatch: pytest.Mo
         stamps = np.arange(start, start + 10)
         nothing = np.zeros(10, np.int64)
         names = Names(stamps, nothing.astype(np.uint32), nothing.astype(np.uint64))
-        kept.add(0, names, kept.of(Origins(["log"], None, stamps + 1)))
+        kept.add(0, names, kept.of(Origins([RowFile("log")], None, stamps + 1)))
         kept.forget(final_below)
         held.append(kept.held_bytes)
         final = {0: start, 2: start} if start > 1000 else {0: start}

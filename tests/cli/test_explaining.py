@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.dom import minidom
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from mtlmon.explanation import explain
 from tests.cli.process import mtlmon as run
 from tests.cli.process import shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FORMULA = "request IMPLIES EVENTUALLY[0,5] response"
 LOG = "@18 tick\n@20 request\n@22\n@25\n@26 response\n@40 request\n@40 request\n@50\n"
@@ -26,6 +30,7 @@ EVENTS = [
     (50, set()),
 ]
 VIOLATIONS = [(20, 0), (40, 0), (40, 1)]
+LINES = {(20, 0): 2, (40, 0): 6, (40, 1): 7}
 
 
 @pytest.fixture
@@ -35,37 +40,40 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def explanations(formula: str = FORMULA) -> str:
-    return "".join(f"{explain(formula, EVENTS, point)}\n\n" for point in VIOLATIONS)
+def explanation(log: Path | str, point: tuple[int, int], formula: str, **options: int) -> str:
+    return f"at {log}:{LINES[point]}\n{explain(formula, EVENTS, point, **options)}\n\n"
+
+
+def explanations(log: Path | str, formula: str = FORMULA) -> str:
+    return "".join(explanation(log, point, formula) for point in VIOLATIONS)
 
 
 @pytest.mark.parametrize("mode", ["local", "global", "naive"])
 def test_all_violations_are_explained_on_standard_error(log: Path, mode: str) -> None:
     plain = run("--mode", mode, "-e", FORMULA, str(log))
     done = run("--explain", "--mode", mode, "-e", FORMULA, str(log))
-    assert done == (1, plain.output, explanations())
+    assert done == (1, plain.output, explanations(log))
 
 
 @pytest.mark.parametrize("verdicts", ["none", "false", "boolean"])
 def test_explanations_do_not_depend_on_what_is_written(log: Path, verdicts: str) -> None:
     done = run("--explain", "--verdicts", verdicts, "-e", FORMULA, str(log))
-    assert (done.status, done.errors) == (1, explanations())
+    assert (done.status, done.errors) == (1, explanations(log))
 
 
 def test_logs_that_are_read_in_parts(log: Path) -> None:
     """Explanations are about the events that they were found for, also once others are read."""
     # the last line comes alone
     log.write_text(LOG.rstrip(), encoding="utf-8")
-    assert run("--explain", "-e", FORMULA, str(log)).errors == explanations()
+    assert run("--explain", "-e", FORMULA, str(log)).errors == explanations(log)
     past = "NOT request"
-    expected = "".join(f"{explain(past, EVENTS, point)}\n\n" for point in VIOLATIONS)
-    assert run("--explain", "-e", past, str(log)).errors == expected
+    assert run("--explain", "-e", past, str(log)).errors == explanations(log, past)
 
 
 def test_only_the_first_violation(log: Path) -> None:
     done = run("--explain", "--verdicts", "first", "-e", FORMULA, str(log))
     assert (done.status, done.output) == (1, "20:0 false\n")
-    assert done.errors == f"{explain(FORMULA, EVENTS, (20, 0))}\n\n"
+    assert done.errors == explanation(log, (20, 0), FORMULA)
 
 
 def test_limit(log: Path) -> None:
@@ -94,7 +102,7 @@ def test_files(log: Path, tmp_path: Path) -> None:
     for path in text, page:
         done = run("--explain-output", str(path), "-e", FORMULA, str(log))
         assert (done.status, done.errors) == (1, "")
-    assert text.read_text(encoding="utf-8") == explanations()
+    assert text.read_text(encoding="utf-8") == explanations(log)
     html = page.read_text(encoding="utf-8")
     assert html.count("<section") == len(VIOLATIONS)
     for picture in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
@@ -123,7 +131,7 @@ def test_a_pipe_cannot_be_read_again() -> None:
 
 def test_a_file_as_standard_input(log: Path) -> None:
     done = shell(f"$M --explain -e '{FORMULA}' < '{log}'")
-    assert (done.status, done.errors) == (1, explanations())
+    assert (done.status, done.errors) == (1, explanations("<stdin>"))
 
 
 def test_end_time(log: Path) -> None:
@@ -132,7 +140,7 @@ def test_end_time(log: Path) -> None:
     done = run("--explain", "--end-time", "60", "-e", formula, str(log))
     assert done.status == 1
     assert done.errors == "".join(
-        f"{explain(formula, EVENTS, point, end_time=60)}\n\n" for point in VIOLATIONS[1:]
+        explanation(log, point, formula, end_time=60) for point in VIOLATIONS[1:]
     )
 
 
@@ -146,7 +154,8 @@ def test_skipped_lines(tmp_path: Path) -> None:
     log = tmp_path / "events.log"
     log.write_text(LOG.replace("@22", "@22\nbad\n@3"), encoding="utf-8")
     done = run("--explain", "--on-error", "skip", "-e", FORMULA, str(log))
-    assert done.errors == f"mtlmon: skipped 2 lines that could not be read\n{explanations()}"
+    expected = explanations(log).replace("log:6", "log:8").replace("log:7", "log:9")
+    assert done.errors == f"mtlmon: skipped 2 lines that could not be read\n{expected}"
 
 
 @pytest.mark.parametrize(
@@ -176,8 +185,20 @@ def test_parts_of_long_logs_give_the_proofs_of_the_whole(formula: str, tmp_path:
     names = re.findall(r"^(\d+):(\d+) violates", done.errors, re.MULTILINE)
     assert len(names) == 10
     points = [(int(time), int(offset)) for time, offset in names]
-    expected = "".join(f"{explain(formula, events, point)}\n\n" for point in points)
+    places = {name: line for line, name in enumerate(names_of(events), 1)}
+    expected = "".join(
+        f"at {log}:{places[point]}\n{explain(formula, events, point)}\n\n" for point in points
+    )
     assert expected in done.errors
+
+
+def names_of(events: list[tuple[int, set[str]]]) -> Iterator[tuple[int, int]]:
+    """The names of time-points: their time-stamps, and their numbers within these."""
+    last, offset = -1, 0
+    for time, _ in events:
+        offset = offset + 1 if time == last else 0
+        last = time
+        yield time, offset
 
 
 def test_as_many_violations_are_explained_as_asked_for(tmp_path: Path) -> None:

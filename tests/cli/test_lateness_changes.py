@@ -241,8 +241,8 @@ def test_rows_of_changes_and_explanations(tmp_path: Path, room: Path, command: C
     ordered.write_text(HEADER + "".join(sorted(rows)))
     wanted = command("--rows", room, ordered)
     done = command("--lateness", "60s", "--rows", room, log)
-    place = {row: number for number, row in enumerate(rows, 1)}
-    numbers = {f"ordered.csv:{k}": f"log.csv:{place[row]}" for k, row in enumerate(sorted(rows), 1)}
+    place = {row: number for number, row in enumerate(rows, 2)}
+    numbers = {f"ordered.csv:{k}": f"log.csv:{place[row]}" for k, row in enumerate(sorted(rows), 2)}
     lines = wanted.output
     for name, other in numbers.items():
         lines = lines.replace(name, f"\0{other}")

@@ -86,29 +86,29 @@ def test_the_changes_of_each_line(tmp_path: Path) -> None:
             (
                 "105,+,2,publish,ann,f1\n",
                 [
-                    "steady\tann\t105:0 false\tstdin:2",
-                    "approved\t\t105:0 false (u=ann, f=f1)\tstdin:2",
+                    "steady\tann\t105:0 false\t<stdin>:3",
+                    "approved\t\t105:0 false (u=ann, f=f1)\t<stdin>:3",
                 ],
             ),
             (
                 "108,+,3,approve,max,f1\n",
-                ["steady\tmax\t108:0 false\tstdin:3"],
+                ["steady\tmax\t108:0 false\t<stdin>:4"],
             ),
             (
                 "98,+,3,approve,max,f1\n",
                 [
-                    "soon\t\t98:0 false\tstdin:4",
-                    "steady\tmax\t!x108:0\tstdin:3",
-                    "steady\tmax\t98:0 false\tstdin:4",
-                    "approved\t\t!x105:0 false (u=ann, f=f1)\tstdin:2",
+                    "soon\t\t98:0 false\t<stdin>:5",
+                    "steady\tmax\t!x108:0\t<stdin>:4",
+                    "steady\tmax\t98:0 false\t<stdin>:5",
+                    "approved\t\t!x105:0 false (u=ann, f=f1)\t<stdin>:3",
                 ],
             ),
             (
                 "0,-,3,,max,\n",
                 [
-                    "soon\t\t!x98:0\tstdin:4",
-                    "steady\tmax\t!x98:0\tstdin:4",
-                    "approved\t\t!105:0 false (u=ann, f=f1)\tstdin:2",
+                    "soon\t\t!x98:0\t<stdin>:5",
+                    "steady\tmax\t!x98:0\t<stdin>:5",
+                    "approved\t\t!105:0 false (u=ann, f=f1)\t<stdin>:3",
                 ],
             ),
         ):

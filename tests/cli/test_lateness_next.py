@@ -24,11 +24,11 @@ def test_a_late_row_is_the_next_one(tmp_path: Path) -> None:
         live.send("ts,user,v\n")
         for row, line in (
             ("100,x,1", None),
-            ("110,x,9", "calm\tx\t100:0 false\tstdin:1"),
-            ("104,x,4", "calm\tx\t104:0 false\tstdin:3"),
-            (None, "calm\tx\t!100:0 true\tstdin:1"),
-            ("107,x,8", "calm\tx\t107:0 true\tstdin:4"),
-            (None, "calm\tx\t!104:0 true\tstdin:3"),
+            ("110,x,9", "calm\tx\t100:0 false\t<stdin>:2"),
+            ("104,x,4", "calm\tx\t104:0 false\t<stdin>:4"),
+            (None, "calm\tx\t!100:0 true\t<stdin>:2"),
+            ("107,x,8", "calm\tx\t107:0 true\t<stdin>:5"),
+            (None, "calm\tx\t!104:0 true\t<stdin>:4"),
         ):
             if row is not None:
                 live.send(f"{row}\n")

@@ -104,15 +104,15 @@ def test_each_change_has_the_row_of_its_time_point(tmp_path: Path) -> None:
         live.send("ts,user,a,b,op,id\n")
         for row, lines in (
             ("100,x,true,false,+,r1", []),
-            ("105,x,true,false,+,r2", ["one\tx\t100:0 false\tstdin:1"]),
+            ("105,x,true,false,+,r2", ["one\tx\t100:0 false\t<stdin>:2"]),
             (
                 "103,x,true,true,+,r3",
-                ["one\tx\t!100:0 true\tstdin:1", "one\tx\t103:0 false\tstdin:3"],
+                ["one\tx\t!100:0 true\t<stdin>:2", "one\tx\t103:0 false\t<stdin>:4"],
             ),
             # corrected: it is another row, of another time-point
-            ("105,x,true,true,+,r2", ["one\tx\t!103:0 true\tstdin:3"]),
-            ("0,x,,,-,r3", ["one\tx\t!x103:0\tstdin:3"]),
-            ("105,x,true,true,-,r2", ["one\tx\t!100:0\tstdin:1"]),
+            ("105,x,true,true,+,r2", ["one\tx\t!103:0 true\t<stdin>:4"]),
+            ("0,x,,,-,r3", ["one\tx\t!x103:0\t<stdin>:4"]),
+            ("105,x,true,true,-,r2", ["one\tx\t!100:0\t<stdin>:2"]),
         ):
             live.send(f"{row}\n")
             for line in lines:
@@ -131,7 +131,7 @@ def test_equal_rows_are_told_apart(tmp_path: Path, command: Command) -> None:
         )
         done = command("--lateness", 60, "--wait", wait, "--op", "op", "--rows", file, log)
         names = ["100:0 false", "100:1 true", "100:2 false", "101:0 false"]
-        rows = [1, 2, 3, 6]
+        rows = [2, 3, 4, 7]
         assert [line for line in done.output.splitlines() if "!" not in line] == [
             f"one\t{name}\t{log}:{row}" for name, row in zip(names, rows, strict=True)
         ]
@@ -145,12 +145,12 @@ def test_rows_that_are_taken_back_while_they_wait(
     atom = "atom p(host) = what" if "FORALL" in policy else "atom a = what"
     file.write_text(f"{atom}\n{policy}\n")
     for rows, options, row in (
-        (["+,", "-,", "+,"], ["--op", "op"], 3),
-        (["+,", "+,", "-,"], ["--op", "op"], 1),
-        (["+,i", "+,j", "-,i"], ["--op", "op", "--id", "id"], 2),
-        (["+,i", "+,j", "-,j"], ["--op", "op", "--id", "id"], 1),
-        (["+,i", "+,i", "-,j", "+,j"], ["--op", "op", "--id", "id"], 1),
-        (["+,i", "-,i", "+,i"], ["--op", "op", "--id", "id"], 3),
+        (["+,", "-,", "+,"], ["--op", "op"], 4),
+        (["+,", "+,", "-,"], ["--op", "op"], 2),
+        (["+,i", "+,j", "-,i"], ["--op", "op", "--id", "id"], 3),
+        (["+,i", "+,j", "-,j"], ["--op", "op", "--id", "id"], 2),
+        (["+,i", "+,i", "-,j", "+,j"], ["--op", "op", "--id", "id"], 2),
+        (["+,i", "-,i", "+,i"], ["--op", "op", "--id", "id"], 4),
     ):
         log.write_text("ts,what,host,op,id\n" + "".join(f"100,true,h,{row}\n" for row in rows))
         for wait in (0, 60):
@@ -170,9 +170,9 @@ def test_a_tick_at_the_time_of_a_row_has_no_row(tmp_path: Path, command: Command
     assert lines == [
         "one\t105:0 false",
         "one\t110:0 true",
-        f"two\t104:0 true\t{log}:2",
-        f"two\t105:0 false\t{log}:1",
-        f"two\t112:0 false\t{log}:3",
+        f"two\t104:0 true\t{log}:3",
+        f"two\t105:0 false\t{log}:2",
+        f"two\t112:0 false\t{log}:4",
     ]
 
 
@@ -284,7 +284,7 @@ def test_answers_have_the_rows_of_their_time_points(
         pattern = re.compile(r":\d+ ")
         found = [(policy, pattern.sub(" ", name), row) for policy, name, row in found]
         expected = [
-            (policy, pattern.sub(" ", name), f"{log}:{kept[int(row.rpartition(':')[2]) - 1] + 1}")
+            (policy, pattern.sub(" ", name), f"{log}:{kept[int(row.rpartition(':')[2]) - 2] + 2}")
             for policy, name, row in expected
         ]
     assert sorted(found) == sorted(expected)

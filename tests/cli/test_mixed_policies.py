@@ -218,7 +218,10 @@ def test_explanations_of_computed_atoms(command: Command, tmp_path: Path) -> Non
     rules.write_text("\n".join([*MIXED, *COMPUTED, ""]))
     log.write_text("@1 ask\n@2 ask p(a)\n@2 reply ask\n")
     done = command("--explain", "--verdicts", "false", rules, log)
-    assert "policy few\nasked was 3\n2:1 violates" in done.errors
+    assert (
+        f"policy few\nat {log}:3\nasked was 3: {log}:1, {log}:2, {log}:3\n2:1 violates"
+        in done.errors
+    )
     assert "x = a" in done.errors
 
 

@@ -129,17 +129,17 @@ def test_explanations(command: Command, tmp_path: Path) -> None:
     asked = ["--explain", "--end-time", "inf", "--key", "k,l", "--verdicts", "none"]
     done = command(*asked, policies, log)
     assert (done.status, done.output) == (1, "")
-    titles = re.findall(r"^policy .*\n.* violates .*$", done.errors, re.MULTILINE)
+    titles = re.findall(r"^policy .*\nat .*\n.* violates .*$", done.errors, re.MULTILINE)
     assert titles == [
-        "policy late, key a, x\n1:0 violates p IMPLIES EVENTUALLY[0,5] q",
-        "policy no r, key b, x\n2:0 violates NOT r",
-        "policy late, key b, y\n9:0 violates p IMPLIES EVENTUALLY[0,5] q",
-        "policy no r, key a, x\n9:0 violates NOT r",
+        f"policy late, key a, x\nat {log}:2\n1:0 violates p IMPLIES EVENTUALLY[0,5] q",
+        f"policy no r, key b, x\nat {log}:3\n2:0 violates NOT r",
+        f"policy late, key b, y\nat {log}:5\n9:0 violates p IMPLIES EVENTUALLY[0,5] q",
+        f"policy no r, key a, x\nat {log}:4\n9:0 violates NOT r",
     ]
     # only the events of its own key are shown
     assert "1:0  9:0" in done.errors
     limited = command(*asked, "--explain-limit", "1", policies, log)
-    assert limited.errors.startswith("policy late, key a, x\n1:0 violates")
+    assert limited.errors.startswith(f"policy late, key a, x\nat {log}:2\n1:0 violates")
     assert limited.errors.endswith(
         "mtlmon: explained 1 violation; there are more (--explain-limit)\n"
     )
@@ -205,7 +205,7 @@ def test_what_a_policy_means_is_shown(command: Command, tmp_path: Path, formula:
     log.write_text("@1 p\n@2 q\n" if formula == "NOT p" else "@1 p(a)\n@2 q(a)\n")
     asked = ["--verdicts", "none", "--summary", "--explain"]
     done = command(*asked, "--report", page, policies, log)
-    assert done.errors.startswith("policy never\np is <forbidden>\n1:0 violates")
+    assert done.errors.startswith(f"policy never\np is <forbidden>\nat {log}:1\n1:0 violates")
     assert re.search(r"^never +\d.*  p is <forbidden>$", done.errors, re.MULTILINE)
     text = page.read_text()
     assert text.count("p is &lt;forbidden&gt;") == 1

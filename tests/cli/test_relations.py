@@ -293,11 +293,12 @@ def test_what_does_not_work_on_tables_yet_is_refused(
 
 EXPLAINED = """\
 policy approved
+at LOG:3
 20:1 violates FORALL u, f. publish(u, f) IMPLIES ONCE[0,7d] EXISTS m. approve(m, f)
   u = bob, f = "f 2"
 
 ✓ publish(u, f)
-  └─ 20:1 publish(bob, "f 2")
+  └─ 20:1 publish(bob, "f 2") (LOG:3)
 ✗ ONCE[0,7d] EXISTS m. approve(m, f)
   └─ no approve(_, "f 2") in the 7d before
 
@@ -307,12 +308,13 @@ policy approved
 def test_violations_are_explained(command: Command, published: tuple[Path, Path]) -> None:
     rules, log = published
     done = command("--explain", rules, log)
-    assert (done.status, done.output, done.errors) == (1, VIOLATION + MATCH, EXPLAINED)
+    explained = EXPLAINED.replace("LOG", str(log))
+    assert (done.status, done.output, done.errors) == (1, VIOLATION + MATCH, explained)
     # whatever is written, and from the beginning of standard input
     for given in ["--verdicts", "none"], ["--verdicts", "first"], ["--output-format", "jsonl"]:
-        assert command(*given, "--explain", rules, log).errors == EXPLAINED
+        assert command(*given, "--explain", rules, log).errors == explained
     piped = shell("$M --explain $1 - < $2", str(rules), str(log))
-    assert piped.errors == EXPLAINED
+    assert piped.errors == EXPLAINED.replace("LOG", "<stdin>")
     piped = shell("cat $2 | $M --explain $1 -", str(rules), str(log))
     assert piped.status == 2
     assert "cannot explain: <stdin> cannot be read a second time" in piped.errors
@@ -325,20 +327,24 @@ def test_witnesses_and_rows_of_tables_are_explained(
     rules.write_text(
         f"{ON_TABLES}policy p: NOT (approve(m, f) AND EVENTUALLY[0,20] publish(u, f))\n"
     )
-    wanted = """\
+    wanted = f"""\
 policy p
+at {log}:2
 10:0 violates NOT (approve(m, f) AND EVENTUALLY[0,20s] publish(u, f))
   m = mallory, f = f1, u = alice
 
 ✓ approve(m, f)
-  └─ 10:0 approve(mallory, f1)
+  └─ 10:0 approve(mallory, f1) ({log}:2)
 ✓ EVENTUALLY[0,20s] publish(u, f)
-  └─ 20:0 publish(alice, f1)
+  └─ 20:0 publish(alice, f1) ({log}:3, 10s after)
 """
-    for given in [], ["--time-points", "stamp"]:
-        done = command("--explain", *given, rules, log)
-        assert done.errors.startswith("mtlmon: left out 1 row")
-        assert done.errors.partition("\n")[2] == f"{wanted}\n"
+    done = command("--explain", rules, log)
+    assert done.errors.startswith("mtlmon: left out 1 row")
+    assert done.errors.partition("\n")[2] == f"{wanted}\n"
+    # of the rows of one time-stamp, the first one is named
+    done = command("--explain", "--time-points", "stamp", rules, log)
+    wanted = wanted.replace(f"({log}:3, ", "(").replace(f" ({log}:2)", "")
+    assert done.errors.partition("\n")[2] == f"{wanted}\n"
     rules.write_text(f"{ON_TABLES}policy p: NOT EXISTS f. publish(u, f) AND ONCE approve(_, f)\n")
     page = tmp_path / "why.html"
     command("--explain", "--explain-output", page, "--explain-limit", "1", rules, log)
@@ -352,9 +358,10 @@ def test_explanations_go_on_from_a_checkpoint(published: tuple[Path, Path], tmp_
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     given = ["--checkpoint", checkpoint, "-o", output, "--resume", "--explain", rules, log]
     arguments = list(map(str, given))
-    assert mtlmon(*arguments).errors == EXPLAINED
+    explained = EXPLAINED.replace("LOG", str(log))
+    assert mtlmon(*arguments).errors == explained
     log.write_text(EVENTS)
-    assert mtlmon(*arguments).errors == EXPLAINED
+    assert mtlmon(*arguments).errors == explained
     arguments.remove("--explain")
     assert "it was made with --explain" in mtlmon(*arguments).errors
 
@@ -369,7 +376,9 @@ def test_reports_have_valuations(command: Command, published: tuple[Path, Path])
         words = " ".join(text.split())
         row = EVENTS.splitlines().index(next(one for one in EVENTS.splitlines() if '"f 2"' in one))
         shown = f'u = bob, f = "f 2" row {log}:{row + 1} '
-        assert f'{shown}✓ publish(u, f) └─ 20:1 publish(bob, "f 2") ✗ ONCE' in words
+        assert (
+            f'{shown}✓ publish(u, f) └─ 20:1 publish(bob, "f 2") ({log}:{row + 1}) ✗ ONCE' in words
+        )
         assert "✗ false 1 20.00 %" in words
         assert "✓ true 4 80.00 %" in words
         assert "violating valuations 1" in words

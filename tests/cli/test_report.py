@@ -122,14 +122,12 @@ def test_rows_and_values_of_all_listed_violations(tmp_path: Path) -> None:
             continue
         window = [number for number in range(max(0, time - 9), time + 1) if rows[number][1] == car]
         mean = sum(rows[number][2] for number in window) / len(window)
-        numbers = ", ".join(str(number + 1) for number in window)
-        some = "rows" if len(window) > 1 else "row"
+        places = " , ".join(f"{log}:{number + 2}" for number in window)
         assert (
-            f" {time}:0 key {car} row {log}:{time + 1} "
-            f"limit 100 rain 0 mean {mean} ({some} {numbers}) "
+            f" {time}:0 key {car} row {log}:{time + 2} limit 100 rain 0 mean {mean} ( {places} ) "
         ) in text
-    assert f" 99:0 key b row {log}:100 b at 200 speed 200 " in text
-    assert " 60:0 key a any[0,9](speed < 150) false last row row 61, at 60 " in text
+    assert f" 99:0 key b row {log}:101 b at 200 speed 200 " in text
+    assert f" 60:0 key a any[0,9](speed < 150) false last row {log}:62, at the same time " in text
     # explanations change nothing else
     listed = r'<li id="(policy-\d-violation-\d+)">.*?<bdi class="key">([^<]*:\d+)</bdi>'
     pages = []

@@ -32,7 +32,7 @@ def test_text_logs_have_lines(tmp_path: Path) -> None:
     assert done.status == 1
     assert done.output.splitlines() == [line.replace("LOG", name) for line in expected]
     piped = mtlmon(*options, log=LOG)
-    assert piped.output.splitlines() == [line.replace("LOG", "stdin") for line in expected]
+    assert piped.output.splitlines() == [line.replace("LOG", "<stdin>") for line in expected]
     plain = mtlmon(*options[1:], log=LOG)
     assert [line.partition("\t")[0] for line in expected] == plain.output.splitlines()
 
@@ -43,9 +43,9 @@ def test_other_formats_of_a_text_log(condition: str) -> None:
     options = ["--rows", "--on-error", "skip", "--unit", "s", "-e", formula, "--resolve"]
     lines = mtlmon(*options, "--output-format", "jsonl", log=LOG).output.splitlines()
     found = [json.loads(line) for line in lines]
-    assert [(one["file"], one["row"]) for one in found] == [("stdin", row) for row in (2, 4, 6)]
+    assert [(one["file"], one["row"]) for one in found] == [("<stdin>", row) for row in (2, 4, 6)]
     csv = mtlmon(*options, "--output-format", "csv", log=LOG).output.splitlines()
-    assert csv[:2] == ["policy,time,offset,verdict,reference,file,row", ',1,0,true,,"stdin",2']
+    assert csv[:2] == ["policy,time,offset,verdict,reference,file,row", ',1,0,true,,"<stdin>",2']
 
 
 def test_compressed_tables_and_pipes(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_compressed_tables_and_pipes(tmp_path: Path) -> None:
     path = tmp_path / "log.csv.gz"
     path.write_bytes(gzip.compress(text.encode()))
     options = ["--rows", "--event", "e", "--verdicts", "false", "--end-time", "inf", "-e", FORMULA]
-    assert mtlmon(*options, str(path)).output == f"1:0 false\t{path}:1\n2:0 false\t{path}:2\n"
+    assert mtlmon(*options, str(path)).output == f"1:0 false\t{path}:2\n2:0 false\t{path}:4\n"
     done = mtlmon(*options, "--format", "csv", log=text)
-    assert done.output == "1:0 false\tstdin:1\n2:0 false\tstdin:2\n"
+    assert done.output == "1:0 false\t<stdin>:2\n2:0 false\t<stdin>:4\n"
 
 
 def test_ticks_have_no_row(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_ticks_have_no_row(tmp_path: Path) -> None:
     policies.write_text("policy a on every 5: count[0,4](TRUE) > 0\npolicy b: NOT q\n")
     done = mtlmon("--rows", "--event", "e", str(policies), str(path))
     assert done.output == (
-        f"b\t1:0 true\t{path}:1\nb\t5:0 false\t{path}:2\na\t5:0 true\nb\t6:0 true\t{path}:3\n"
+        f"b\t1:0 true\t{path}:2\nb\t5:0 false\t{path}:3\na\t5:0 true\nb\t6:0 true\t{path}:4\n"
     )
 
 
@@ -96,16 +96,16 @@ def test_rows_that_wait_for_later_values(tmp_path: Path, options: list[str]) -> 
     done = mtlmon("--rows", "--verdicts", "false", *options, str(rules), str(log))
     assert (done.status, done.output) == (
         1,
-        f"a\ta\t1:0 false\t{log}:1\na\tb\t3:0 false\t{log}:4\n",
+        f"a\ta\t1:0 false\t{log}:2\na\tb\t3:0 false\t{log}:5\n",
     )
     if not options:
         shown = mtlmon("--color", "always", str(rules), str(log)).output
-        assert "log.csv:1  1:0" in shown
-        assert "log.csv:4  3:0" in shown
+        assert "log.csv:2  1:0" in shown
+        assert "log.csv:5  3:0" in shown
     explained = mtlmon("--explain", "--rows", *options, str(rules), str(log)).errors
     assert [line for line in explained.splitlines() if line.startswith("at ")] == [
-        f"at {log}:1",
-        f"at {log}:4",
+        f"at {log}:2",
+        f"at {log}:5",
     ]
 
 
@@ -148,7 +148,11 @@ def test_a_log_that_is_followed_has_its_name(tmp_path: Path, format: str) -> Non
     log.write_text("@1 p\n@2 q\n" if format == "text" else "ts,p\n1,true\n2,false\n")
     options = ["--verdicts", "all", "--follow", str(log), "--format", format]
     with Live("--rows", *options, "-e", "p") as live:
-        assert [live.read_line() for _ in range(2)] == [f"1:0 true\t{log}:1", f"2:0 false\t{log}:2"]
+        first = 2 if format == "csv" else 1
+        assert [live.read_line() for _ in range(2)] == [
+            f"1:0 true\t{log}:{first}",
+            f"2:0 false\t{log}:{first + 1}",
+        ]
 
 
 def test_the_summary_tells_the_first_violation(command: Command, tmp_path: Path) -> None:
@@ -158,13 +162,13 @@ def test_the_summary_tells_the_first_violation(command: Command, tmp_path: Path)
     rules = tmp_path / "rules.mtl"
     rules.write_text("policy a: NOT q\npolicy b: p IMPLIES EVENTUALLY[0,0] NEXT[0,0] q\n")
     done = command("--rows", "--summary", rules, log)
-    assert done.errors.endswith(f"\n\nfirst violation at {log}:2\n")
+    assert done.errors.endswith(f"\n\nfirst violation at {log}:3\n")
     rows = ["--rows", "--verdicts", "false", "--end-time", "inf"]
     done = command(*rows, "--summary", rules, log)
-    assert done.errors.endswith(f"\n\nfirst violation at {log}:2\n")
+    assert done.errors.endswith(f"\n\nfirst violation at {log}:3\n")
     assert "first violation" not in command("--summary", rules, log).errors
     assert "first violation" not in command(*rows, "--summary", "-e", "p OR q", log).errors
     kept = ["--checkpoint", state, "--resume", "-o", tmp_path / "verdicts", "--summary", "--rows"]
     command(*kept, rules, log)
     log.write_text(log.read_text() + "9,false,true\n")
-    assert command(*kept, rules, log).errors.endswith(f"\n\nfirst violation at {log}:2\n")
+    assert command(*kept, rules, log).errors.endswith(f"\n\nfirst violation at {log}:3\n")

@@ -153,7 +153,7 @@ def test_a_table_as_standard_input(tmp_path: Path) -> None:
     script = '$M --format csv --explain -e "$2" < "$1"; $M -e "$2" --summary --verdicts none "$1"'
     done = shell(script, str(log), RESPONSE)
     assert done.output == "1:0 false\n9:0 true\n"
-    assert done.errors.startswith(f"1:0 violates {RESPONSE}\n")
+    assert done.errors.startswith(f"at <stdin>:2\n1:0 violates {RESPONSE}\n")
     assert "rows                3\n" in done.errors
 
 

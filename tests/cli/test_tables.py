@@ -385,7 +385,7 @@ def test_the_first_violation_with_keys(command: Command, ahead: Path) -> None:
     done = command(
         "--verdicts", "first", "--explain", "--summary", "--key", "k", "-e", "p", ahead / "log.csv"
     )
-    assert done.errors.startswith("key a\n4:0 violates p\n")
+    assert done.errors.startswith(f"key a\nat {ahead / 'log.csv'}:6\n4:0 violates p\n")
     # By key, only the next time-stamp tells that no other one of the same time comes before.
     assert re.search(r"^rows +6$", done.errors, re.MULTILINE)
     assert re.search(r"^true +5\nfalse +1$", done.errors, re.MULTILINE)

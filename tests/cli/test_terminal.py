@@ -221,9 +221,9 @@ def test_violations_of_tables(tmp_path: Path) -> None:
     status, shown = on_terminal("--no-summary", str(policies), str(log))
     assert status == 1
     assert plain(shown).splitlines() == [
-        f"x  {log}:2  2024-05-01T10:00:01Z  big  x is 6",
-        f"x  {log}:2  2024-05-01T10:00:01Z  own  {SHOWN}  no big x",
-        f"x 2 violations of 2 of 2 policies in 2 events, first at {log}:2",
+        f"x  {log}:3  2024-05-01T10:00:01Z  big  x is 6",
+        f"x  {log}:3  2024-05-01T10:00:01Z  own  {SHOWN}  no big x",
+        f"x 2 violations of 2 of 2 policies in 2 events, first at {log}:3",
     ]
     assert is_harmless(CODES.sub("", shown))
 
@@ -319,21 +319,21 @@ def test_people_see_values_of_tables(tmp_path: Path, others: str) -> None:
     shown = on_terminal(*arguments)[1]
     assert is_harmless(CODES.sub("", shown))
     lines = [
-        [f'x  {log}:2  2024-05-01T10:00:01Z  leak  user="{SHOWN}", size=3  NOT leak(user, size)'],
-        [
-            f"x  {rest}:1  2024-05-01T10:00:02Z  small  bob  size < 4",
-            f"x  {rest}:1  2024-05-01T10:00:02Z  leak  user=bob, size=4  NOT leak(user, size)",
-        ],
+        [f'x  {log}:3  2024-05-01T10:00:01Z  leak  user="{SHOWN}", size=3  NOT leak(user, size)'],
         [
             f"x  {rest}:2  2024-05-01T10:00:02Z  small  bob  size < 4",
-            f"x  {rest}:2  2024-05-01T10:00:02Z  leak  user=bob, size=5  NOT leak(user, size)",
+            f"x  {rest}:2  2024-05-01T10:00:02Z  leak  user=bob, size=4  NOT leak(user, size)",
+        ],
+        [
+            f"x  {rest}:3  2024-05-01T10:00:02Z  small  bob  size < 4",
+            f"x  {rest}:3  2024-05-01T10:00:02Z  leak  user=bob, size=5  NOT leak(user, size)",
         ],
     ]
     wanted = [line for some in lines for line in some if others or "small" not in line]
     found = marked(shown).replace('"size < 4"', "size < 4").splitlines()
     assert sorted(found[:-1]) == sorted(wanted)
     count = f"{len(wanted)} violations" + (" of 2 of 2 policies" if others else "")
-    assert found[-1] == f"x {count} in 4 events, first at {log}:2"
+    assert found[-1] == f"x {count} in 4 events, first at {log}:3"
     if not others:
         # a time-stamp is not one row
         shown = marked(on_terminal("--time-points", "stamp", *arguments)[1])

@@ -148,3 +148,51 @@ def test_refusals(command: Command, tmp_path: Path) -> None:
         assert (done.status, done.output) == (2, "")
         assert done.errors.startswith(f"mtlmon: {error}")
     assert command("--time-stamps", "raw", "--output-format", "csv", "-e", "p", log).status == 1
+
+
+LOCAL = """\
+ts,p
+2024-03-31T01:59:59.5,true
+2024-03-31T03:00:00,false
+2024-03-31T03:00:09,true
+"""
+
+
+def test_people_see_the_time_zone_of_the_log(command: Command, tmp_path: Path) -> None:
+    """And programs see times in UTC."""
+    log, page, why = tmp_path / "events.csv", tmp_path / "page.html", tmp_path / "why.jsonl"
+    log.write_text(LOCAL)
+    options = ["--time-zone", "Europe/Berlin first", "--resolution", "ms", "-e", "NOT p", log]
+    first, second = "2024-03-31T01:59:59.5+01:00", "2024-03-31T03:00:09+02:00"
+    shown = plain(command("--color", "always", *options).output)
+    assert re.findall(r"csv:\d+  (\S+)", shown) == [first, second]
+    explained = command("--explain", "--verdicts", "none", *options).errors
+    assert re.findall(r"(?m)^time (.*)$", explained) == [first, second]
+    stamps = ["1711846799500", "1711846809000"]
+    assert re.findall(r"(?m)^(\d+):0 violates", explained) == stamps
+    raw = command("--explain", "--verdicts", "none", "--time-stamps", "raw", *options).errors
+    assert raw == re.sub("(?m)^time .*\n", "", explained)
+    iso = command("--explain", "--verdicts", "none", "--time-stamps", "iso", *options).errors
+    assert re.findall(r"(?m)^time (.*)$", iso) == ["2024-03-31T00:59:59.5Z", "2024-03-31T01:00:09Z"]
+    output = command("--output-format", "jsonl", "--verdicts", "false", *options).output
+    assert '"time":1711846799500,"time_text":"2024-03-31T00:59:59.5Z"' in output
+    command("--explain-output", why, "--report", page, *options)
+    assert '"time": 1711846799500' in why.read_text()
+    text = page.read_text()
+    assert "2024-03-31 01:59:59.500 to 03:00:09.000 (Europe/Berlin)" in text
+    assert 'datetime="2024-03-31T01:59:59.500+01:00"' in text
+
+
+def test_the_page_has_the_time_zone_of_hours(command: Command, tmp_path: Path) -> None:
+    """If the log says nothing of its own, and policies agree."""
+    log, page = tmp_path / "events.log", tmp_path / "page.html"
+    log.write_text(f"@{START} p\n")
+    rules = [tmp_path / "a.mtl", tmp_path / "b.mtl"]
+    for zones, shown in (
+        (["Europe/Berlin", "Europe/Berlin"], "2024-05-01 10:00:00 (Europe/Berlin)"),
+        (["Europe/Berlin", "Asia/Tokyo"], "2024-05-01 08:00:00 (UTC)"),
+    ):
+        for rule, zone in zip(rules, zones, strict=True):
+            rule.write_text(f'unit s\nzone "{zone}"\npolicy {rule.stem}: NOT p\n')
+        command("--report", page, *(word for rule in rules for word in ("--policy", rule)), log)
+        assert shown in page.read_text()

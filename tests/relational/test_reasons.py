@@ -20,7 +20,6 @@ from mtlmon.relational.reasons import (
     Finding,
     Region,
     Violation,
-    evidence,
     explanation_text,
 )
 from mtlmon.relational.reasons.words import region_words
@@ -54,7 +53,7 @@ class Run:
             return
         self.log = log
         self.sizes = sizes
-        self.explainer = Explainer(self.file, self.analysis, self.read, "inf")
+        self.explainer = Explainer(self.file, self.analysis, self.read, "inf", most_rows=None)
         (self.policy,) = self.explainer._prepared
         self.names = (*self.policy.names, *self.policy.exposed)
         reported = self.analysis.policies[0].reported
@@ -138,11 +137,6 @@ def check_explanations(formula: Formula, log: Log, sizes: list[int]) -> None:
                 assert truth is True
 
 
-@pytest.fixture(autouse=True)
-def lists_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "LISTED", 1000)
-
-
 _SIZES = st.lists(st.integers(0, 3), max_size=2)
 
 
@@ -179,8 +173,7 @@ def test_words_for_regions(region: Region, words: str) -> None:
     assert region_words(region, "s") == words
 
 
-def test_many_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "LISTED", 2)
+def test_many_rows_are_counted() -> None:
     formula = (
         parse_policies(f"{_DECLARED}find f: q(x, y) AND (NOT EVENTUALLY[1,9] p(y)) AND ONCE p(x)\n")
         .policies[0]
@@ -190,7 +183,8 @@ def test_many_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         (time, {"p": [(1,)], "q": [(1, 7)] if time == 4 else []}) for time in range(9)
     ]
     run = Run(formula, Log(tuple(points)), [])
-    (found,) = run.explainer.explain(run.violations)
+    few = Explainer(run.file, run.analysis, run.read, "inf", most_rows=2)
+    (found,) = few.explain(run.violations)
     relations = {"p": (kinds.INTEGER,), "q": (kinds.INTEGER,) * 2}
     policy = run.explainer._plan.named_policies[0]
     text = explanation_text(found, policy, "WRITTEN", relations, ascii_only=True)
@@ -203,7 +197,14 @@ def test_many_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         "- EVENTUALLY[1,9] p(y)",
         "  `- no p(7) 1 to 9 time units after",
         "+ ONCE p(x)",
-        "  |- 3:0 p(1)",
+        "  |- 3:0 p(1) (1 time unit before)",
         "  |- 4:0 p(1)",
         "  `- ~ and 3 more of p(1) at this time-point or any before",
+    ]
+    every = Explainer(run.file, run.analysis, run.read, "inf", most_rows=None)
+    (found,) = every.explain(run.violations)
+    text = explanation_text(found, policy, "WRITTEN", relations, unit="s", ascii_only=True)
+    assert text.splitlines()[-5:] == [
+        *(f"  |- {time}:0 p(1) ({4 - time}s before)" for time in range(4)),
+        "  `- 4:0 p(1)",
     ]

@@ -108,3 +108,35 @@ def test_ticks_of_a_night() -> None:
     days = clock.ticks(1_700_000_000, 1_700_000_000 + 30 * 86400, 8)
     assert [tick.label for tick in days][:2] == ["2023-11-19", "2023-11-24"]
     assert clock.ticks(1_700_000_001, 1_700_000_003, 8)[0].label == "22:13:21"
+
+
+def test_dates_in_a_time_zone() -> None:
+    """Marks are at round local times, also where clocks have been changed since the first one."""
+    clock = Clock("s", epoch=True, zone="Europe/Berlin")
+    start = int(datetime(2024, 3, 30, 23, tzinfo=UTC).timestamp())
+    assert clock.text(start) == "2024-03-31 00:00:00"
+    assert clock.machine_text(start) == "2024-03-31T00:00:00+01:00"
+    # at 02:00, clocks go on to 03:00
+    assert clock.text(start + 2 * 3600) == "2024-03-31 03:00:00"
+    assert clock.machine_text(start + 2 * 3600) == "2024-03-31T03:00:00+02:00"
+    assert clock.interval(start, start + 60) == "2024-03-31 00:00:00 to 00:01:00"
+    days = clock.ticks(start, start + 5 * 86_400, 8)
+    assert [tick.label for tick in days] == [
+        *(["2024-03-31", "2024-04-01", "2024-04-02"]),
+        *(["2024-04-03", "2024-04-04", "2024-04-05"]),
+    ]
+    hours = clock.ticks(start - 3600, start + 3600, 3)
+    assert [(tick.label, tick.date) for tick in hours] == [
+        ("23:00", "2024-03-30"),
+        ("00:00", "2024-03-31"),
+        ("01:00", ""),
+    ]
+    west = Clock("ms", epoch=True, zone="America/New_York")
+    assert west.text(start * 1000 + 5) == "2024-03-30 19:00:00.005"
+    assert west.machine_text(start * 1000) == "2024-03-30T19:00:00.000-04:00"
+    assert [tick.label for tick in west.ticks(start * 1000, (start + 2 * 86_400) * 1000, 3)] == [
+        "2024-03-31",
+        "2024-04-01",
+    ]
+    # beyond the years that zones know
+    assert Clock("s", epoch=True, zone="Asia/Tokyo").date(253_402_300_799) is None

@@ -139,7 +139,7 @@ def test_a_step_back_within_a_time_stamp_is_told(tmp_path: Path) -> None:
     ended = mtlmon("--event", "what", "--unit", "s", "-e", "response implies request", log.path)
     assert ended.status == 1
     assert (
-        f"2 rows step back within a time-stamp, the first one in {log.path}, line 3, and keep "
+        f"2 rows step back within a time-stamp, the first one at {log.path}:3, and keep "
         "their places: --sort or --resolution ms puts them in order"
     ) in ended.errors
     ended = mtlmon(

@@ -102,7 +102,7 @@ def test_a_failure_has_witnesses_and_rows() -> None:
     shown = failure_of("publish(u, f) IMPLIES NOT EXISTS m. ONCE approve(m, f)", trace)
     assert shown.endswith(
         "with m = mia\n✓ publish(u, f)\n  └─ 4:0 publish(ann, f)\n"
-        "✓ ONCE approve(m, f)\n  └─ 1:0 approve(mia, f)"
+        "✓ ONCE approve(m, f)\n  └─ 1:0 approve(mia, f) (3 time units before)"
     )
     shown = failure_of("publish(u, f) IMPLIES FALSE", trace, keep=1)
     assert shown.endswith(

@@ -31,9 +31,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_row_of_a_violation() -> None:
     assert_holds("request IMPLIES EVENTUALLY[0,7] response", "orders.csv", at_end="closed")
-    with pytest.raises(ViolationError, match=r"^2:0 .*\nin orders\.csv:2\nfor user = bob\n"):
+    with pytest.raises(ViolationError, match=r"^2:0 .*\nin orders\.csv:3\nfor user = bob\n"):
         assert_holds(RESPONSE, Path("orders.csv"), key="user")
-    with pytest.raises(ViolationError, match=r"\nin orders\.csv:3\n\n(.*\n)*  > 5:0  .*latency=9"):
+    with pytest.raises(ViolationError, match=r"\nin orders\.csv:4\n\n(.*\n)*  > 5:0  .*latency=9"):
         assert_holds("latency < 5", "orders.csv")
     assert check(RESPONSE, "orders.csv", key="user").keys[("bob")].violations == [(2, 0)]
 
@@ -43,7 +43,7 @@ def test_windows_of_keys() -> None:
     with pytest.raises(ViolationError) as caught:
         assert_holds(policy, "orders.csv")
     report = str(caught.value)
-    assert "in orders.csv:3\nfor user = ann\n" in report
+    assert "in orders.csv:4\nfor user = ann\n" in report
     assert "sum[0,1m](latency)=12" in report
     assert "2:0" not in report
 
@@ -79,7 +79,7 @@ def test_files_of_other_formats_and_many_rows() -> None:
     table = pa.table({"ts": range(count), "p": [number != 150_000 for number in range(count)]})
     pq.write_table(table, "big.parquet")
     for keep in 100, None:
-        with pytest.raises(ViolationError, match=r"\nin big\.parquet:150001\n"):
+        with pytest.raises(ViolationError, match=r"\nin big\.parquet row 150001\n"):
             assert_holds("p", "big.parquet", keep=keep)
 
 
@@ -112,6 +112,6 @@ def test_policies_with_variables() -> None:
     )
     policy = policies("shop.mtl")[0]
     with pytest.raises(
-        ViolationError, match=r"^5:0 .*\n(.*\n)?in orders\.csv:3\nfor u = ann, v = bob"
+        ViolationError, match=r"^5:0 .*\n(.*\n)?in orders\.csv:4\nfor u = ann, v = bob"
     ):
         assert_holds(policy, "orders.csv")

@@ -25,6 +25,7 @@ from mtlmon.syntax.formula import Formula
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Protocol
 
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
@@ -35,12 +36,19 @@ if TYPE_CHECKING:
     from mtlmon.relational.reasons.patterns import Pattern
 
     EndTime = int | Literal["last", "inf"] | None
-    Reader = Callable[[Plan, PointBlock], Iterator[None]]
+
+    class PointPlaces(Protocol):
+        """Knows where the rows of time-points are."""
+
+        def place_of(self, point: int, /) -> object:
+            """Return the row of a time-point, of which `str` makes words; None if not known."""
+
+    Reader = Callable[[Plan, PointBlock], Iterator[PointPlaces | None]]
 
 __all__ = ["Evidence", "Explainer", "Finding", "Reason", "Violation"]
 
 LISTED = 5
-"""How many rows of a pattern are kept: those nearest to the time-point."""
+"""How many rows of a pattern are kept, unless all are asked for."""
 
 
 class Violation(NamedTuple):
@@ -68,11 +76,13 @@ class Finding(NamedTuple):
         time_stamp: the time-stamp of its time-point.
         offset: which of the time-points of the time-stamp it is.
         row: the values of its arguments.
+        place: where it is, of which `str` makes words; None if the log does not tell.
     """
 
     time_stamp: int
     offset: int
     row: tuple[Value, ...]
+    place: object = None
 
 
 class Evidence(NamedTuple):
@@ -120,13 +130,14 @@ class Explanation(NamedTuple):
 class _Search:
     """Looks for the rows of a pattern around a time-point."""
 
-    def __init__(self, pattern: Pattern, violation: Violation) -> None:
+    def __init__(self, pattern: Pattern, violation: Violation, most: int | None) -> None:
         self.pattern = pattern
         self.violation = violation
+        self.most = most
         self.count = 0
         self.rows: deque[Finding] = deque()
 
-    def see(self, point: int, finding: Finding) -> None:
+    def see(self, point: int, finding: Finding, places: PointPlaces | None) -> None:
         """Take a row of the atom."""
         violation = self.violation
         number = point - violation.point
@@ -135,11 +146,12 @@ class _Search:
         if not self.pattern.matches(finding.row):
             return
         self.count += 1
-        if len(self.rows) == LISTED:
+        if len(self.rows) == self.most:
             if number > 0:
                 return
             self.rows.popleft()
-        self.rows.append(finding)
+        place = None if places is None else places.place_of(point)
+        self.rows.append(finding._replace(place=place))
 
     @property
     def evidence(self) -> Evidence:
@@ -177,9 +189,11 @@ class Explainer:
         file: the policy file.
         analysis: what is known of these policies.
         read: reads the log from its beginning: it adds time-points with the atoms of a plan to a
-            block, and yields whenever they are to be taken.
+            block, and yields whenever they are to be taken, with what knows where their rows are.
         end_time: what is known about the time after the log.
         skips_overflows: whether a term that overflows has no value, instead of being an error.
+        most_rows: how many rows of a pattern are kept, those nearest to the time-point; None for
+            all.
     """
 
     def __init__(
@@ -190,8 +204,10 @@ class Explainer:
         end_time: EndTime = None,
         *,
         skips_overflows: bool = False,
+        most_rows: int | None = LISTED,
     ) -> None:
         self._read = read
+        self._most_rows = most_rows
         self._skips_overflows = skips_overflows
         self._end_time = end_time
         self._unit = file.environment.unit
@@ -225,7 +241,7 @@ class Explainer:
             searches.append(
                 [
                     [
-                        _Search(pattern, violation)
+                        _Search(pattern, violation, self._most_rows)
                         for pattern in patterns_of(conjunct, valuation, self._relations, self._made)
                     ]
                     for conjunct in self._conjuncts(violation.policy)
@@ -281,7 +297,7 @@ class Explainer:
         texts = self._plan.texts
         number = offset = 0
         before = -1
-        for _ in self._read(self._plan, points):
+        for places in self._read(self._plan, points):
             for time_stamp, rows in points.take():
                 offset = offset + 1 if time_stamp == before else 0
                 before = time_stamp
@@ -294,7 +310,7 @@ class Explainer:
                         )
                         finding = Finding(time_stamp, offset, row)
                         for search in by_atom[atom]:
-                            search.see(number, finding)
+                            search.see(number, finding, places)
                 number += 1
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.describe import brief_words
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.reasons.evidence import is_here
+from mtlmon.syntax.durations import distance_text
 from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import shorten, visible
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.cells import Value
     from mtlmon.relational.plan import PolicyPlan
-    from mtlmon.relational.reasons.evidence import Evidence, Explanation
+    from mtlmon.relational.reasons.evidence import Evidence, Explanation, Finding, Violation
     from mtlmon.relational.reasons.patterns import Region
 
-__all__ = ["explanation_text", "region_words"]
+__all__ = ["explanation_text", "pattern_text", "region_words"]
 
 _ASCII = str.maketrans({"✓": "+", "✗": "-", "└": "`", "├": "|", "─": "-", "…": "~"})
 _NARROWEST = 40
@@ -32,6 +33,7 @@ def explanation_text(
     relations: Mapping[str, tuple[Kind, ...]],
     *,
     unit: str | None = None,
+    rows_option: str | None = None,
     width: int = 100,
     ascii_only: bool = False,
 ) -> str:
@@ -43,6 +45,7 @@ def explanation_text(
         written: its formula.
         relations: the kinds of the arguments of each atom.
         unit: the unit of time-stamps, or None if it is not known.
+        rows_option: the option that lets all rows be named, if there is one and it is not given.
         width: the width of lines; formulas are shortened to fit.
         ascii_only: whether to draw marks and branches in ASCII.
     """
@@ -65,7 +68,11 @@ def explanation_text(
     for reason in explanation.reasons:
         mark = "✓" if reason.holds else "✗"
         lines.append(f"{mark} {shorten(visible(reason.formula), width - 2)}")
-        own = [line for one in reason.evidence for line in _evidence(one, relations, unit)]
+        own = [
+            line
+            for one in reason.evidence
+            for line in _evidence(one, relations, violation, unit, rows_option)
+        ]
         for line in own[:-1]:
             lines.append(f"  ├─ {visible(line)}")
         for line in own[-1:]:
@@ -75,27 +82,43 @@ def explanation_text(
 
 
 def _evidence(
-    evidence: Evidence, relations: Mapping[str, tuple[Kind, ...]], unit: str | None
+    evidence: Evidence,
+    relations: Mapping[str, tuple[Kind, ...]],
+    violation: Violation,
+    unit: str | None,
+    rows_option: str | None,
 ) -> list[str]:
     """The rows that match a pattern, or that there are none."""
     pattern = evidence.pattern
     kinds = relations.get(pattern.atom, ())
     if not evidence.total:
         where = region_words(pattern.region, unit)
-        return [f"no {_row(pattern.atom, pattern.arguments, kinds)} {where}"]
+        return [f"no {pattern_text(pattern.atom, pattern.arguments, kinds)} {where}"]
     lines = [
-        f"{one.time_stamp}:{one.offset} {_row(pattern.atom, one.row, kinds)}"
+        f"{one.time_stamp}:{one.offset} {pattern_text(pattern.atom, one.row, kinds)}"
+        f"{_place(one, violation, unit)}"
         for one in evidence.rows
     ]
     rest = evidence.total - len(evidence.rows)
     if rest:
-        wanted = _row(pattern.atom, pattern.arguments, kinds)
+        wanted = pattern_text(pattern.atom, pattern.arguments, kinds)
         where = "" if is_here(evidence) else f" {region_words(pattern.region, unit)}"
-        lines.append(f"… and {rest:,} more of {wanted}{where}")
+        how = "" if rows_option is None else f" ({rows_option} names them)"
+        lines.append(f"… and {rest:,} more of {wanted}{where}{how}")
     return lines
 
 
-def _row(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
+def _place(finding: Finding, violation: Violation, unit: str | None) -> str:
+    """Say where a row is, and how far it is from the violation."""
+    parts = [] if finding.place is None else [str(finding.place)]
+    distance = finding.time_stamp - violation.time_stamp
+    if distance:
+        parts.append(distance_text(distance, unit))
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def pattern_text(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
+    """Write an atom with its arguments, `_` for those that may be anything."""
     name = written_name(atom)
     if not kinds:
         return name

@@ -305,6 +305,16 @@ class Times:
         texts: list[str] = self.text_array(np.fromiter(time_stamps, np.int64)).to_pylist()
         return texts
 
+    def local_texts(self, time_stamps: Iterable[int]) -> list[str]:
+        """Write time-stamps for people: those of ISO 8601 in the time zone of the table, if given.
+
+        They have an offset then, as in `2024-05-01T10:30:00+02:00`; others are as in `texts`.
+        """
+        if self._zone is None or self._is_number or self._format is not None:
+            return self.texts(time_stamps)
+        resolution = UNITS[self.resolution or self.unit or "s"]
+        return [_local(time_stamp * resolution, self._zone) for time_stamp in time_stamps]
+
     def text_array(self, time_stamps: NDArray[np.int64]) -> pa.Array:
         """Write time-stamps as `texts` does."""
         resolution = UNITS[self.resolution or self.unit or "s"]
@@ -432,6 +442,18 @@ def _decimal(nanoseconds: int, unit: int) -> str:
     if not rest:
         return str(whole)
     return f"{Decimal(nanoseconds) / Decimal(unit):f}"
+
+
+def _local(nanoseconds: int, zone: TimeZone) -> str:
+    """Write a time in ISO 8601 and in a time zone; in UTC if it is too late for zones."""
+    seconds, rest = divmod(nanoseconds, UNITS["s"])
+    try:
+        time = (_EPOCH + timedelta(seconds=seconds)).astimezone(ZoneInfo(zone.name))
+    except OverflowError:
+        return _calendar(nanoseconds, None, None)
+    fraction = f".{rest:09}".rstrip("0") if rest else ""
+    offset = time.strftime("%z")
+    return f"{time:%Y-%m-%dT%H:%M:%S}{fraction}{offset[:3]}:{offset[3:5]}"
 
 
 def _calendar(nanoseconds: int, format: str | None, zone: TimeZone | None) -> str:

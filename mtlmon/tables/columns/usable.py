@@ -156,7 +156,7 @@ def with_places(rows: UsableRows) -> pa.RecordBatch:
     numbers = rows.number_array
     lines = pa.nulls(count, pa.int64())
     if block.line_of is not None and count:
-        lines = _lines_of(block.line_of, rows)
+        lines = integer_array(lines_of(rows))
     paths = repeated_text(block.path, count)
     batch = rows.batch
     for name, column in ((_PATH, paths), (_ROW, integer_array(numbers)), (_LINE, lines)):
@@ -164,17 +164,19 @@ def with_places(rows: UsableRows) -> pa.RecordBatch:
     return batch
 
 
-def _lines_of(line_of: Callable[[int], int], rows: UsableRows) -> pa.Int64Array:
-    """Return the line of each row, of which there are some."""
-    count = len(rows.time_stamps)
+def lines_of(rows: UsableRows) -> NDArray[np.int64]:
+    """Return the line of its file on which each row begins; the file must have lines."""
+    line_of, count = rows.block.line_of, len(rows.time_stamps)
+    assert line_of is not None
+    if not count:
+        return np.empty(0, np.int64)
     first, last = rows.place(0), rows.place(count - 1)
     line = line_of(first)
     if line_of(last) - line == last - first:
         # Each row takes at least one line, and so each takes one.
         numbers = rows.number_array
-        return integer_array(numbers + (line - int(numbers[0])))
-    lines = (line_of(rows.place(row)) for row in range(count))
-    return integer_array(np.fromiter(lines, np.int64, count))
+        return numbers + (line - int(numbers[0]))
+    return np.fromiter((line_of(rows.place(row)) for row in range(count)), np.int64, count)
 
 
 class SortedBlock(Block):

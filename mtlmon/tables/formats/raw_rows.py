@@ -25,24 +25,20 @@ RAW_FORMATS = (*FORMATS_WITH_DELIMITERS, "jsonl", LINES)
 
 
 def raw_rows(file: TableFile, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbers and the texts of the rows of a file in one of `RAW_FORMATS`.
+    """Yield the rows of a file in one of `RAW_FORMATS`: the line that each begins on, and its text.
 
-    Rows have the numbers that `EventBatch.origins` tells: a header has the number 0. Of lines with
-    a pattern, all lines are here.
+    A header is a row, too, and of lines with a pattern, all lines are rows.
     """
     with ByteStream(file) as stream:
         if file.format == LINES:
             yield from _lines(stream)
             return
         is_delimited = file.format in FORMATS_WITH_DELIMITERS
-        number = 0 if is_delimited else 1
         syntax = dialect.syntax_of(file.format) if is_delimited else LINES_OF_TEXT
-        blocks = text_blocks(stream, syntax)
-        for block in blocks:
-            text, starts = block.text.tobytes(), block.starts
-            for first, end in pairwise(starts):
-                yield number, text[first:end]
-                number += 1
+        for block in text_blocks(stream, syntax):
+            text = block.text.tobytes()
+            for row, (first, end) in enumerate(pairwise(block.starts)):
+                yield block.line_of(row), text[first:end]
 
 
 def _lines(stream: ByteStream) -> Iterator[tuple[int, bytes]]:
