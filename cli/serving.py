@@ -18,7 +18,7 @@ from mtlmon.cli.option_groups import (
     add_pattern_option,
     add_unit_options,
 )
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
 
@@ -114,7 +114,7 @@ def serve(arguments: Sequence[str]) -> int:
 
     Raises:
         Failure: an argument is invalid, a file cannot be read, or the port cannot be used.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     policy, log = texts_of(options)
@@ -253,7 +253,7 @@ def make_parser() -> Parser:
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
     add_end_option(parser)
     add_error_option(parser)
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)
     return parser
 
 
@@ -273,7 +273,7 @@ def parse_arguments(arguments: Sequence[str]) -> ServeOptions:
 
     Raises:
         Failure: an argument is invalid.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     parser = make_parser()
     options = parser.read(arguments, ServeOptions())
