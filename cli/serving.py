@@ -49,7 +49,6 @@ exit status: 0 no error, 2 an error in usage, a file that cannot be read, or a p
 """
 
 DEFAULT_PORT = 8765
-MOST_BYTES = 4 << 20
 MOST_MEMORY = 1 << 30
 SECONDS = 30.0
 
@@ -70,26 +69,6 @@ SHARED = (
     ),
 )
 """The options that mean the same for the command."""
-
-EXAMPLE_POLICY = """\
-# Every request is answered within 30 seconds,
-# and nothing is released that was not reviewed in the five minutes before.
-unit s
-
-policy answered: request IMPLIES EVENTUALLY[0,30s] response
-policy reviewed: release IMPLIES ONCE[0,5m] review
-"""
-
-EXAMPLE_LOG = """\
-@100 request
-@112 response
-@150 review
-@170 request
-@201 response
-@240 release
-@480 request
-@500 release
-"""
 
 
 class ServeOptions(Options):
@@ -186,9 +165,11 @@ def texts_of(options: ServeOptions) -> tuple[str, str]:
     Raises:
         Failure: a file cannot be read, is too large, or is not text.
     """
-    texts = [EXAMPLE_POLICY, EXAMPLE_LOG]
-    if options.files:
-        texts[1] = ""
+    texts = ["", ""]
+    if not options.files:
+        from mtlmon.serving.examples import EXAMPLES
+
+        return EXAMPLES[0].policy, EXAMPLES[0].log
     for place, path in enumerate(options.files):
         texts[place] = text_of(path)
     return texts[0], texts[1]
@@ -200,15 +181,17 @@ def text_of(path: str) -> str:
     Raises:
         Failure: it cannot be read, is too large, or is not text.
     """
+    from mtlmon.serving.page import MOST_TEXT_BYTES
+
     try:
         with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MOST_TEXT_BYTES + 1)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot read {path}: {reason(error)}") from None
-    if len(content) > MOST_BYTES:
+    if len(content) > MOST_TEXT_BYTES:
         raise Failure(
-            f"{path} has more than {MOST_BYTES >> 20} MiB, too much for a page: take a part of it, "
-            "as with head -n 10000, or use mtlmon --report"
+            f"{path} has more than {MOST_TEXT_BYTES >> 20} MiB, too much for a page: take a part "
+            "of it, as with head -n 10000, or use mtlmon --report"
         )
     known = table_format(path)
     is_binary = known is not None and (known[1] is not None or known[0] in ("parquet", "arrow"))
