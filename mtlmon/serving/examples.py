@@ -81,10 +81,11 @@ _SENSORS = Example(
     "Temperatures: values over time, with gaps",
     "sensors.mtl",
     """\
-# What is hot cools down within five minutes. A sensor without a value is not drawn.
+# What is hot cools down within five minutes.
 unit s
 key sensor
 
+stream fahrenheit = celsius * 1.8 + 32
 stream mean = avg[0,3m](celsius)
 stream state = if celsius > 85 then "hot" else "fine"
 policy cools: celsius > 85 IMPLIES EVENTUALLY[0,5m] celsius < 75

@@ -234,8 +234,8 @@ def _keys(policy: PolicyFindings) -> Iterator[str]:
     more = f"<li>and {_count(left_out, 'more key')}</li>" if left_out > 0 else ""
     of = f" of {policy.key_count:,}" if policy.key_count else ""
     yield (
-        f'<p class="counts">Keys with violations, {len(order):,}{of}:</p>'
-        f'<ul class="keys" aria-label="keys with violations">{shown}{more}</ul>'
+        f'<div class="violating"><span class="faint">Keys with violations, {len(order):,}{of}:'
+        f'</span><ul class="keys" aria-label="keys with violations">{shown}{more}</ul></div>'
     )
 
 
