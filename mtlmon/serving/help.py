@@ -24,8 +24,8 @@ def help_of_operators() -> str:
     """Return a table of the operators of formulas, and lists of what expressions have, as HTML."""
     rows = "\n".join(_rows())
     return (
-        '<table aria-labelledby="help-title"><thead><tr><th scope="col">Written</th><th scope="col">Holds if</th>'
-        '<th scope="col">Also written</th></tr></thead>'
+        '<table aria-labelledby="help-title"><thead><tr><th scope="col">Written</th>'
+        '<th scope="col">Holds if</th><th scope="col">Also written</th></tr></thead>'
         f"<tbody>\n{rows}\n</tbody></table>"
         "<p>Bounds have units, as in <code>ONCE[0,5m] p</code>, if the policy file has a line "
         "<code>unit s</code>. Without bounds, an operator looks back to the beginning or ahead to "

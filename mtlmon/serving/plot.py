@@ -35,7 +35,7 @@ _CHARACTER = 7.0
 _TICK_PIXELS = 110
 _LEAST_PIXELS = 6
 # what is drawn as one vertical line
-_COLUMN_PIXELS = 0.5
+_COLUMN_PIXELS = 1.0
 _MOST_DOTS = 150
 # The order in which verdicts at the same place hide each other.
 _RANKS = {False: 2, None: 1, True: 0}
@@ -263,12 +263,14 @@ class _Column:
 
     def words(self) -> Iterator[str]:
         """The line from the first value to the last one, by way of the extremes."""
+        places = [self.first]
         if self.low < min(self.first, self.last):
-            yield f"V{self.low:.1f}"
+            places.append(self.low)
         if self.high > max(self.first, self.last):
-            yield f"V{self.high:.1f}"
-        if self.last != self.first or self.low != self.high:
-            yield f"V{self.last:.1f}"
+            places.append(self.high)
+        if self.last != places[-1]:
+            places.append(self.last)
+        yield from (f"V{y:.1f}" for y in places[1:])
 
 
 def _columns(points: Sequence[tuple[float, float]]) -> list[_Column]:
