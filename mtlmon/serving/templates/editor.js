@@ -46,7 +46,8 @@ export class Editor {
     this.notice.textContent = notice;
     this.isChanged = false;
     this.marks = { rows: [], places: [] };
-    this.show(whole.split("\n"), 1);
+    // a field has line feeds only
+    this.show(whole.replace(/\r\n?/g, "\n").split("\n"), 1);
     this.text.setSelectionRange(0, 0);
     this.text.scrollTop = 0;
   }

@@ -18,7 +18,7 @@ export async function open(file, editor) {
   }
   let text;
   try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(content).replaceAll("\r\n", "\n");
+    text = new TextDecoder("utf-8", { fatal: true }).decode(content);
   } catch {
     text = "\0";
   }
