@@ -102,7 +102,7 @@ def answer(request: Mapping[str, Any], options: ServeOptions) -> dict[str, Any]:
             for one in findings.problems
             if one.line is not None
         ],
-        "lines": findings.violated_lines[:2000],
+        "lines": findings.violated_lines,
         "plot": plot_of(findings, width),
         "result": result_of(findings),
     }

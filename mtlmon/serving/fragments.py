@@ -152,7 +152,7 @@ def _legend(findings: Findings) -> Iterator[str]:
         ]
         if parts:
             name = _name(policy.name) if policy.name is not None else "the policy"
-            text = f"Not drawn of {name}: {', '.join(parts)}."
+            text = f"Neither drawn nor marked in the log, of {name}: {', '.join(parts)}."
             yield f'<p class="remark">{escape(text)}</p>'
 
 

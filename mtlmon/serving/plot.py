@@ -37,6 +37,7 @@ _LEAST_PIXELS = 6
 # what is drawn as one vertical line
 _COLUMN_PIXELS = 1.0
 _MOST_DOTS = 150
+_MOST_LABELS = 5
 # The order in which verdicts at the same place hide each other.
 _RANKS = {False: 2, None: 1, True: 0}
 _KINDS = {False: "false", None: "open", True: "true"}
@@ -183,12 +184,7 @@ class _Picture:
         right = self.width - 8
         ground = f'y1="{base:.1f}" y2="{base:.1f}"'
         yield f'<line class="rule" x1="{self.left:.1f}" x2="{right}" {ground}/>'
-        ends = (
-            (panel.labels[0], panel.labels[-1]) if panel.labels else (_number(low), _number(high))
-        )
-        least = shorten(visible(ends[0]), 12), shorten(visible(ends[1]), 12)
-        yield _text(self.left - 6, base + 4, least[0], "faint end")
-        yield _text(self.left - 6, base - size + 4, least[1], "faint end")
+        yield from self.scale(panel, (low, high), base, size)
         heights = base - (values - low) / (high - low) * size
         heights[~known] = np.nan
         for number, (key, own) in enumerate(self.own_places(streams)):
@@ -198,6 +194,20 @@ class _Picture:
             yield f'<g class="series s{number}"><title>{_escaped(name)}</title>'
             yield from _steps(points, self.pixels(panel.period))
             yield "</g>"
+
+    def scale(
+        self, panel: PlottedStream, ends: tuple[float, float], base: float, size: float
+    ) -> Iterator[str]:
+        """What the heights of a panel stand for: the ends, or each of a few texts."""
+        low, high = ends
+        words = list(enumerate(panel.labels))
+        if not words:
+            words = [(low, _number(low)), (high, _number(high))]
+        elif len(words) > _MOST_LABELS:
+            words = [words[0], words[-1]]
+        for value, text in words:
+            y = base - (value - low) / (high - low) * size
+            yield _text(self.left - 6, y + 4, shorten(visible(text), 12), "faint end")
 
     def own_places(self, streams: StreamFindings) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """The keys that are drawn, each with the places of its values."""

@@ -124,9 +124,8 @@ def test_keys_with_violations_are_drawn_and_listed_first() -> None:
     assert legend[:3] == ["k13", "k7", "k2"]
     assert len(legend) == len(re.findall("<title>s, ", shown)) == 6
     assert "Not drawn: 14 more keys, of which 0 have violations." in shown
-    assert (
-        "Not drawn of p: 27 violations after the first 1, 100 other time-points after the first 0."
-    ) in shown
+    left_out = "27 violations after the first 1, 100 other time-points after the first 0"
+    assert f"Neither drawn nor marked in the log, of p: {left_out}." in shown
     result = result_of(found)
     assert "Keys with violations, 23 of 40:" in result
     listed = re.findall(r'<li><span class="key">([^<]*)</span> (\d+)</li>', result)
@@ -157,6 +156,18 @@ def test_texts_are_labels() -> None:
     picture = plot(Findings(streams=streams), 400)
     assert ">idle<" in picture
     assert ">busy<" in picture
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 9])
+def test_each_of_a_few_texts_has_its_height(count: int) -> None:
+    labels = tuple(f"text {number}" for number in range(count))
+    values = stream(*map(float, range(count)), labels=labels)
+    streams = StreamFindings(list(range(count)), [""] * count, [values])
+    picture = ElementTree.fromstring(plot(Findings(streams=streams), 400))
+    heights = {one.text: float(one.get("y", "0")) for one in picture.iter() if one.text in labels}
+    # of many, the first and the last one
+    assert list(heights) == [*(labels if count <= 5 else (labels[0], labels[-1]))]
+    assert sorted(heights.values(), reverse=True) == [*heights.values()]
 
 
 def test_many_values_stay_a_small_picture() -> None:
