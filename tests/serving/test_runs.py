@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from mtlmon.cli import serving_run, serving_work
+from mtlmon.cli import serving_relations, serving_run, serving_work
 from mtlmon.cli.serving import parse_arguments
 from mtlmon.serving.examples import EXAMPLES
 from tests import strategies
@@ -354,3 +354,32 @@ def test_violations_of_keys_are_counted_beyond_those_that_are_listed() -> None:
     assert policy.violating_keys == {"k5": 4285, "k6": 4285}
     assert policy.key_count == 7
     assert policy.false == sum(policy.violating_keys.values())
+
+
+def test_messages_and_keys_of_policies_beside_some_with_variables() -> None:
+    policy = (
+        'unit s\nkey user\natom bad(user) = not ok\ntrigger failed: not ok message "{user} fails"\n'
+        "policy again: bad(u) IMPLIES ONCE[1s,10s] bad(u)"
+    )
+    log = "ts,user,ok\n1,ann,false\n2,bob,false\n3,cy,true\n4,ann,false\n"
+    failed, again = found(policy, log, "--format", "csv").policies
+    wrong = [one for one in failed.verdicts if one.value is False]
+    assert [(one.key, one.text) for one in wrong] == [
+        ("ann", "ann fails"),
+        ("bob", "bob fails"),
+        ("ann", "ann fails"),
+    ]
+    assert (failed.violating_keys, failed.key_count) == ({"ann": 2, "bob": 1}, 3)
+    wrong = [one for one in again.verdicts if one.value is False]
+    assert [(one.key, one.text) for one in wrong] == [("", "u = ann"), ("", "u = bob")]
+    assert (again.violating_keys, again.key_count) == ({}, 0)
+
+
+def test_late_violations_of_policies_with_variables_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving_relations, "KEPT", 10)
+    log = "".join(f"@{time} open(ann)\n" for time in range(50)) + "@60 pay(bob)\n@61 pay(ann)\n"
+    (policy,) = found("policy known: pay(u) IMPLIES ONCE open(u)", log).policies
+    assert [(one.time_stamp, one.value) for one in policy.verdicts[9:]] == [(9, True), (60, False)]
+    assert (policy.true, policy.false) == (51, 1)
