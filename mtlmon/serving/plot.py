@@ -200,7 +200,7 @@ class _Picture:
     ) -> Iterator[str]:
         """What the heights of a panel stand for: the ends, or each of a few texts."""
         low, high = ends
-        words = list(enumerate(panel.labels))
+        words: list[tuple[float, str]] = list(enumerate(panel.labels))
         if not words:
             words = [(low, _number(low)), (high, _number(high))]
         elif len(words) > _MOST_LABELS:
