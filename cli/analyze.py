@@ -14,7 +14,7 @@ from mtlmon.cli.late_rows import length_units
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
 from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import column_names, memory, wait_time
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files
@@ -84,7 +84,7 @@ def analyze(arguments: Sequence[str]) -> int:
         Failure: an argument is invalid, or a file cannot be read.
         ClosedPipe: the reader of standard output has closed it.
         MtlmonError: the policies are invalid, or the log is not a table.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     key = tuple(name for names in options.keys for name in names)
@@ -302,7 +302,7 @@ def make_parser() -> Parser:
     add_policy_option(parser, "FILE")
     add_unit_options(parser)
     add_pattern_option(parser)
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)
     return parser
 
 

@@ -257,7 +257,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
 
     Raises:
         Failure: an argument is invalid, or options contradict each other.
-        SystemExit: after `--help` and `--version`.
+        SystemExit: after `-h`, `--help` and `--version`.
     """
     parser = make_parser()
     options = parser.read(arguments, Options())

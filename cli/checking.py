@@ -18,7 +18,7 @@ from mtlmon.cli.option_groups import (
 )
 from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import positive
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 from mtlmon.errors import FormulaError, TableError
 from mtlmon.policy import check_files
@@ -95,7 +95,7 @@ def check_policy(arguments: Sequence[str]) -> int:
         Failure: an argument is invalid, or a file cannot be read.
         ClosedPipe: the reader of standard output has closed it.
         MtlmonError: the log is not a table.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     constants = dict(options.settings)
@@ -418,7 +418,7 @@ def make_parser() -> Parser:
         action="store_true",
         help="print the file as version 0.2 read it, with the parentheses that formulas need now",
     )
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)
     return parser
 
 

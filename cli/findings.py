@@ -36,6 +36,8 @@ from mtlmon.verdicts.arrays import verdict_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from mtlmon.checking import LogCheck, PolicyCounts
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.history_check import HistoryCheck
@@ -57,6 +59,9 @@ STOPPED_EARLY = (
 INTERRUPTED = "The run was interrupted: the log may go on."
 LISTED = 100
 """The violations of a policy that a report lists, unless more are to be explained."""
+
+# a reader of messages beside the output
+_OF_REPORT = 1
 
 NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
 
@@ -236,6 +241,26 @@ class Findings(ReportedRun):
                 own = records[is_own]
                 keys = numbers[is_own] if self.keys.has_keys(policy) else None
                 collector.add_violations(own["time_stamp"], own["offset"], keys)
+                if self.check.messages is not None and not self.can_reread:
+                    self._note_messages(policy, own, numbers[is_own])
+
+    def _note_messages(
+        self, policy: int, records: NDArray[np.void], numbers: NDArray[np.uint32]
+    ) -> None:
+        """Keep the messages of the violations that the report lists, while they are known.
+
+        If the log can be read again, they are found then, with the rows and values.
+        """
+        messages, collector = self.check.messages, self.collectors[policy]
+        if messages is None or self.check.policies[policy].message is None:
+            return
+        listed = set(collector.first_violations())
+        stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
+        for number, stamp, offset in zip(numbers.tolist(), stamps, offsets, strict=True):
+            _, point = self.place_of(Violation(policy, number, stamp, offset))
+            message = messages.take(policy, number, stamp, _OF_REPORT)
+            if message is not None and point in listed:
+                collector.describe(*point, message=message)
 
     def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
         """Return, for each policy, the number of violations and the first ones, for `restore`."""

@@ -65,7 +65,7 @@ def latest(arguments: Sequence[str]) -> int:
         ClosedPipe: the reader of the verdicts has closed the pipe.
         LogError: a line is invalid, or cannot come after those before it.
         MemoryLimitError: the command needs more memory than --max-memory allows.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     source = open_log(options.changelog)

@@ -18,6 +18,7 @@ from mtlmon.cli.option_values import (
     version_line,
     wait_time,
 )
+from mtlmon.cli.parser import add_help_options
 from mtlmon.support.severities import SEVERITIES
 from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import UNITS
@@ -560,4 +561,4 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         choices=("man", "complete-bash", "complete-zsh", "complete-fish"),
         help="write the manual page, or the script with which a shell completes the command",
     )
-    group.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(group)

@@ -44,6 +44,24 @@ def terminal_width() -> int:
         return DEFAULT_COLUMNS
 
 
+class ShortHelpAction(argparse.Action):
+    """Shows the most used options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
+        from mtlmon.cli.short_help import SHORT_HELP
+
+        show(SHORT_HELP[parser.prog].removeprefix("\n"))
+        parser.exit()
+
+
+def add_help_options(group: argparse._ActionsContainer) -> None:
+    """Add `-h` and `--help`."""
+    group.add_argument(
+        "-h", action=ShortHelpAction, nargs=0, help="show the most used options, and examples"
+    )
+    group.add_argument("--help", action="help", help="show this help, with all options")
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Failure`, and accepts no abbreviated options."""
 
@@ -63,7 +81,7 @@ class Parser(argparse.ArgumentParser):
 
         Raises:
             Failure: an argument is invalid.
-            SystemExit: after `--help` and `--version`.
+            SystemExit: after `-h`, `--help` and `--version`.
         """
         _, unknown = self.parse_known_intermixed_args(list(arguments), options)
         if unknown:

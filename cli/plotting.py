@@ -14,6 +14,7 @@ from mtlmon.cli.files import position_of_input
 from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.policies import open_table_source, open_text_source
 from mtlmon.cli.relation_readers import rewind
+from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
 from mtlmon.support.replacing import write_whole
 from mtlmon.text.byte_writer import ByteWriter
@@ -88,7 +89,18 @@ class StreamCollector:
         streams = []
         for name, column in zip(self._names, table.columns[-count:], strict=True):
             values, labels = _numbers(column)
-            streams.append(PlottedStream(name, values, labels, self._window(name)))
+            clock = self._file.streams[name].clock
+            period = None if clock is None else clock.period
+            streams.append(
+                PlottedStream(
+                    name,
+                    values,
+                    labels,
+                    self._window(name),
+                    clock is None or isinstance(period, Waiting),
+                    period if isinstance(period, int) else None,
+                )
+            )
         return times, keys, streams
 
     def _window(self, name: str) -> tuple[int, int] | None:

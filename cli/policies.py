@@ -335,10 +335,21 @@ def shown_in(
 
 
 def has_messages(check: LogCheck, options: Options) -> bool:
-    """Whether the output has messages of triggers."""
+    """Whether the output has messages of triggers, or the report on a log that is read once."""
     has_room = options.output_format != "text" or options.for_people
     has_room = has_room and options.verdicts != "none"
+    has_room = has_room or (options.report is not None and any(map(is_pipe, options.logs)))
     return has_room and any(policy.message is not None for policy in check.policies)
+
+
+def is_pipe(path: str) -> bool:
+    """Whether a log cannot be read a second time."""
+    try:
+        found = os.fstat(STANDARD_INPUT) if path == STANDARD_STREAM else os.stat(path)
+    except OSError:
+        # such as a pattern of several files
+        return False
+    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
 
 def open_source(

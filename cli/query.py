@@ -18,7 +18,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.option_rules import check_csv_safe
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.cli.table_output import table_output
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.table_formats import FORMAT_NAMES
@@ -89,7 +89,7 @@ def query(arguments: Sequence[str]) -> int:
         Failure: an argument is invalid, or a file cannot be read or written.
         ClosedPipe: the reader of the records has closed the pipe.
         MtlmonError: the relation is invalid, or a table cannot be read.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     from mtlmon.cli.policies import take_signals_from_arrow
@@ -202,7 +202,7 @@ def make_parser() -> Parser:
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
     add_error_option(parser)
     add_memory_option(parser, "rows and records")
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)
     return parser
 
 

@@ -8,7 +8,7 @@ from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.option_values import time_stamp
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import Progress, plural, resolving_summary
 from mtlmon.cli.running import run_to_end
@@ -69,7 +69,7 @@ def resolve(arguments: Sequence[str]) -> int:
         ClosedPipe: the reader of the verdicts has closed the pipe.
         LogError: a line is invalid.
         MemoryLimitError: the command needs more memory than --max-memory allows.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     source = open_log(options.verdict_file)
@@ -191,4 +191,4 @@ def add_output_options(parser: Parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="print counts and speed to standard error (default: only if it is a terminal)",
     )
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)

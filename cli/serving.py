@@ -18,7 +18,7 @@ from mtlmon.cli.option_groups import (
     add_pattern_option,
     add_unit_options,
 )
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
 
@@ -49,7 +49,6 @@ exit status: 0 no error, 2 an error in usage, a file that cannot be read, or a p
 """
 
 DEFAULT_PORT = 8765
-MOST_BYTES = 4 << 20
 MOST_MEMORY = 1 << 30
 SECONDS = 30.0
 
@@ -70,26 +69,6 @@ SHARED = (
     ),
 )
 """The options that mean the same for the command."""
-
-EXAMPLE_POLICY = """\
-# Every request is answered within 30 seconds,
-# and nothing is released that was not reviewed in the five minutes before.
-unit s
-
-policy answered: request IMPLIES EVENTUALLY[0,30s] response
-policy reviewed: release IMPLIES ONCE[0,5m] review
-"""
-
-EXAMPLE_LOG = """\
-@100 request
-@112 response
-@150 review
-@170 request
-@201 response
-@240 release
-@480 request
-@500 release
-"""
 
 
 class ServeOptions(Options):
@@ -114,7 +93,7 @@ def serve(arguments: Sequence[str]) -> int:
 
     Raises:
         Failure: an argument is invalid, a file cannot be read, or the port cannot be used.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     policy, log = texts_of(options)
@@ -186,9 +165,11 @@ def texts_of(options: ServeOptions) -> tuple[str, str]:
     Raises:
         Failure: a file cannot be read, is too large, or is not text.
     """
-    texts = [EXAMPLE_POLICY, EXAMPLE_LOG]
-    if options.files:
-        texts[1] = ""
+    texts = ["", ""]
+    if not options.files:
+        from mtlmon.serving.examples import EXAMPLES
+
+        return EXAMPLES[0].policy, EXAMPLES[0].log
     for place, path in enumerate(options.files):
         texts[place] = text_of(path)
     return texts[0], texts[1]
@@ -200,15 +181,17 @@ def text_of(path: str) -> str:
     Raises:
         Failure: it cannot be read, is too large, or is not text.
     """
+    from mtlmon.serving.page import MOST_TEXT_BYTES
+
     try:
         with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MOST_TEXT_BYTES + 1)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot read {path}: {reason(error)}") from None
-    if len(content) > MOST_BYTES:
+    if len(content) > MOST_TEXT_BYTES:
         raise Failure(
-            f"{path} has more than {MOST_BYTES >> 20} MiB, too much for a page: take a part of it, "
-            "as with head -n 10000, or use mtlmon --report"
+            f"{path} has more than {MOST_TEXT_BYTES >> 20} MiB, too much for a page: take a part "
+            "of it, as with head -n 10000, or use mtlmon --report"
         )
     known = table_format(path)
     is_binary = known is not None and (known[1] is not None or known[0] in ("parquet", "arrow"))
@@ -253,7 +236,7 @@ def make_parser() -> Parser:
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
     add_end_option(parser)
     add_error_option(parser)
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)
     return parser
 
 
@@ -273,7 +256,7 @@ def parse_arguments(arguments: Sequence[str]) -> ServeOptions:
 
     Raises:
         Failure: an argument is invalid.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     parser = make_parser()
     options = parser.read(arguments, ServeOptions())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.cli.command import run
@@ -109,15 +110,28 @@ def _findings(
 ) -> PolicyFindings:
     policy = file.policies[number]
     own = [row for row in rows if row["policy"] == policy.name]
-    verdicts = []
-    for row in own[: 2 * KEPT]:
-        values = {name: value for name, value in row.items() if name not in _FIXED}
-        text = ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
-        line = row.get("row") if has_lines else None
-        verdicts.append(
-            Verdict(number, 0, row["time"], row["offset"], row["verdict"], line, "", text)
+    found = [(row, *_texts(row, has_variables=policy.is_first_order)) for row in own]
+    wrong = [one for one in found if one[0]["verdict"] is False]
+    others = [one for one in found if one[0]["verdict"] is not False]
+    kept = [*wrong[:KEPT], *others[:KEPT]]
+    kept.sort(key=lambda one: (one[0]["time"], one[0]["offset"]))
+    verdicts = [
+        # in text logs, rows are lines
+        Verdict(
+            number,
+            0,
+            row["time"],
+            row["offset"],
+            row["verdict"],
+            row.get("row") if has_lines else None,
+            key,
+            text,
         )
-    false = sum(row["verdict"] is False for row in own)
+        for row, key, text in kept
+    ]
+    keys = {key for _, key, _ in found if key}
+    violating = Counter(key for _, key, _ in wrong if key)
+    false = len(wrong)
     return PolicyFindings(
         policy.name,
         written,
@@ -129,4 +143,18 @@ def _findings(
         0,
         false > 0 and not policy.is_find,
         has_explanations=False,
+        violating_keys=violating,
+        key_count=len(keys),
     )
+
+
+def _texts(row: dict[str, Any], *, has_variables: bool) -> tuple[str, str]:
+    """Return the key of a verdict, and its message or the values of its variables."""
+    values = {
+        name: value for name, value in row.items() if name not in _FIXED and value is not None
+    }
+    message = row.get("message") or ""
+    if not has_variables:
+        return ", ".join(map(str, values.values())), message
+    text = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return "", f"{message} ({text})" if message and text else message or text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -125,12 +126,16 @@ class Checking:
         self._check: LogCheck | None = None
         self._false: list[list[Verdict]] = []
         self._others: list[list[Verdict]] = []
+        # for each policy, the violations of each key by its number
+        self._violating: list[Counter[int]] = []
+        self._keys: TraceKeys | None = None
 
     def run(self) -> Exception | None:
         """Read the log; return the error that has ended the run, if any."""
         check = self._check = checked(self.file, self.options)
         self._false = [[] for _ in check.policies]
         self._others = [[] for _ in check.policies]
+        self._violating = [Counter() for _ in check.policies]
         prepare_messages(check, self.options)
         with closing(open_source(check, self.file, self.options)) as source:
             if check.repeats_ticks:
@@ -177,13 +182,15 @@ class Checking:
         places = [-1] * len(records) if rows is None else rows.tolist()
         stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
         values = (records["kind"] != FALSE).tolist()
-        keys = TraceKeys(check.partitions, tuple(source.key_tables))
+        keys = self._keys = TraceKeys(check.partitions, tuple(source.key_tables))
         for policy, number, stamp, offset, value, row in zip(
             policies, numbers, stamps, offsets, values, places, strict=True
         ):
             text = ""
-            if not value and check.messages is not None:
-                text = check.messages.take(policy, number, stamp) or ""
+            if not value:
+                self._violating[policy][number] += 1
+                if check.messages is not None:
+                    text = check.messages.take(policy, number, stamp) or ""
             kept = (self._others if value else self._false)[policy]
             if len(kept) < KEPT:
                 line = row if row >= 0 and has_lines else None
@@ -220,17 +227,35 @@ class Checking:
                 counts.undecided,
                 is_violated(policy, counts, triggered),
                 never_triggered=triggered is not None and not triggered.times,
+                violating_keys=self._violating_keys(number),
+                key_count=self._key_count(number),
             )
-            for policy, written, false, others, counts, triggered in zip(
-                check.policies,
-                written_policies(self.file, self.options.constants),
-                self._false,
-                self._others,
-                check.counts,
-                check.triggered,
-                strict=True,
+            for number, (policy, written, false, others, counts, triggered) in enumerate(
+                zip(
+                    check.policies,
+                    written_policies(self.file, self.options.constants),
+                    self._false,
+                    self._others,
+                    check.counts,
+                    check.triggered,
+                    strict=True,
+                )
             )
         ]
+
+    def _violating_keys(self, policy: int) -> dict[str, int]:
+        """How many violations each key has that has any."""
+        if self._keys is None or not self._keys.has_keys(policy):
+            return {}
+        text_of = self._keys.text
+        return {text_of(policy, key): count for key, count in self._violating[policy].items()}
+
+    def _key_count(self, policy: int) -> int:
+        """How many keys there are."""
+        check = self._check
+        if check is None or self._keys is None or not self._keys.has_keys(policy):
+            return 0
+        return check.key_counts[check.partitions.of_policies[policy]]
 
 
 def stream_findings(

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from contextlib import redirect_stderr
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +77,14 @@ def answer(request: Mapping[str, Any], options: ServeOptions) -> dict[str, Any]:
     """Return the answer to a request.
 
     Args:
-        request: the `action`: run, why or export; `policy` and `log`, the texts; `width`, that of
-            the plot in pixels; and `verdict`, the name of the one to explain.
+        request: the `action`: run, why or export; `policy` and `log`, the texts; `policy_name` and
+            `log_name`, if they are other ones than on the command line; `is_example`, whether the
+            options of the command line are for other texts; `width`, that of the plot in pixels;
+            and `verdict`, the name of the one to explain.
         options: the options of the command line.
     """
     policy, log = str(request["policy"]), str(request["log"])
+    options = options_of(request, options)
     if request["action"] == "export":
         return {"page": exported(policy, log, options)}
     hold_log(log, options.log_name)
@@ -98,10 +102,20 @@ def answer(request: Mapping[str, Any], options: ServeOptions) -> dict[str, Any]:
             for one in findings.problems
             if one.line is not None
         ],
-        "lines": findings.violated_lines[:2000],
+        "lines": findings.violated_lines,
         "plot": plot_of(findings, width),
         "result": result_of(findings),
     }
+
+
+def options_of(request: Mapping[str, Any], options: ServeOptions) -> ServeOptions:
+    """Return the options for the texts of a request."""
+    from mtlmon.cli.serving import parse_arguments
+
+    own = parse_arguments([]) if request.get("is_example") else copy(options)
+    own.policy_name = str(request.get("policy_name") or options.policy_name)
+    own.log_name = str(request.get("log_name") or options.log_name)
+    return own
 
 
 def exported(policy: str, log: str, options: ServeOptions) -> str:

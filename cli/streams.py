@@ -32,7 +32,7 @@ from mtlmon.cli.option_rules import (
     require_no_columns,
     take_policy_files,
 )
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
+from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
@@ -96,7 +96,7 @@ def write_streams(arguments: Sequence[str]) -> int:
         Failure: an argument is invalid, or a file cannot be read or written.
         ClosedPipe: the reader of the values has closed the pipe.
         MtlmonError: the streams are invalid, or a row cannot be read.
-        SystemExit: after --help.
+        SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
     declared = options.unit or options.resolution
@@ -397,4 +397,4 @@ def add_options(parser: Parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="print counts and speed to standard error (default: only if it is a terminal)",
     )
-    parser.add_argument("-h", "--help", action="help", help="show this help")
+    add_help_options(parser)

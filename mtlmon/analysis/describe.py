@@ -32,6 +32,11 @@ _LINE = 88
 _ROW_LIMIT = 30
 
 _MEANINGS: dict[Operator, str] = {
+    ops.NOT: "the operand does not hold",
+    ops.AND: "both sides hold",
+    ops.OR: "a side holds, or both",
+    ops.IMPLIES: "the right side holds wherever the left does",
+    ops.IFF: "both sides hold, or neither",
     ops.PREVIOUS: "at the time-point before, {when}",
     ops.ONCE: "at some time-point {when}",
     ops.HISTORICALLY: "at every time-point {when}",
@@ -94,13 +99,25 @@ def _operator_rows(formula: Formula, unit: str | None) -> list[str]:
             written = operator_text(node)
             times[written] = times.get(written, 0) + 1
             if node.interval is not None:
-                when = distance_words(node.interval, node.operator.is_past, unit)
-                meaning[written] = _MEANINGS[node.operator].format(when=when)
+                meaning[written] = meaning_of(node, unit)
     rows = [(written, f"{count:,} x", meaning.get(written, "")) for written, count in times.items()]
     lines = _aligned(rows[:_ROW_LIMIT])
     if len(rows) > _ROW_LIMIT:
         lines.append(f"and {len(rows) - _ROW_LIMIT:,} more with other intervals")
     return lines or ["none"]
+
+
+def meaning_of(formula: Formula, unit: str | None = None) -> str:
+    """Return what the outermost operator of a formula means; empty for atoms and constants.
+
+    Args:
+        formula: the formula.
+        unit: the unit of time-stamps, or None.
+    """
+    when = ""
+    if formula.interval is not None:
+        when = distance_words(formula.interval, formula.operator.is_past, unit)
+    return _MEANINGS.get(formula.operator, "").format(when=when)
 
 
 def _reach_rows(kernel: Formula, unit: str | None) -> list[tuple[str, ...]]:

@@ -317,13 +317,16 @@ class Messages:
         self._repeated: dict[tuple[int, int], list[tuple[int, str | None]]] = {}
         # those whose last tick was no violation
         self._ended: list[tuple[int, int]] = []
-        self._waiting: dict[tuple[int, int, int], deque[str | None]] = {}
+        self._waiting: dict[tuple[int, int, int], list[str | None]] = {}
+        # how many of them each reader has taken
+        self._taken: dict[tuple[int, int, int, int], int] = {}
         self._first: dict[int, int] = {}
 
     def add(self, batch: EventBatch) -> None:
         """Make the messages of the violations in a batch; forget those of earlier ones."""
         if not self._keeps_first:
             self._waiting.clear()
+            self._taken.clear()
         for ended in self._ended:
             self._repeated.pop(ended, None)
         self._ended.clear()
@@ -356,7 +359,7 @@ class Messages:
                 continue
             for index, place in enumerate(places.tolist()):
                 trace = 0 if traces is None else int(traces[place])
-                found = self._waiting.setdefault((number, trace, int(times[place])), deque())
+                found = self._waiting.setdefault((number, trace, int(times[place])), [])
                 found.append(message_of(policy.message, rows.row(index)))
 
     def snapshot(self) -> bytes:
@@ -368,7 +371,10 @@ class Messages:
         waiting = self._waiting if self._keeps_first else {}
         content = (
             sorted(self._first.items()),
-            sorted((key, list(messages)) for key, messages in waiting.items()),
+            sorted(
+                (key, messages[self._taken.get((0, *key), 0) :])
+                for key, messages in waiting.items()
+            ),
             sorted((key, messages[-1:]) for key, messages in self._repeated.items()),
             self._ended,
         )
@@ -384,7 +390,7 @@ class Messages:
             first, waiting, repeated, ended = json.loads(snapshot)
             self._first = {int(policy): int(time) for policy, time in first}
             self._waiting = {
-                (int(policy), int(trace), int(time)): deque(messages)
+                (int(policy), int(trace), int(time)): list(messages)
                 for (policy, trace, time), messages in waiting
             }
             self._repeated = {
@@ -405,14 +411,25 @@ class Messages:
         over = seen[~is_violated[len(traces) - 1 - last]].tolist()
         self._ended += [(policy, trace) for trace in over if (policy, trace) in self._repeated]
 
-    def take(self, policy: int, number: int, time_stamp: int) -> str | None:
-        """Return the message of the next violation of a policy at a time-stamp of a trace."""
+    def take(self, policy: int, number: int, time_stamp: int, reader: int = 0) -> str | None:
+        """Return the message of the next violation of a policy at a time-stamp of a trace.
+
+        Args:
+            policy: the number of the policy.
+            number: the number of the trace.
+            time_stamp: the time-stamp.
+            reader: who asks; each reader gets every message once.
+        """
         repeated = self._repeated.get((policy, number))
         if repeated is not None:
             last = bisect_right(repeated, time_stamp, key=itemgetter(0)) - 1
             return repeated[last][1] if last >= 0 else None
         waiting = self._waiting.get((policy, number, time_stamp))
-        return waiting.popleft() if waiting else None
+        if waiting is None:
+            return None
+        place = self._taken.get((reader, policy, number, time_stamp), 0)
+        self._taken[reader, policy, number, time_stamp] = place + 1
+        return waiting[place] if place < len(waiting) else None
 
 
 class Details:

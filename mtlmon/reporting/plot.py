@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "PlottedPolicy", "PlottedStream", "draw"]
+__all__ = ["FORMATS", "MOST_KEYS", "PlottedPolicy", "PlottedStream", "chosen_keys", "draw"]
 
 FORMATS = ("svg", "png")
 """What pictures can be, by the ending of their name."""
@@ -40,12 +41,16 @@ class PlottedStream(NamedTuple):
         values: for each time-point its value as a float; NaN where it has none.
         labels: what the values 0, 1, ... stand for, if they are no numbers; else empty.
         window: the lower and upper bound of its window, or None.
+        is_on_rows: whether its time-points are all rows.
+        period: the time between its time-points if these are ticks, or None.
     """
 
     name: str
     values: NDArray[np.float64]
     labels: Sequence[str]
     window: tuple[int, int] | None
+    is_on_rows: bool = True
+    period: int | None = None
 
 
 class PlottedPolicy(NamedTuple):
@@ -93,7 +98,9 @@ def draw(
     load_extra("matplotlib", "plot")
     from matplotlib.figure import Figure
 
-    chosen, left_out = _chosen_keys(keys, policies)
+    violations = Counter(key for policy in policies for key in policy.keys)
+    first, left_out = chosen_keys(keys, violations)
+    chosen = sorted(first)
     colours = {key: _COLOURS[place % len(_COLOURS)] for place, key in enumerate(chosen)}
     rows = len(policies)
     heights = [_PANEL_INCHES] * len(streams) + ([0.25 + _POLICY_INCHES * rows] if rows else [])
@@ -135,19 +142,19 @@ def draw(
 _METADATA: Mapping[str, Mapping[str, Any]] = {"svg": {"Date": None}, "png": {"Software": None}}
 
 
-def _chosen_keys(keys: Sequence[str], policies: Sequence[PlottedPolicy]) -> tuple[list[str], int]:
-    """Return the keys to draw, and the number of others."""
-    names, counts = np.unique(np.array(keys, dtype=object).astype(str), return_counts=True)
-    violations: dict[str, int] = {}
-    for policy in policies:
-        for key in policy.keys:
-            violations[key] = violations.get(key, 0) + 1
-    order = sorted(
-        zip(names.tolist(), counts.tolist(), strict=True),
-        key=lambda one: (-violations.get(one[0], 0), -one[1], one[0]),
-    )
-    chosen = sorted(name for name, _ in order[:MOST_KEYS])
-    return chosen, len(order) - len(chosen)
+def chosen_keys(
+    keys: Sequence[str], violations: Mapping[str, int], most: int = MOST_KEYS
+) -> tuple[list[str], int]:
+    """Return the keys to draw, the most violated first, and the number of others.
+
+    Args:
+        keys: the key of each time-point.
+        violations: the number of violations of each key that has any.
+        most: how many keys are drawn at most.
+    """
+    counts = Counter(keys)
+    order = sorted(counts, key=lambda key: (-violations.get(key, 0), -counts[key], key))
+    return order[:most], max(0, len(order) - most)
 
 
 def _draw_stream(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.reporting.plot import PlottedStream
 
@@ -79,6 +79,8 @@ class PolicyFindings:
         is_violated: whether it is violated more often than it may be.
         has_explanations: whether its verdicts can be explained one by one.
         never_triggered: whether the left side of the implication held nowhere.
+        violating_keys: how many violations each key has that has any; empty without keys.
+        key_count: how many keys there are; 0 without keys.
     """
 
     name: str | None
@@ -92,6 +94,8 @@ class PolicyFindings:
     is_violated: bool = False
     has_explanations: bool = True
     never_triggered: bool = False
+    violating_keys: Mapping[str, int] = field(default_factory=dict)
+    key_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

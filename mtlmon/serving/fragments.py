@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import UndecidedError
 from mtlmon.explanation.html import section
-from mtlmon.serving.plot import MOST_KEYS, clock_of, plot
+from mtlmon.serving.plot import clock_of, drawn_keys, plot
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ __all__ = ["explanation_of", "outcome_of", "plot_of", "problems_of", "reasons_of
 
 LISTED = 100
 """The verdicts of a policy that are listed: the violations, and as many of the others."""
+
+SHOWN_KEYS = 10
+"""The keys of a policy that are listed with their violations."""
 
 _STATUSES = {
     "false": ("✗", "violated"),
@@ -124,15 +127,37 @@ def _parts(findings: Findings, reasons: Mapping[str, str] | None) -> Iterator[st
 
 
 def _legend(findings: Findings) -> Iterator[str]:
-    keys = list(dict.fromkeys(findings.streams.keys)) if findings.streams is not None else []
-    if len(keys) < 2:
-        return
-    shown = "".join(
-        f'<li class="s{number}">{escape(_name(key))}</li>'
-        for number, key in enumerate(keys[:MOST_KEYS])
-    )
-    more = f"<li>and {len(keys) - MOST_KEYS:,} more</li>" if len(keys) > MOST_KEYS else ""
-    yield f'<ul class="legend" aria-label="keys">{shown}{more}</ul>'
+    keys, left_out = drawn_keys(findings)
+    if len(keys) > 1:
+        shown = "".join(
+            f'<li class="s{number}">{escape(_name(key))}</li>' for number, key in enumerate(keys)
+        )
+        yield f'<ul class="legend" aria-label="keys">{shown}</ul>'
+    if left_out:
+        what = _count(left_out, "more key")
+        violated = {key for one in findings.policies for key in one.violating_keys}
+        count = len(violated.intersection(findings.streams.keys if findings.streams else ()))
+        which = f", of which {max(0, count - len(violated.intersection(keys))):,} have violations"
+        yield f'<p class="remark">Not drawn: {what}{which}.</p>'
+    for policy in findings.policies:
+        shown_of = sum(one.value is False for one in policy.verdicts)
+        others = len(policy.verdicts) - shown_of
+        left = policy.false - shown_of, policy.true + policy.undecided - others
+        parts = [
+            f"{_count(count, word)} after the first {kept:,}"
+            for count, word, kept in zip(
+                left, ("violation", "other time-point"), (shown_of, others), strict=True
+            )
+            if count > 0
+        ]
+        if parts:
+            name = _name(policy.name) if policy.name is not None else "the policy"
+            text = f"Neither drawn nor marked in the log, of {name}: {', '.join(parts)}."
+            yield f'<p class="remark">{escape(text)}</p>'
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _kind(policy: PolicyFindings) -> str:
@@ -160,12 +185,14 @@ def _policy(
     )
     if policy.never_triggered:
         yield '<p class="remark">The left side of the implication held nowhere.</p>'
+    yield from _keys(policy)
     false = [one for one in policy.verdicts if one.value is False]
     others = [one for one in policy.verdicts if one.value is not False]
-    yield from _list(false, policy, clock, reasons)
+    yield from _list(false, policy, clock, reasons, policy.false, "violation")
     if others:
-        yield f"<details><summary>The others ({policy.true + policy.undecided:,})</summary>"
-        yield from _list(others, policy, clock, reasons)
+        total = policy.true + policy.undecided
+        yield f"<details><summary>The others ({total:,})</summary>"
+        yield from _list(others, policy, clock, reasons, total, "other")
         yield "</details>"
     yield "</section>"
 
@@ -175,15 +202,41 @@ def _list(
     policy: PolicyFindings,
     clock: Clock,
     reasons: Mapping[str, str] | None,
+    total: int,
+    noun: str,
 ) -> Iterator[str]:
+    """A list of the first verdicts of a kind, of which there are so many in all."""
     if not verdicts:
         return
     yield '<ul class="verdicts">'
     for verdict in verdicts[:LISTED]:
         yield f"<li>{_verdict(verdict, policy, clock, reasons)}</li>"
     yield "</ul>"
-    if len(verdicts) > LISTED:
-        yield f'<p class="remark">These are the first {LISTED}.</p>'
+    left_out = max(total, len(verdicts)) - len(verdicts[:LISTED])
+    if left_out:
+        yield (
+            f'<p class="remark">These are the first {len(verdicts[:LISTED]):,}; '
+            f"{_count(left_out, f'more {noun}') if noun != 'other' else f'{left_out:,} more'} "
+            f"{'is' if left_out == 1 else 'are'} not shown.</p>"
+        )
+
+
+def _keys(policy: PolicyFindings) -> Iterator[str]:
+    """The keys with violations, those with most of them first."""
+    if not policy.violating_keys:
+        return
+    order = sorted(policy.violating_keys.items(), key=lambda one: -one[1])
+    shown = "".join(
+        f'<li><span class="key">{escape(_name(key))}</span> {count:,}</li>'
+        for key, count in order[:SHOWN_KEYS]
+    )
+    left_out = len(order) - SHOWN_KEYS
+    more = f"<li>and {_count(left_out, 'more key')}</li>" if left_out > 0 else ""
+    of = f" of {policy.key_count:,}" if policy.key_count else ""
+    yield (
+        f'<div class="violating"><span class="faint">Keys with violations, {len(order):,}{of}:'
+        f'</span><ul class="keys" aria-label="keys with violations">{shown}{more}</ul></div>'
+    )
 
 
 def _verdict(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from mtlmon._version import __version__
 from mtlmon.explanation.svg import NARROW_STYLE, STYLE
+from mtlmon.serving.examples import EXAMPLES
 from mtlmon.serving.fragments import outcome_of, problems_of
+from mtlmon.serving.help import help_of_operators
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from mtlmon.serving.findings import Findings
     from mtlmon.serving.server import Playground
 
-__all__ = ["POLICY_OF_CONTENT", "asset", "exported_page", "live_page"]
+__all__ = ["MOST_TEXT_BYTES", "POLICY_OF_CONTENT", "asset", "exported_page", "live_page"]
+
+MOST_TEXT_BYTES = 4 << 20
+"""The size of a policy or a log that the page takes."""
 
 AROUND = 3
 """The lines of the log that an exported page shows before and behind each violation."""
@@ -63,6 +68,12 @@ def live_page(playground: Playground, secret: str) -> str:
         policy_name=escape(visible(playground.policy_name)),
         log_name=escape(visible(playground.log_name)),
         version=escape(__version__),
+        most_bytes=MOST_TEXT_BYTES,
+        examples="\n".join(
+            f'<option value="{number}">{escape(one.title)}</option>'
+            for number, one in enumerate(EXAMPLES)
+        ),
+        help=help_of_operators(),
     )
 
 

@@ -6,24 +6,26 @@ each edit, in the width of the page, and its marks lead to explanations.
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
+from math import inf, isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtlmon.reporting.clock import Clock, counts_from_1970
+from mtlmon.reporting.plot import chosen_keys
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from mtlmon.reporting.plot import PlottedStream
     from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
 
-__all__ = ["MOST_KEYS", "clock_of", "plot"]
-
-MOST_KEYS = 6
-"""The keys whose values are drawn, those that come first."""
+__all__ = ["clock_of", "drawn_keys", "plot"]
 
 _LANE = 26
 _MARK = 16
@@ -32,6 +34,10 @@ _AXIS = 36
 _CHARACTER = 7.0
 _TICK_PIXELS = 110
 _LEAST_PIXELS = 6
+# what is drawn as one vertical line
+_COLUMN_PIXELS = 1.0
+_MOST_DOTS = 150
+_MOST_LABELS = 5
 # The order in which verdicts at the same place hide each other.
 _RANKS = {False: 2, None: 1, True: 0}
 _KINDS = {False: "false", None: "open", True: "true"}
@@ -43,6 +49,16 @@ def clock_of(findings: Findings) -> Clock:
     first, last = _range(findings)
     epoch = findings.has_dates or counts_from_1970(findings.unit, [first, last])
     return Clock(findings.unit, epoch=epoch)
+
+
+def drawn_keys(findings: Findings) -> tuple[list[str], int]:
+    """Return the keys whose values are drawn, the most violated first, and how many are not."""
+    if findings.streams is None:
+        return [], 0
+    violations: Counter[str] = Counter()
+    for policy in findings.policies:
+        violations.update(policy.violating_keys)
+    return chosen_keys(findings.streams.keys, violations)
 
 
 def plot(findings: Findings, width: int) -> str:
@@ -87,6 +103,11 @@ class _Picture:
         self.left = 16 + _CHARACTER * max(map(len, [*self.names, "00000"]))
         self.span = max(40.0, width - self.left - 30)
         self.bottom = 8 + _LANE * len(lanes) + _PANEL * len(panels)
+        self.keys, _ = drawn_keys(findings)
+        if panels:
+            assert findings.streams is not None
+            self.is_tick = _ticks(findings.streams)
+            self.xs = np.array([self.x(time) for time in map(int, findings.streams.times)])
 
     def x(self, time_stamp: int) -> float:
         """The place of a time-stamp."""
@@ -149,7 +170,7 @@ class _Picture:
             yield "</g>"
 
     def values(self, streams: StreamFindings, panel: PlottedStream, top: float) -> Iterator[str]:
-        """The values of a stream: a line for each key."""
+        """The values of a stream: a line of steps for each key, with gaps where it has none."""
         values = np.asarray(panel.values, np.float64)
         known = np.isfinite(values)
         low, high = 0.0, 1.0
@@ -163,54 +184,146 @@ class _Picture:
         right = self.width - 8
         ground = f'y1="{base:.1f}" y2="{base:.1f}"'
         yield f'<line class="rule" x1="{self.left:.1f}" x2="{right}" {ground}/>'
-        ends = (
-            (panel.labels[0], panel.labels[-1]) if panel.labels else (_number(low), _number(high))
-        )
-        least = shorten(visible(ends[0]), 12), shorten(visible(ends[1]), 12)
-        yield _text(self.left - 6, base + 4, least[0], "faint end")
-        yield _text(self.left - 6, base - size + 4, least[1], "faint end")
-        keys = list(dict.fromkeys(streams.keys))
-        owners = np.array([keys.index(key) for key in streams.keys], np.int64)
-        for number, key in enumerate(keys[:MOST_KEYS]):
-            own = np.flatnonzero(owners == number)
-            points = [
-                None
-                if not known[place]
-                else (
-                    self.x(int(streams.times[place])),
-                    base - (float(values[place]) - low) / (high - low) * size,
-                )
-                for place in own.tolist()
-            ]
+        yield from self.scale(panel, (low, high), base, size)
+        heights = base - (values - low) / (high - low) * size
+        heights[~known] = np.nan
+        for number, (key, own) in enumerate(self.own_places(streams)):
+            chosen = own[_own_points(panel, self.is_tick[own], known[own])]
+            points = list(zip(self.xs[chosen].tolist(), heights[chosen].tolist(), strict=True))
             name = f"{panel.name}, {key}" if key else panel.name
             yield f'<g class="series s{number}"><title>{_escaped(name)}</title>'
-            yield from _path(points)
+            yield from _steps(points, self.pixels(panel.period))
             yield "</g>"
 
+    def scale(
+        self, panel: PlottedStream, ends: tuple[float, float], base: float, size: float
+    ) -> Iterator[str]:
+        """What the heights of a panel stand for: the ends, or each of a few texts."""
+        low, high = ends
+        words: list[tuple[float, str]] = list(enumerate(panel.labels))
+        if not words:
+            words = [(low, _number(low)), (high, _number(high))]
+        elif len(words) > _MOST_LABELS:
+            words = [words[0], words[-1]]
+        for value, text in words:
+            y = base - (value - low) / (high - low) * size
+            yield _text(self.left - 6, y + 4, shorten(visible(text), 12), "faint end")
 
-def _path(points: Sequence[tuple[float, float] | None]) -> Iterator[str]:
-    """A line through points, interrupted where there is none; dots if there is room for them."""
+    def own_places(self, streams: StreamFindings) -> Iterator[tuple[str, NDArray[np.intp]]]:
+        """The keys that are drawn, each with the places of its values."""
+        numbers = {key: number for number, key in enumerate(self.keys)}
+        owners = np.array([numbers.get(key, -1) for key in streams.keys], np.int64)
+        for key, number in numbers.items():
+            yield key, np.flatnonzero(owners == number)
+
+    def pixels(self, period: int | None) -> float:
+        """How long a value holds at most, if it is one of ticks with this period."""
+        if period is None or self.first == self.last:
+            return inf
+        return period / (self.last - self.first) * self.span
+
+
+def _ticks(streams: StreamFindings) -> NDArray[np.bool_]:
+    """Which time-points are ticks: those at which only streams on ticks have values."""
+    found = np.zeros(len(streams.times), np.bool_)
+    for one in streams.streams:
+        if one.period is not None:
+            found |= ~np.isnan(one.values)
+    for one in streams.streams:
+        if one.period is None:
+            found &= np.isnan(one.values)
+    return found
+
+
+def _own_points(
+    panel: PlottedStream, is_tick: NDArray[np.bool_], is_known: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """The places that are time-points of a stream, as far as that is known.
+
+    A stream that has no value at one of them is not drawn from there on.
+    """
+    if not panel.is_on_rows:
+        return np.flatnonzero(is_known)
+    return np.flatnonzero(is_known | ~is_tick)
+
+
+class _Column:
+    """The values in a column of pixels.
+
+    Attributes:
+        x: where it is.
+        first: the first value.
+        last: the last value.
+        low: the least value.
+        high: the largest value.
+        end: where the last value ends, if there is none for a while.
+    """
+
+    __slots__ = ("end", "first", "high", "last", "low", "x")
+
+    def __init__(self, x: float, y: float) -> None:
+        self.x = x
+        self.first = self.last = self.low = self.high = y
+        self.end: float | None = None
+
+    def add(self, y: float) -> None:
+        """Add a value; a gap before it is hidden by what is drawn here."""
+        self.last, self.low, self.high = y, min(self.low, y), max(self.high, y)
+        self.end = None
+
+    def words(self) -> Iterator[str]:
+        """The line from the first value to the last one, by way of the extremes."""
+        places = [self.first]
+        if self.low < min(self.first, self.last):
+            places.append(self.low)
+        if self.high > max(self.first, self.last):
+            places.append(self.high)
+        if self.last != places[-1]:
+            places.append(self.last)
+        yield from (f"V{y:.1f}" for y in places[1:])
+
+
+def _columns(points: Sequence[tuple[float, float]]) -> list[_Column]:
+    columns: list[_Column] = []
+    for x, y in points:
+        if isnan(y):
+            if columns and columns[-1].end is None:
+                columns[-1].end = x
+        elif columns and x - columns[-1].x < _COLUMN_PIXELS:
+            columns[-1].add(y)
+        else:
+            columns.append(_Column(x, y))
+    return columns
+
+
+def _steps(points: Sequence[tuple[float, float]], most: float) -> Iterator[str]:
+    """A line of steps: each value holds until the next one, or until there is none.
+
+    Args:
+        points: the values in the order of time; NaN is none.
+        most: how long a value holds at most, in pixels.
+    """
     words: list[str] = []
-    last: tuple[float, float, float] | None = None
-    for point in points:
-        if point is None:
-            last = None
-            continue
-        x, y = point
-        if last is None:
-            words.append(f"M{x:.1f} {y:.1f}")
-            last = x, y, y
-            continue
-        if x - last[0] < 0.5 and min(last[1:]) <= y <= max(last[1:]):
-            # hidden by what is drawn in this column of pixels already
-            continue
-        words.append(f"L{x:.1f} {y:.1f}")
-        is_new = x - last[0] >= 0.5
-        last = (x, y, y) if is_new else (last[0], min(last[1], y), max(last[2], y))
+    before: _Column | None = None
+    columns = _columns(points)
+    for column in columns:
+        end = None if before is None else before.end
+        if before is not None and column.x - before.x > most + _COLUMN_PIXELS:
+            end = min(end or inf, before.x + most)
+        if before is None or end is not None:
+            words += [] if end is None else [f"H{end:.1f}"]
+            # the line of no length is a dot
+            words.append(f"M{column.x:.1f} {column.first:.1f}h0")
+        else:
+            words.append(f"H{column.x:.1f}V{column.first:.1f}")
+        words += column.words()
+        before = column
+    if before is not None and before.end is not None:
+        words.append(f"H{min(before.end, before.x + most):.1f}")
     yield f'<path d="{"".join(words)}"/>'
-    found = [point for point in points if point is not None]
-    if len(found) <= 150:
-        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in found)
+    if len(columns) <= _MOST_DOTS:
+        known = [(x, y) for x, y in points if not isnan(y)][:_MOST_DOTS]
+        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in known)
 
 
 def _shape(x: float, y: float, value: bool | None) -> Iterator[str]:

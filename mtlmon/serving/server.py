@@ -16,6 +16,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
+from mtlmon.serving.examples import EXAMPLES
 from mtlmon.serving.page import POLICY_OF_CONTENT, asset, live_page
 from mtlmon.serving.workers import Cancelled, TooLong, WorkerFailed
 
@@ -30,6 +31,8 @@ MOST_BYTES = 8 << 20
 
 # For each request, what it has and of which type.
 _TEXTS: dict[str, type] = {"policy": str, "log": str}
+# What a request may have as well.
+_POSSIBLE: dict[str, type] = {"policy_name": str, "log_name": str, "is_example": bool}
 _WANTED = {
     "run": _TEXTS | {"width": int},
     "why": _TEXTS | {"verdict": str},
@@ -38,6 +41,8 @@ _WANTED = {
 _ASSETS = {
     "playground.css": "text/css; charset=utf-8",
     "playground.js": "text/javascript; charset=utf-8",
+    "editor.js": "text/javascript; charset=utf-8",
+    "files.js": "text/javascript; charset=utf-8",
 }
 _HEADER = "X-Mtlmon-Secret"
 _SECONDS = 30.0
@@ -112,6 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "":
             text = live_page(self.server.playground, self.server.secret)
             self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), "text/html; charset=utf-8")
+        elif path == "examples.json":
+            texts = json.dumps([one._asdict() for one in EXAMPLES])
+            self._send(HTTPStatus.OK, texts.encode(), "application/json")
         elif path in _ASSETS:
             self._send(HTTPStatus.OK, asset(path).encode(), _ASSETS[path])
         else:
@@ -179,6 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not isinstance(request, dict):
                 raise ValueError
             wanted = _WANTED[action]
+            wanted = wanted | {name: _POSSIBLE[name] for name in _POSSIBLE.keys() & request}
             if any(type(request.get(name)) is not kind for name, kind in wanted.items()):
                 raise ValueError
         except (ValueError, RecursionError):

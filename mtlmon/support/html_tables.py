@@ -13,17 +13,19 @@ __all__ = ["html_table"]
 _SIDES = (' style="text-align:left"', ' style="text-align:right"')
 
 
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """A table; its first column is text, and the others are aligned to the right."""
+def html_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "", *, texts: int = 1
+) -> str:
+    """A table; its first column is text, or as many as `texts` says; numbers follow."""
     lines = ['<table class="mtlmon">']
     cells = "".join(
-        f"<th{_SIDES[place > 0]}>{escape(title)}</th>" for place, title in enumerate(head)
+        f"<th{_SIDES[place >= texts]}>{escape(title)}</th>" for place, title in enumerate(head)
     )
     lines.append(f"<thead><tr>{cells}</tr></thead>")
     lines.append("<tbody>")
     for row in rows:
         cells = "".join(
-            f"<td{_SIDES[place > 0]}>{escape(cell)}</td>" for place, cell in enumerate(row)
+            f"<td{_SIDES[place >= texts]}>{escape(cell)}</td>" for place, cell in enumerate(row)
         )
         lines.append(f"<tr>{cells}</tr>")
     lines.append("</tbody></table>")

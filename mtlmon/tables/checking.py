@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
+from mtlmon.tables.first_violations import FirstViolations
 from mtlmon.tables.formats.files import TableObject
 from mtlmon.tables.given_options import OF_EVENTS, require_known
 from mtlmon.tables.opening import open_tables
@@ -75,7 +77,20 @@ class TableCheck(NotCopied):
         rows = check.row_tracker
         facts = PolicyFacts(check.policies)
         self._verdicts = VerdictTable(names, keys, events.times, check.messages, rows, facts)
-        self._batches = self._read(end_time)
+        self._begin(end_time)
+
+    def _begin(self, end_time: EndTime) -> None:
+        """Let batches be read once they are asked for, and keep the first violations."""
+        self._first_violations = FirstViolations()
+        self._batches = self._noted(self._read(end_time))
+
+    def _noted(
+        self, batches: Generator[pa.RecordBatch, None, None]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        with closing(batches):
+            for batch in batches:
+                self._first_violations.note(batch)
+                yield batch
 
     def __iter__(self) -> TableCheck:
         return self
@@ -176,7 +191,7 @@ class TableCheck(NotCopied):
 
     def _judged(self) -> Judged:
         """Return what `offending_rows` needs to know of the batches."""
-        return Judged(self.log_check.policies, "message")
+        return Judged(self.log_check.policies, "message", keys=self._verdicts.key_columns)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return all remaining verdicts as a data frame of pandas.
@@ -206,7 +221,8 @@ class TableCheck(NotCopied):
         return f"<{type(self).__name__}: {events:,} time-points, {false:,} violations so far>"
 
     def _repr_html_(self) -> str:
-        """The counts of each policy so far, which notebooks show."""
+        """The counts of each policy so far and its first violations, which notebooks show."""
+        counts = self.counts
         rows = [
             (
                 name or "",
@@ -215,9 +231,11 @@ class TableCheck(NotCopied):
                 f"{one.false / one.events:.1%}" if one.events else "",
                 f"{one.undecided:,}",
             )
-            for name, one in self.counts.items()
+            for name, one in counts.items()
         ]
-        return html_table(("policy", "time-points", "violations", "part", "undecided"), rows)
+        table = html_table(("policy", "time-points", "violations", "part", "undecided"), rows)
+        false = sum(one.false for one in counts.values())
+        return table + self._first_violations.to_html(self._judged, false)
 
     def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
         try:

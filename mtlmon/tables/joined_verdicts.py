@@ -59,6 +59,11 @@ class JoinedTable:
         """The column of messages, if there is one."""
         return self._renamed.get("message", "message")
 
+    @property
+    def keys(self) -> list[str]:
+        """The columns of keys."""
+        return [self._renamed[name] for name in self._verdicts.key_columns]
+
     @cached_property
     def _fact_columns(self) -> dict[str, str]:
         """The columns of what the file says of policies, under names that no other column has."""

@@ -104,7 +104,7 @@ class MixedCheck(TableCheck):
             has_keys = any(table is not None for table in events.key_tables)
             self._first = FirstOfBoth(check, has_keys=has_keys, by_stamp=by_stamp)
         self._guard = Guard("check")
-        self._batches = self._read(end_time)
+        self._begin(end_time)
 
     def _counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, by the name of the policy.
@@ -129,7 +129,9 @@ class MixedCheck(TableCheck):
         require_rows_of_points(has_rows=self._point_rows is not None, by_stamp=self._by_stamp)
 
     def _judged(self) -> Judged:
-        return Judged(self._file.policies, self._table.message, self._table.valuations)
+        return Judged(
+            self._file.policies, self._table.message, self._table.valuations, self._table.keys
+        )
 
     def _start(self) -> tuple[RelationalRun, RelationRows, RelationsAhead]:
         """Make the engine, once rows have shown the types of the columns."""

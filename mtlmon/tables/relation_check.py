@@ -196,7 +196,7 @@ class RelationCheck(TableCheck):
         self._found = _Found(None)
         self._valuations: ValuationTable | None = None
         self._guard = Guard("check")
-        self._batches = self._read(end_time)
+        self._begin(end_time)
 
     def _counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, by the name of the policy.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy
     from mtlmon.tables.valuations import ValuationTable
 
-__all__ = ["Judged", "offending_rows"]
+__all__ = ["Judged", "offending_rows", "reasons_of"]
 
 _COLUMNS = ("policy", "time", "reason")
 # The longest formula that is shown as a reason.
@@ -31,11 +31,13 @@ class Judged(NamedTuple):
         policies: the policies.
         message: the name that a column of messages of triggers has; None if there is none.
         valuations: what has made the rows of policies with variables; None if there are none.
+        keys: the names of the columns of keys.
     """
 
     policies: Sequence[Policy]
     message: str | None
     valuations: ValuationTable | None = None
+    keys: Sequence[str] = ()
 
 
 def offending_rows(
@@ -54,24 +56,12 @@ def offending_rows(
     rows: list[int] = []
     columns: list[list[Any]] = [[], [], []]
     for batch in batches:
-        judged = judge()
-        reasons = {policy.name: _reason(policy) for policy in judged.policies}
         is_wanted = pc.and_(pc.is_valid(batch.column("row")), pc.invert(batch.column("verdict")))
         found = batch.filter(is_wanted)
-        names = found.column("policy").to_pylist()
-        messages: list[str | None] = [None] * len(names)
-        if judged.message in found.schema.names:
-            messages = found.column(judged.message).to_pylist()
-        texts = [one or reasons[name] for one, name in zip(messages, names, strict=True)]
-        if judged.valuations is not None:
-            values = judged.valuations.texts(found)
-            texts = [
-                f"{text} ({one})" if one else text for text, one in zip(texts, values, strict=True)
-            ]
         rows += found.column("row").to_pylist()
-        columns[0] += names
+        columns[0] += found.column("policy").to_pylist()
         columns[1] += found.column("time").to_pylist()
-        columns[2] += texts
+        columns[2] += reasons_of(found, judge())
     kind = type(frame).__module__.partition(".")[0]
     names = unique_columns(_COLUMNS, _names_of(frame, kind), "violation_")
     if kind == "pandas":
@@ -88,6 +78,22 @@ def offending_rows(
     for name, array in zip(names, arrays, strict=True):
         chosen = chosen.append_column(name, array)
     return chosen
+
+
+def reasons_of(found: pa.RecordBatch, judged: Judged) -> list[str]:
+    """Return why each row of a batch of violations is one, in short."""
+    reasons = {policy.name: _reason(policy) for policy in judged.policies}
+    names = found.column("policy").to_pylist()
+    messages: list[str | None] = [None] * len(names)
+    if judged.message in found.schema.names:
+        messages = found.column(judged.message).to_pylist()
+    texts = [one or reasons[name] for one, name in zip(messages, names, strict=True)]
+    if judged.valuations is not None:
+        values = judged.valuations.texts(found)
+        texts = [
+            f"{text} ({one})" if one else text for text, one in zip(texts, values, strict=True)
+        ]
+    return texts
 
 
 def _names_of(frame: Any, kind: str) -> list[str]:

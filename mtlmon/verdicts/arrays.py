@@ -279,6 +279,12 @@ class VerdictArray:
         note = f"{count:,} verdict{'' if count == 1 else 's'}"
         if count > _SHOWN_ROWS:
             note += f", of which {_SHOWN_ROWS} are shown"
+        false = np.flatnonzero(self.records["kind"] == FALSE)
+        if len(false):
+            first = [str(self[place]).partition(" ")[0] for place in false[:_SHOWN].tolist()]
+            more = ", ..." if len(false) > _SHOWN else ""
+            note += f"; {len(false):,} violation{'' if len(false) == 1 else 's'}: "
+            note += f"{', '.join(first)}{more}"
         rows = [str(one).partition(" ")[::2] for one in self[:_SHOWN_ROWS]]
         return html_table(("time-point", "verdict"), rows, note)
 

@@ -57,6 +57,42 @@ def test_what_is_written_stays_and_a_report_is_added(
     assert f"Mode {mode}" in text
 
 
+MESSAGES = """
+unit s
+key user
+stream fails = count[0,60s](not ok)
+trigger burst: fails > 2 message "{user} failed {fails} times"
+policy fine: ok message "{user} <failed>"
+"""
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        ("--verdicts", "none"),
+        ("--color", "always"),
+        ("--output-format", "jsonl"),
+        ("--output-format", "csv", "--verdicts", "false"),
+        (),
+    ],
+)
+def test_messages_of_a_log_from_a_pipe(tmp_path: Path, output: tuple[str, ...]) -> None:
+    (tmp_path / "rules.mtl").write_text(MESSAGES)
+    report = tmp_path / "report.html"
+    # two violations at one time, and more than are listed
+    rows = ["1,ann", "1,bob", "2,ann", "2,ann", "2,ann", *(f"{time},bob" for time in range(9, 300))]
+    log = "ts,user,ok\n" + "".join(f"{row},false\n" for row in rows)
+    arguments = (str(tmp_path / "rules.mtl"), "--format", "csv", *output)
+    with_report = run("--report", str(report), *arguments, log=log)
+    assert with_report == run(*arguments, log=log)
+    text = report.read_text(encoding="utf-8")
+    found = [html.unescape(one) for one in re.findall('class="message">([^<]*)', text)]
+    bursts, others = found[:100], found[100:]
+    assert bursts[:3] == ["ann failed 3 times", "ann failed 4 times", "bob failed 3 times"]
+    assert others[:6] == [f"{user} <failed>" for user in ("ann", "bob", "ann", "ann", "ann", "bob")]
+    assert (len(bursts), len(others)) == (100, 100)
+
+
 def test_a_pipe(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     done = run("--report", str(report), "--verdicts", "false", "-e", FORMULA, log=LOG)

@@ -129,7 +129,9 @@ def test_verdicts_as_a_table() -> None:
     ]
     many = Monitor("p").feed(range(1000), [[True]] * 1000)._repr_html_()
     assert len(cells(many)) == 21
-    assert "1,000 verdicts, of which 20 are shown" in many
+    assert "1,000 verdicts, of which 20 are shown</p>" in many
+    wrong = Monitor("p").feed(range(100), [[time % 10 != 9] for time in range(100)])._repr_html_()
+    assert "20 are shown; 10 violations: 9:0, 19:0, 29:0, 39:0, 49:0, 59:0, ...</p>" in wrong
 
 
 def test_summary_as_a_table() -> None:
@@ -163,7 +165,63 @@ def test_check_as_a_table() -> None:
     assert cells(check._repr_html_()) == [
         ["policy", "time-points", "violations", "part", "undecided"],
         ["", "3", "1", "33.3%", "1"],
+        ["time-point", "violation"],
+        ["1:0", "violates p IMPLIES EVENTUALLY[0,5] q"],
     ]
+
+
+KEYS = """
+key user
+stream fails = count[0,9](not ok)
+trigger burst: fails > 1 message "{user} failed {fails} times"
+policy fine "rows are fine": ok
+policy never: NOT (fails > 100)
+"""
+
+
+def test_check_shows_the_first_violations_of_each_policy() -> None:
+    users = ["ann", "bob<b>", "cy"] * 4
+    rows = pa.table({"ts": list(range(12)), "user": users, "ok": [False] * 12})
+    check = check_tables(rows, KEYS, rows=True)
+    before = cells(check._repr_html_())
+    assert before[0] == ["policy", "time-points", "violations", "part", "undecided"]
+    assert [row[1:3] for row in before[1:]] == [["0", "0"]] * 3
+    next(check)
+    for _ in check:
+        pass
+    html = check._repr_html_()
+    assert cells(html)[4:] == [
+        ["policy", "time-point", "key", "row", "violation"],
+        *(
+            ["burst", f"{time}:0", user, str(time), f"{user} failed {count} times"]
+            for time, user, count in [
+                *((3, "ann", 2), (4, "bob<b>", 2), (5, "cy", 2)),
+                *((6, "ann", 3), (7, "bob<b>", 3)),
+            ]
+        ),
+        *(
+            ["fine", f"{time}:0", user, str(time), "rows are fine"]
+            for time, user in [(0, "ann"), (1, "bob<b>"), (2, "cy"), (3, "ann"), (4, "bob<b>")]
+        ),
+    ]
+    assert "the first 5 of each policy; 11 more are not shown" in html
+
+
+def test_check_shows_the_values_that_violate_policies_with_variables() -> None:
+    rows = pa.table({"ts": [1, 2, 3], "event": ["pay", "open", "pay"], "u": ["ann", "bob", "cy"]})
+    policies = (
+        'atom pay(u) = event == "pay"\natom open(u) = event == "open"\n'
+        "policy known: pay(u) IMPLIES ONCE open(u)"
+    )
+    for text in policies, f'{policies}\npolicy paid "payments": event == "pay"':
+        check = check_tables(rows, text)
+        check.to_arrow()
+        shown = cells(check._repr_html_())
+        reason = "violates pay(u) IMPLIES ONCE open(u)"
+        assert [f"{reason} (u={user})" for user in ("ann", "cy")] == [
+            row[-1] for row in shown if row[-1].startswith(reason)
+        ]
+    assert shown[-1] == ["paid", "2:0", "payments"]
 
 
 def test_verdicts_as_frames() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mtlmon.cli.serving import EXAMPLE_LOG, EXAMPLE_POLICY, worker_command
+from mtlmon.cli.serving import worker_command
 from mtlmon.serving import Playground, Serving, Workers
+from mtlmon.serving.examples import EXAMPLES
 from tests.browsers import PHONE, SMALL_PHONE, WIDE, Scheme, Visit
 from tests.serving.process import Serve
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 SECONDS = 30_000
+EXAMPLE_POLICY, EXAMPLE_LOG = EXAMPLES[0].policy, EXAMPLES[0].log
 
 driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = driver.expect
@@ -90,7 +92,6 @@ def test_an_edit_is_checked_and_an_error_has_its_place(browser: Browser, address
         expect(caret).to_have_count(1)
         button.click()
         assert policy.evaluate("one => one === document.activeElement && one.selectionStart") == 8
-        expect(page.locator("#plot svg")).to_have_count(0)
         policy.fill("request IMPLIES EVENTUALLY[0,31] response")
         expect(page.locator("#outcome")).to_have_text("no violation so far, 8 events")
         expect(caret).to_have_count(0)
@@ -139,7 +140,7 @@ def test_values_of_streams(browser: Browser, address_of_table: str) -> None:
     with Visit(browser, address_of_table, width=PHONE) as visit:
         page = visit.page
         expect(page.locator("#plot .series")).to_have_count(2)
-        expect(page.locator(".legend li")).to_have_text(["ann", "bob"])
+        expect(page.locator(".legend li")).to_have_text(["bob", "ann"])
         expect(page.locator("#outcome")).to_have_text("2 violations, 4 events")
         assert visit.complaints == []
 
@@ -151,7 +152,7 @@ def test_no_name_is_run(browser: Browser) -> None:
         with Visit(browser, address) as visit:
             page = visit.page
             expect(page.locator("#outcome")).to_have_text("1 violation, 2 events")
-            expect(page.locator(".legend li").first).to_have_text(evil)
+            expect(page.locator(".legend li").last).to_have_text(evil)
             page.get_by_role("button", name="why").first.click()
             expect(page.locator("#why")).to_be_visible()
             assert page.evaluate("window.injected") is None
@@ -190,3 +191,165 @@ def test_when_the_server_has_ended(browser: Browser) -> None:
         assert serve.end() == (0, "", "")
         visit.page.get_by_role("button", name="Run").click()
         expect(visit.page.locator("#outcome")).to_contain_text("mtlmon does not answer")
+
+
+def test_results_stay_while_a_text_cannot_be_read(browser: Browser, address: str) -> None:
+    with Visit(browser, address) as visit:
+        page = visit.page
+        stale = page.locator("#stale")
+        rows = page.locator("[data-pane=log] .marks .row")
+        expect(page.locator("#plot .mark.false")).to_have_count(2)
+        expect(stale).to_be_hidden()
+        policy = page.get_by_role("textbox", name="Policy")
+        policy.fill(EXAMPLE_POLICY + "policy late: request AND\n")
+        expect(page.locator("#problems button")).to_have_text(re.compile("Policy, line"))
+        expect(stale).to_have_text("Below are the results of the last texts that could be read.")
+        expect(page.locator("#plot .mark.false")).to_have_count(2)
+        expect(page.locator("body.stale #result .policy")).to_have_count(2)
+        expect(rows).to_have_count(2)
+        # what is shown can still be explained, with the texts that it is about
+        page.get_by_role("button", name="why").first.click()
+        expect(page.locator("#why")).to_contain_text("170:0 violates")
+        policy.fill("policy late: request")
+        expect(page.locator("#result .policy")).to_have_count(1)
+        expect(stale).to_be_hidden()
+        expect(page.locator("body.stale")).to_have_count(0)
+        assert visit.complaints == []
+
+
+def test_examples(browser: Browser, address_of_table: str) -> None:
+    with Visit(browser, address_of_table) as visit:
+        page = visit.page
+        expect(page.locator("#outcome")).to_have_text("2 violations, 4 events")
+        examples = page.get_by_label("Examples")
+        assert examples.locator("option").all_inner_texts() == [
+            "Examples",
+            *(one.title for one in EXAMPLES),
+        ]
+        examples.select_option("4")
+        expect(page.locator("[data-pane=log] .name")).to_have_text("orders.jsonl")
+        expect(page.locator("#outcome")).to_have_text("2 violations, 10 events")
+        page.get_by_label("Log").press("Control+End")
+        page.keyboard.type("\n")
+        # edits are not replaced without a question
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        examples.select_option("1")
+        expect(examples).to_have_value("")
+        expect(page.locator("[data-pane=log] .name")).to_have_text("orders.jsonl")
+        page.once("dialog", lambda dialog: dialog.accept())
+        examples.select_option("1")
+        expect(page.locator("[data-pane=log] .name")).to_have_text("logins.csv")
+        expect(page.locator("#outcome")).to_have_text("4 violations, 9 events")
+        expect(page.locator("#result .keys li").first).to_have_text("bob 3")
+        assert visit.complaints == []
+
+
+def test_files_can_be_opened(browser: Browser, address: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"ts,x\r\n1,2\r\n2,9\r\n")
+    (tmp_path / "image.log").write_bytes(b"\x89PNG\x00\xff")
+    line = b"@1 request response " + b"x" * 80 + b"\n"
+    (tmp_path / "large.log").write_bytes(line * (5 << 20 >> 6))
+    with Visit(browser, address) as visit:
+        page = visit.page
+        expect(page.locator("#outcome")).to_have_text("2 violations, 8 events")
+        pane = page.locator("[data-pane=log]")
+
+        def choose(name: str) -> None:
+            with page.expect_file_chooser() as chooser:
+                pane.get_by_role("button", name="Open").click()
+            chooser.value.set_files(tmp_path / name)
+
+        choose("rows.csv")
+        expect(pane.locator(".name")).to_have_text("rows.csv")
+        expect(page.get_by_label("Log")).to_have_value("ts,x\n1,2\n2,9\n")
+        choose("image.log")
+        expect(pane.locator(".notice")).to_contain_text("image.log is not text in UTF-8")
+        expect(pane.locator(".name")).to_have_text("rows.csv")
+        drop(page, "[data-pane=policy]", {"rules.mtl": "policy small: x < 5"})
+        expect(page.locator("[data-pane=policy] .name")).to_have_text("rules.mtl")
+        expect(page.locator("#outcome")).to_have_text("1 violation, 2 events")
+        assert page.title() == "mtlmon: rules.mtl"
+        # beside the panes, and several at once: by their names
+        drop(page, "h1", {"a.mtl": "policy a: request", "b.log": "@7 request\n@8 other"})
+        expect(page.locator("#outcome")).to_have_text("1 violation, 2 events")
+        expect(pane.locator(".name")).to_have_text("b.log")
+        choose("large.log")
+        size = len(line) * (5 << 20 >> 6) / (1 << 20)
+        count = (4 << 20) // len(line)
+        whole = f"large.log, which has {size:.1f} MiB; the page shows 4 MiB"
+        expect(pane.locator(".notice")).to_have_text(f"The first {count:,} lines of {whole}")
+        expect(page.locator("#outcome")).to_have_text(f"all hold, {count:,} events")
+        assert visit.complaints == []
+
+
+def drop(page: Page, place: str, files: dict[str, str]) -> None:
+    data = page.evaluate_handle(
+        """files => {
+          const data = new DataTransfer();
+          for (const [name, text] of Object.entries(files)) {
+            data.items.add(new File([text], name));
+          }
+          return data;
+        }""",
+        files,
+    )
+    for event in "dragover", "drop":
+        page.locator(place).dispatch_event(event, {"dataTransfer": data})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_help_of_operators(browser: Browser, address: str, scheme: Scheme) -> None:
+    with Visit(browser, address, width=PHONE, scheme=scheme) as visit:
+        page = visit.page
+        button = page.get_by_role("button", name="Operators")
+        button.focus()
+        page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog", name="Operators")
+        expect(dialog.get_by_role("row", name="UNTIL")).to_have_count(2)
+        assert not is_wider_than_the_window(page)
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
+        expect(button).to_be_focused()
+        button.click()
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_be_hidden()
+        assert visit.complaints == []
+
+
+COUNT = 60_000
+
+
+def test_a_log_of_many_lines_is_edited_in_parts(browser: Browser) -> None:
+    lines = [f"@{time} {'request' if time % 9 else 'release'}" for time in range(COUNT)]
+    for address in served(EXAMPLE_POLICY, "\n".join(lines)):
+        with Visit(browser, address) as visit:
+            page = visit.page
+            log, part = page.get_by_label("Log"), page.locator("[data-pane=log] .part span")
+            expect(part).to_have_text("Lines 1 to 2,000 of 60,000")
+            assert log.evaluate("one => one.value.split('\\n').length") == 2000
+            expect(page.locator("#outcome")).to_contain_text("60,000 events")
+            # while the page is at work, keys are taken at once
+            page.get_by_label("Policy").press("Control+End")
+            for letter in "policy x: ONCE nothing":
+                page.keyboard.type(letter)
+            expect(page.locator("#result h3")).to_have_count(3)
+            last = page.locator("#result .policy").last
+            expect(last.locator(".remark").first).to_contain_text("59,900 more violations")
+            # to the end, and an edit there
+            log.press("Control+End")
+            expect(part).to_have_text("Lines 58,001 to 60,000 of 60,000")
+            page.keyboard.type("\n@70000 nothing")
+            expect(page.locator("#outcome")).to_contain_text("60,001 events")
+            assert log.evaluate("one => one.value.split('\\n').length") == 2001
+            page.get_by_role("button", name="Earlier lines").last.click()
+            expect(part).to_have_text("Lines 56,201 to 58,200 of 60,001")
+            # a place in a list leads to its line
+            last.get_by_role("button", name="line 100", exact=True).click()
+            expect(part).to_have_text("Lines 1 to 2,000 of 60,001")
+            assert log.evaluate("one => one.value.slice(0, one.selectionStart)").count("\n") == 99
+            # everything is replaced by what is typed over everything
+            log.press("Control+a")
+            page.keyboard.type("@1 release")
+            expect(part).to_be_hidden()
+            expect(page.locator("#outcome")).to_have_text("2 violations, 1 event")
+            assert visit.complaints == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mtlmon.cli import main
-from mtlmon.cli.serving import MOST_BYTES
+from mtlmon.serving.page import MOST_TEXT_BYTES
 from tests.cli.process import mtlmon
 from tests.serving.process import Serve
 
@@ -22,7 +22,7 @@ def test_it_ends_quietly(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "a b.mtl").write_text("p")
     with Serve("--port", "0", str(tmp_path / "a b.mtl")) as serve:
         with urllib.request.urlopen(serve.address) as page:
-            assert 'data-name="a b.mtl"' in page.read().decode()
+            assert '<code class="name">a b.mtl</code>' in page.read().decode()
         before = set(tmp_path.iterdir())
         assert serve.end(number) == (0, "", "")
     assert set(tmp_path.iterdir()) == before
@@ -70,7 +70,7 @@ def test_what_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert main(["serve", str(tmp_path / "p.mtl"), str(tmp_path / name)]) == 2
         assert "is not text in UTF-8" in capsys.readouterr().err
     with open(tmp_path / "large.log", "wb") as file:
-        os.truncate(file.fileno(), MOST_BYTES + 1)
+        os.truncate(file.fileno(), MOST_TEXT_BYTES + 1)
     assert main(["serve", str(tmp_path / "p.mtl"), str(tmp_path / "large.log")]) == 2
     assert "more than 4 MiB" in capsys.readouterr().err
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from mtlmon.cli import serving_run, serving_work
-from mtlmon.cli.serving import EXAMPLE_LOG, EXAMPLE_POLICY, parse_arguments
+from mtlmon.cli import serving_relations, serving_run, serving_work
+from mtlmon.cli.serving import parse_arguments
+from mtlmon.serving.examples import EXAMPLES
 from tests import strategies
 from tests.cli.process import mtlmon
 from tests.reference.evaluator import evaluate
@@ -21,10 +22,13 @@ from tests.traces import Step, prefix_of, time_points
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtlmon.serving.examples import Example
     from mtlmon.serving.findings import Findings, Verdict
     from mtlmon.syntax.formula import Formula
 
 pytestmark = pytest.mark.usefixtures("standard_input")
+
+EXAMPLE_POLICY, EXAMPLE_LOG = EXAMPLES[0].policy, EXAMPLES[0].log
 
 CHARGES = """\
 at,bike,charge
@@ -316,3 +320,66 @@ def test_export_of_the_command(tmp_path: Path) -> None:
     assert page.read_text() == serving_work.exported(
         EXAMPLE_POLICY, EXAMPLE_LOG, parse_arguments(arguments)
     )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.policy_name)
+def test_an_example_shows_a_violation(example: Example) -> None:
+    # options of the command line are for other texts
+    answer = asked(
+        "run",
+        example.policy,
+        example.log,
+        *("--key", "nothing", "--event", "other", "--format", "tsv", "--end-time", "last"),
+        policy_name=example.policy_name,
+        log_name=example.log_name,
+        is_example=True,
+    )
+    assert (answer["problems"], answer["kind"]) == ("", "false")
+    assert answer["lines"]
+    assert answer["plot"].startswith("<div")
+    assert 'class="remark"' not in answer["result"]
+
+
+def test_a_log_that_was_opened_has_the_format_of_its_name() -> None:
+    policy, log = "unit s\npolicy p: x < 2", "ts,x\n1,1\n2,3\n"
+    answer = asked("run", policy, log, log_name="other.csv", policy_name="rules.mtl")
+    assert answer["outcome"] == "1 violation, 2 events"
+    assert answer["lines"] == [3]
+    assert asked("run", policy, log, log_name="other.jsonl")["kind"] == "problem"
+
+
+def test_violations_of_keys_are_counted_beyond_those_that_are_listed() -> None:
+    rows = "".join(f"{time},k{time % 7},{int(time % 7 > 4)}\n" for time in range(30_000))
+    (policy,) = found("key k\npolicy p: x = 0", f"ts,k,x\n{rows}", "--format", "csv").policies
+    assert policy.violating_keys == {"k5": 4285, "k6": 4285}
+    assert policy.key_count == 7
+    assert policy.false == sum(policy.violating_keys.values())
+
+
+def test_messages_and_keys_of_policies_beside_some_with_variables() -> None:
+    policy = (
+        'unit s\nkey user\natom bad(user) = not ok\ntrigger failed: not ok message "{user} fails"\n'
+        "policy again: bad(u) IMPLIES ONCE[1s,10s] bad(u)"
+    )
+    log = "ts,user,ok\n1,ann,false\n2,bob,false\n3,cy,true\n4,ann,false\n"
+    failed, again = found(policy, log, "--format", "csv").policies
+    wrong = [one for one in failed.verdicts if one.value is False]
+    assert [(one.key, one.text) for one in wrong] == [
+        ("ann", "ann fails"),
+        ("bob", "bob fails"),
+        ("ann", "ann fails"),
+    ]
+    assert (failed.violating_keys, failed.key_count) == ({"ann": 2, "bob": 1}, 3)
+    wrong = [one for one in again.verdicts if one.value is False]
+    assert [(one.key, one.text) for one in wrong] == [("", "u = ann"), ("", "u = bob")]
+    assert (again.violating_keys, again.key_count) == ({}, 0)
+
+
+def test_late_violations_of_policies_with_variables_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving_relations, "KEPT", 10)
+    log = "".join(f"@{time} open(ann)\n" for time in range(50)) + "@60 pay(bob)\n@61 pay(ann)\n"
+    (policy,) = found("policy known: pay(u) IMPLIES ONCE open(u)", log).policies
+    assert [(one.time_stamp, one.value) for one in policy.verdicts[9:]] == [(9, True), (60, False)]
+    assert (policy.true, policy.false) == (51, 1)

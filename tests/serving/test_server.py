@@ -100,8 +100,7 @@ def test_the_page(client: Client) -> None:
     assert TEXT not in answer.body
     assert "&lt;/textarea&gt;" in answer.body
     assert "<b>" not in answer.body
-    # the first line feed behind the tag does not count
-    assert ">\n\n@1 p</textarea>" in answer.body
+    assert "<template>\n@1 p</template>" in answer.body
     policy = answer.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; ")
     assert "unsafe" not in policy
@@ -120,7 +119,9 @@ def test_it_listens_on_the_loopback_alone(client: Client) -> None:
     assert len(client.server.secret) >= 32
 
 
-@pytest.mark.parametrize("name", ["playground.js", "playground.css"])
+@pytest.mark.parametrize(
+    "name", ["playground.js", "editor.js", "files.js", "playground.css", "examples.json"]
+)
 def test_what_belongs_to_the_page(client: Client, name: str) -> None:
     answer = client.send("GET", f"/{client.server.secret}/{name}")
     assert answer.status == 200
@@ -224,6 +225,8 @@ def test_other_requests(client: Client, headers: Mapping[str, str | None], statu
         b'{"policy": "p", "log": 1, "width": 1}',
         b'{"policy": "p", "log": "", "width": true}',
         b'{"policy": "p", "log": "", "width": 1.5}',
+        b'{"policy": "p", "log": "", "width": 1, "log_name": 1}',
+        b'{"policy": "p", "log": "", "width": 1, "is_example": 1}',
     ],
 )
 def test_other_bodies(client: Client, body: bytes) -> None:

@@ -1,141 +1,50 @@
-"use strict";
-
 // The page sends its texts to the server that it comes from, and shows what that answers.
 
-const LINE = 20;
-const TAB = 4;
+import { Editor, save } from "./editor.js";
+import { takeFiles } from "./files.js";
+
 const QUIET = 300;
 
 const secret = document.querySelector("meta[name=mtlmon-secret]").content;
 const outcome = document.getElementById("outcome");
 const problems = document.getElementById("problems");
+const stale = document.getElementById("stale");
 const plot = document.getElementById("plot");
 const result = document.getElementById("result");
 const why = document.getElementById("why");
 const reasons = document.getElementById("reasons");
+const help = document.getElementById("help");
+const examples = document.getElementById("examples");
 
 const running = new Map();
 let timer = 0;
 let shownWidth = 0;
 let asked = null;
+// whether the texts are an example, for which the options of the command line are not
+let isExample = false;
+// the texts whose results are shown, and the lines that violate a policy
+let shown = null;
 
-class Editor {
-  constructor(pane) {
-    this.name = pane.dataset.pane;
-    this.file = pane.dataset.name;
-    this.text = pane.querySelector("textarea");
-    this.gutter = pane.querySelector(".gutter");
-    this.marks = pane.querySelector(".marks");
-    this.count = 0;
-    this.text.addEventListener("scroll", () => this.follow());
-    this.text.addEventListener("input", () => {
-      this.number();
-      this.marks.replaceChildren();
-      changed = true;
-      runSoon();
-    });
-    pane.querySelector("[data-do=copy]").addEventListener("click", () => this.copy());
-    pane.querySelector("[data-do=save]").addEventListener("click", () => {
-      save(this.file, this.text.value, "text/plain");
-    });
-    this.number();
-  }
-
-  get lines() {
-    return this.text.value.split("\n");
-  }
-
-  number() {
-    const count = this.lines.length;
-    if (count !== this.count) {
-      this.count = count;
-      this.gutter.textContent = Array.from({ length: count }, (_, index) => index + 1).join("\n");
-    }
-    this.follow();
-  }
-
-  follow() {
-    this.gutter.scrollTop = this.text.scrollTop;
-    this.marks.style.transform = `translate(${-this.text.scrollLeft}px, ${-this.text.scrollTop}px)`;
-  }
-
-  mark(rows, places) {
-    const lines = this.lines;
-    const found = rows.map((line) => block("row", line, 0, ""));
-    for (const { line, column, message } of places) {
-      const text = lines[line - 1] ?? "";
-      if (column !== null) {
-        found.push(block("caret", line, width(text.slice(0, column - 1)), ""));
-      } else {
-        found.push(block("row", line, 0, ""));
-      }
-      found.push(block("words", line, width(text), message.split("\n")[0]));
-    }
-    this.marks.replaceChildren(...found);
-  }
-
-  go(line, column) {
-    const lines = this.lines;
-    let place = 0;
-    for (const text of lines.slice(0, line - 1)) {
-      place += text.length + 1;
-    }
-    const characters = Array.from(lines[line - 1] ?? "").slice(0, column - 1);
-    place += characters.join("").length;
-    this.text.focus();
-    this.text.setSelectionRange(place, place);
-    this.text.scrollTop = Math.max(0, (line - 1) * LINE - this.text.clientHeight / 2);
-    this.text.scrollLeft = 0;
-    this.follow();
-  }
-
-  async copy() {
-    const { selectionStart, selectionEnd } = this.text;
-    try {
-      await navigator.clipboard.writeText(this.text.value);
-      outcome.textContent = `${this.file} is copied`;
-    } catch {
-      this.text.select();
-      document.execCommand("copy");
-      this.text.setSelectionRange(selectionStart, selectionEnd);
-    }
-  }
+const editors = {};
+for (const pane of document.querySelectorAll(".pane")) {
+  editors[pane.dataset.pane] = new Editor(pane, runSoon);
 }
 
-// The width of a text in characters: tabs go to the next stop.
-function width(text) {
-  let found = 0;
-  for (const character of text) {
-    found += character === "\t" ? TAB - (found % TAB) : 1;
-  }
-  return found;
-}
-
-function block(kind, line, column, text) {
-  const made = document.createElement("div");
-  made.className = kind;
-  made.textContent = text;
-  made.style.top = `${(line - 1) * LINE}px`;
-  if (kind !== "row") {
-    made.style.left = `${column}ch`;
-  }
-  return made;
-}
-
-function save(name, text, kind) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: kind }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+function texts() {
+  return {
+    policy: editors.policy.whole,
+    log: editors.log.whole,
+    policy_name: editors.policy.file,
+    log_name: editors.log.file,
+    is_example: isExample,
+  };
 }
 
 // The answer of the server; null if a later request has taken the place of this one.
-async function ask(action, more) {
+async function ask(action, body) {
   running.get(action)?.abort();
   const control = new AbortController();
   running.set(action, control);
-  const body = { policy: editors.policy.text.value, log: editors.log.text.value, ...more };
   try {
     const response = await fetch(action, {
       method: "POST",
@@ -161,8 +70,18 @@ function tell(kind, text) {
   outcome.textContent = text;
 }
 
+// Say whether the results are those of the texts as they are now.
+function setStale(isStale) {
+  document.body.classList.toggle("stale", isStale);
+  const words = isStale ? "Below are the results of the last texts that could be read." : "";
+  if (stale.textContent !== words) {
+    stale.textContent = words;
+  }
+}
+
 function complain(message) {
   tell("problem", message);
+  setStale(shown !== null);
 }
 
 function runSoon() {
@@ -174,7 +93,8 @@ async function run() {
   clearTimeout(timer);
   document.body.classList.add("busy");
   shownWidth = result.clientWidth - 2;
-  const answer = await ask("run", { width: shownWidth });
+  const sent = texts();
+  const answer = await ask("run", { ...sent, width: shownWidth });
   if (answer === null) {
     return;
   }
@@ -185,26 +105,34 @@ async function run() {
   }
   tell(answer.kind, answer.outcome);
   problems.innerHTML = answer.problems;
+  const isStale = answer.problems !== "" && shown !== null;
+  if (!isStale) {
+    showResults(answer);
+    if (answer.problems === "") {
+      shown = { texts: sent, lines: answer.lines };
+    }
+  }
+  setStale(isStale);
+  const of = (pane) => answer.places.filter((one) => one.pane === pane);
+  const lines = isStale && shown.texts.log === sent.log ? shown.lines : answer.lines;
+  editors.policy.mark([], of("policy"));
+  editors.log.mark(lines, of("log"));
+  if (!why.hidden && asked !== null && !isStale) {
+    explain(asked, false);
+  }
+}
+
+function showResults(answer) {
   const unfolded = [...result.querySelectorAll("details")].map((one) => one.open);
   plot.innerHTML = answer.plot;
   result.innerHTML = answer.result;
   result.querySelectorAll("details").forEach((one, index) => {
     one.open = unfolded[index] ?? false;
   });
-  const of = (pane) => answer.places.filter((one) => one.pane === pane);
-  editors.policy.mark([], of("policy"));
-  editors.log.mark(answer.lines, of("log"));
-  if (!why.hidden && asked !== null) {
-    if (answer.problems === "") {
-      explain(asked, false);
-    } else {
-      why.hidden = true;
-    }
-  }
 }
 
 async function explain(verdict, moves) {
-  const answer = await ask("why", { verdict });
+  const answer = await ask("why", { ...(shown?.texts ?? texts()), verdict });
   if (answer === null) {
     return;
   }
@@ -228,10 +156,35 @@ function close() {
   button?.focus();
 }
 
-let changed = false;
-const editors = {};
-for (const pane of document.querySelectorAll(".pane")) {
-  editors[pane.dataset.pane] = new Editor(pane);
+// Begin with other texts: nothing of what is shown is about them.
+function begin(example) {
+  isExample = example !== null;
+  if (example !== null) {
+    editors.policy.load(example.policy_name, example.policy);
+    editors.log.load(example.log_name, example.log);
+    shown = null;
+  } else {
+    examples.value = "";
+  }
+  document.title = `mtlmon: ${editors.policy.file}`;
+  why.hidden = true;
+  asked = null;
+  run();
+}
+
+async function choose() {
+  const number = examples.value;
+  const isChanged = Object.values(editors).some((one) => one.isChanged);
+  if (number === "" || (isChanged && !confirm("Replace what you have edited?"))) {
+    examples.value = "";
+    return;
+  }
+  try {
+    const all = await (await fetch("examples.json")).json();
+    begin(all[Number(number)]);
+  } catch (error) {
+    complain(`mtlmon does not answer: is mtlmon serve still running? (${error.message})`);
+  }
 }
 
 document.addEventListener("click", (event) => {
@@ -251,15 +204,18 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
     run();
-  } else if (event.key === "Escape" && !why.hidden) {
+  } else if (event.key === "Escape" && !why.hidden && !help.open) {
     close();
   }
 });
 
 document.getElementById("run").addEventListener("click", run);
 document.getElementById("close").addEventListener("click", close);
+document.getElementById("ask").addEventListener("click", () => help.showModal());
+examples.addEventListener("change", choose);
+takeFiles(editors, () => begin(null));
 document.getElementById("export").addEventListener("click", async () => {
-  const answer = await ask("export", {});
+  const answer = await ask("export", texts());
   if (answer?.error !== undefined) {
     complain(answer.error);
   } else if (answer !== null) {
@@ -274,7 +230,7 @@ window.addEventListener("resize", () => {
 });
 
 window.addEventListener("beforeunload", (event) => {
-  if (changed) {
+  if (Object.values(editors).some((one) => one.isChanged)) {
     event.preventDefault();
   }
 });
