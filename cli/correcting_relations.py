@@ -33,6 +33,7 @@ from mtlmon.relational.atoms import (
     used_atoms,
 )
 from mtlmon.relational.correcting.points import PointHistory
+from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
@@ -155,6 +156,7 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     """
     options.for_people = False
     refuse_traces(file)
+    refuse_keys(file, options.key_columns, "--lateness")
     counts = counts_left_sides(file, options)
 
     def plan_for(

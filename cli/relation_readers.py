@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking.computed_rows import ComputedEvents, ComputedRows
+    from mtlmon.checking.key_points import KeyPoints
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.row_work import RowSource
@@ -232,38 +233,38 @@ def table_reader(
         start_of_input: where the log begins in standard input, if that is the log.
     """
     from mtlmon.cli.policies import open_table_source
-    from mtlmon.tables.relations import RelationRows, table_atoms
+    from mtlmon.tables.relation_traces import RelationTraces
 
-    every_shown = [one for some in shown.values() for one in some]
+    traces = RelationTraces(file, shown)
 
-    def read(made: Plan, points: PointBlock) -> Iterator[None]:
+    def read(made: Plan, points: PointBlock) -> Iterator[KeyPoints | None]:
         rewind(start_of_input)
         by_stamp = options.time_points == "stamp"
-        rows = RelationRows(table_atoms(made, shown), points, made.texts, by_stamp=by_stamp)
         with closing(
             open_table_source(
                 options,
                 names,
                 file,
-                [()],
+                traces.columns,
                 memory,
-                shown=[{0: every_shown}],
+                shown=traces.shown,
                 order=table_order(options, is_again=True),
             )
         ) as source:
+            rows, of_keys = traces.rows(made, points, source.key_tables, by_stamp=by_stamp)
             for batch in source:
                 rows.load(batch)
                 more = True
                 while more and rows.point_count < most:
                     more = rows.read()
-                    yield
+                    yield of_keys
                 if rows.point_count >= most:
                     return
             rows.load_end()
             more = True
             while more:
                 more = rows.read()
-                yield
+                yield of_keys
 
     return read
 

@@ -8,6 +8,7 @@ from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.relational.outside import MOMENT
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -98,7 +99,7 @@ def refuse_points(file: PolicyFile) -> None:
 
 
 def refuse_traces(file: PolicyFile) -> None:
-    """Refuse first-order policies for keys or for time-points other than those of the log.
+    """Refuse first-order policies on time-points other than those of the log.
 
     Raises:
         MtlmonError: there is one.
@@ -107,11 +108,6 @@ def refuse_traces(file: PolicyFile) -> None:
         if not policy.is_first_order:
             continue
         name = f"{'find' if policy.is_find else 'policy'} {policy.name}"
-        if policy.key:
-            raise MtlmonError(
-                f"{name} has variables, so it is over the whole log, not per "
-                f"{', '.join(policy.key)}: make the key an argument of its atoms"
-            )
         if policy.clock is not None:
             raise MtlmonError(
                 f"{name} has variables, so its time-points are those of the log, not on "
@@ -133,19 +129,22 @@ def require_rows_of_tables(file: PolicyFile, names: Sequence[str]) -> None:
         relation = file.relations.get(name)
         if relation is None or relation.condition is not None:
             continue
+        written = written_name(name)
         arguments = ", ".join(
             argument.name if relation.is_declared else f"COLUMN{place}"
             for place, argument in enumerate(relation.arguments, 1)
+            if not argument.is_key
         )
-        hint = f"declare it with a condition: atom {name}({arguments}) = CONDITION"
+        hint = f"declare it with a condition: atom {written}({arguments}) = CONDITION"
         if not relation.is_declared:
-            declared = [other for other, one in file.relations.items() if one.is_declared]
-            guess = nearest(name, declared)
+            others = file.relations.items()
+            declared = [written_name(other) for other, one in others if one.is_declared]
+            guess = nearest(written, declared)
             hint = hint if guess is None else f"did you mean {guess}? Else {hint}"
         raise formula_error(
             file.text,
             relation.place,
-            f"nothing says which rows of a table are rows of {name}",
+            f"nothing says which rows of a table are rows of {written}",
             source=file.source,
             hint=hint,
             kind=PolicyError,

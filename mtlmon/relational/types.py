@@ -151,7 +151,7 @@ class _Finder(Types):
             what = f"{name}: {argument.name}"
             if argument.kind is not None:
                 self.set(slot, kinds.DECLARED[argument.kind], argument.place, what)
-            if argument.expression is None:
+            if argument.expression is None or argument.is_key:
                 continue
             predicate = self.file.predicate(argument.expression, name)
             checked = check(predicate, schema, environment, wanted=None)

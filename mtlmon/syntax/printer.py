@@ -11,7 +11,7 @@ from mtlmon.syntax.traversal import number, postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.operators import Operator
@@ -25,6 +25,8 @@ _NEVER_ENDED = 0
 _CLOSED = 9
 # Before the number of the way in which policies read the columns of an atom with arguments.
 _READING = "\0"
+# Before the columns of a key, which are arguments, too.
+_OF_KEY = f"{_READING}per "
 
 
 def written_size(formula: Formula) -> int:
@@ -125,6 +127,17 @@ def name_of_reading(name: str, number: int) -> str:
         number: the number of this way, or 0 for the one that has the name itself.
     """
     return f"{name}{_READING}{number}" if number else name
+
+
+def name_of_key_reading(name: str, columns: Sequence[str]) -> str:
+    """Return the name of an atom or let for policies with a key, which has its columns, too."""
+    return f"{name}{_OF_KEY}{_READING.join(columns)}"
+
+
+def key_width(name: str) -> int:
+    """Return how many columns of a key are the last arguments of an atom or let."""
+    columns = name.partition(_OF_KEY)[2]
+    return 1 + columns.count(_READING) if columns else 0
 
 
 def written_name(name: str) -> str:

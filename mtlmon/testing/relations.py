@@ -17,6 +17,7 @@ from mtlmon.policy.predicates.kinds import TEXT
 from mtlmon.relational.analysis import parts_of
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
+from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.monitor import atom_numbers, engine_of, point_rows
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import left_sides
@@ -79,6 +80,7 @@ class RelationalRecording(Events):
         file = subject.file
         assert file is not None
         (policy,) = file.policies
+        refuse_keys(file, file.key or (), "mtlmon.testing")
         try:
             self.monitor = RelationalMonitor(file, counts_left_sides=counts_left_side)
         except MtlmonError as error:

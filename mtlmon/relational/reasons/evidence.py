@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from mtlmon.relational.atoms import made_atoms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.cells import from_cell
+from mtlmon.relational.keyed import HERE
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import opened, opened_policy, prepared_policies, readable
 from mtlmon.relational.programs import kinds_of_variables
-from mtlmon.relational.reasons.patterns import HERE, patterns_of
+from mtlmon.relational.reasons.patterns import HERE as AT_POINT
+from mtlmon.relational.reasons.patterns import patterns_of
 from mtlmon.relational.running import RelationalRun
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +38,14 @@ if TYPE_CHECKING:
     from mtlmon.relational.reasons.patterns import Pattern
 
     EndTime = int | Literal["last", "inf"] | None
-    Reader = Callable[[Plan, PointBlock], Iterator[None]]
+
+    class KeyPoints(Protocol):
+        """Gives time-points the names that they have among those of their key."""
+
+        def offset_of(self, atom: str, point: int) -> int | None: ...
+        def forget(self, count: int) -> None: ...
+
+    Reader = Callable[[Plan, PointBlock], Iterator[KeyPoints | None]]
 
 __all__ = ["Evidence", "Explainer", "Finding", "Reason", "Violation"]
 
@@ -177,7 +187,7 @@ class Explainer:
         file: the policy file.
         analysis: what is known of these policies.
         read: reads the log from its beginning: it adds time-points with the atoms of a plan to a
-            block, and yields whenever they are to be taken.
+            block, and yields whenever they are to be taken, with their names if policies have keys.
         end_time: what is known about the time after the log.
         skips_overflows: whether a term that overflows has no value, instead of being an error.
     """
@@ -252,7 +262,10 @@ class Explainer:
         return (*prepared.names, *prepared.exposed)
 
     def _conjuncts(self, policy: int) -> list[Formula]:
-        return conjuncts(self._shown[policy])
+        # that the key has a row here goes without saying
+        return [
+            one for one in conjuncts(self._shown[policy]) if written_name(one.name or "") != HERE
+        ]
 
     def _valuations(self, violations: Sequence[Violation]) -> dict[Violation, tuple[Value, ...]]:
         """The values of all variables of violations, those of witnesses among them."""
@@ -281,7 +294,7 @@ class Explainer:
         texts = self._plan.texts
         number = offset = 0
         before = -1
-        for _ in self._read(self._plan, points):
+        for names in self._read(self._plan, points):
             for time_stamp, rows in points.take():
                 offset = offset + 1 if time_stamp == before else 0
                 before = time_stamp
@@ -292,12 +305,17 @@ class Explainer:
                             from_cell(cell, kind, texts)
                             for cell, kind in zip(cells, kinds[atom], strict=True)
                         )
-                        finding = Finding(time_stamp, offset, row)
+                        of_key = None
+                        if names is not None:
+                            of_key = names.offset_of(atoms[atom].name, number)
+                        finding = Finding(time_stamp, offset if of_key is None else of_key, row)
                         for search in by_atom[atom]:
                             search.see(number, finding)
                 number += 1
+            if names is not None:
+                names.forget(number)
 
 
 def is_here(evidence: Evidence) -> bool:
     """Whether a pattern is about the time-point of the violation only."""
-    return evidence.pattern.region == HERE
+    return evidence.pattern.region == AT_POINT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.describe import brief_words
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.reasons.evidence import is_here
-from mtlmon.syntax.printer import written_name
+from mtlmon.syntax.printer import key_width, written_name
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def _evidence(
 
 def _row(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
     name = written_name(atom)
+    width = len(kinds) - key_width(atom)
+    values, kinds = values[:width], kinds[:width]
     if not kinds:
         return name
     written = (
