@@ -104,10 +104,10 @@ class ValuationTable:
         fixed = (*FIXED, *(() if point_rows is None else ROW_COLUMNS), *more)
         keys = [name for name in self._kinds if name.startswith(_KEY)]
         written = [name.removeprefix(_KEY) for name in keys]
-        key_columns = unique_columns(written, fixed, "key_")
-        self.key_columns = dict(zip(written, key_columns, strict=True))
         others = [name for name in self._kinds if name not in keys]
-        columns = unique_columns(others, [*fixed, *key_columns], "var_")
+        columns = unique_columns(others, fixed, "var_")
+        key_columns = unique_columns(written, [*fixed, *columns], "key_")
+        self.key_columns = dict(zip(written, key_columns, strict=True))
         self._columns = dict(zip([*keys, *others], [*key_columns, *columns], strict=True))
         self._variables = [[name for name, _ in own] for own in variables]
         own = [[kind for _, kind in one] for one in variables]
