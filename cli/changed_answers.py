@@ -60,7 +60,9 @@ class AnswerOutput(ChangedOutput):
             from mtlmon.cli.time_stamps import iso_times
 
             times = iso_times(self.options, self.source.times)
-            self.lines = ChangedAnswerLines(self.check.history.plan, times, self.key_count)
+            self.lines = ChangedAnswerLines(
+                self.check.history.plan, times, self.key_count, self.check.key_points
+            )
         origins = self.check.origins
         for batch in batches:
             tails = None
@@ -99,7 +101,7 @@ class TableOfAnswers(ChangedOutput):
             rows = valuation_table(
                 made, self.source.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
             )
-            table = ChangedValuations(made, rows, self.final)
+            table = ChangedValuations(made, rows, self.final, self.check.key_points)
             self.made = table_output(table, self.options)
             continue_table(self.made, self.size, self.options)
         return self.made

@@ -34,6 +34,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     cell_word,
+    key_fields,
     refuse_traces,
     used_atoms,
 )
@@ -285,11 +286,7 @@ class Check:
     @property
     def key_fields(self) -> list[list[int | None]]:
         """For each policy and each column of keys, the variable that is in its field, or None."""
-        keys = [one.key for one in self.plan.named_policies]
-        columns = self.key_columns
-        if columns is None:
-            columns = tuple(dict.fromkeys(name for key in keys for name in key))
-        return [[key.index(name) if name in key else None for name in columns] for key in keys]
+        return key_fields(self.plan, self.key_columns)
 
     def make_output(self, options: Options, times: Times | None) -> Output:
         """Return what takes the answers, in the format that the options ask for."""

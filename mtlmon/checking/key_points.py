@@ -107,11 +107,11 @@ class KeyPoints:
     @property
     def held_bytes(self) -> int:
         """The number of bytes that time-points take."""
-        return sum(
-            array.nbytes
-            for one in self._chunks
-            for array in (one.points, *one.numbers, *one.offsets)
-        )
+        held = 0
+        for one in self._chunks:
+            held += one.points.nbytes + sum(array.nbytes for array in one.numbers)
+            held += sum(array.nbytes for array in one.offsets)
+        return held
 
     def note(self, batch: EventBatch) -> None:
         """Take the next rows of the log."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cell_word",
+    "key_fields",
     "made_atoms",
     "named_rows",
     "refuse_points",
@@ -159,6 +160,19 @@ def cell_word(kind: Kind) -> str:
     if kind.name == "decimal":
         return "float"
     return kind.name if kind.name in {"integer", "float", "boolean", "time"} else "text"
+
+
+def key_fields(made: Plan, columns: Sequence[str] | None = None) -> list[list[int | None]]:
+    """Return for each policy and each column of keys the variable that is in its field, or None.
+
+    Args:
+        made: the plan of the policies.
+        columns: the columns of keys; by default, those of the policies.
+    """
+    keys = [one.key for one in made.named_policies]
+    if columns is None:
+        columns = tuple(dict.fromkeys(name for key in keys for name in key))
+    return [[key.index(name) if name in key else None for name in columns] for key in keys]
 
 
 def named_rows(made: Plan, computed: Collection[str] = ()) -> list[tuple[str, tuple[str, ...]]]:

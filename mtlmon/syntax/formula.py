@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         def parts(self, operands: tuple[Formula, ...]) -> list[str | Formula]:
             """Return the text in pieces, with the operands among them."""
 
-    Value: TypeAlias = "Terms | tuple[str, ...] | None"
+    Value: TypeAlias = "Terms | tuple[str, ...] | str | None"
 
     # Operator, numbers of the operands, interval, name, span; for first-order operators, the value.
     _Row = (

@@ -195,6 +195,7 @@ def _first_order_parts(
         operand: list[Formula | str] = [body] if is_bare else ["(", body, ")"]
         return [f"{formula.operator.word} {', '.join(formula.value)}. ", *operand]
     assert formula.value is not None
+    assert not isinstance(formula.value, str)
     inner = formula.value.parts(formula.operands)
     if formula.name is None:
         return inner

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.key_points import KeyPoints
+    from mtlmon.checking.late_key_points import LateKeyPoints
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational.correcting.points import NameListener
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
 
@@ -70,6 +72,36 @@ class RelationTraces:
             own = needed[self._of_atoms[name]]
             own[0] = list(dict.fromkeys([*own.get(0, ()), name]))
 
+    def late_rows(self, made: Plan, points: PointBlock, conditional: Sequence[str]) -> RelationRows:
+        """Return what makes time-points of batches whose rows may come late.
+
+        Args:
+            made: the plan of the policies.
+            points: gets the time-points.
+            conditional: the names of the atoms that are conditional.
+        """
+        atoms = table_atoms(made, self._shown, conditional, self._of_atoms)
+        return RelationRows(atoms, points, made.texts, partition=self._whole)
+
+    def late_names(
+        self, made: Plan, tables: Sequence[KeyTable | None], listener: NameListener | None
+    ) -> LateKeyPoints:
+        """Return what names time-points of keys where rows may come late.
+
+        Args:
+            made: the plan of the policies.
+            tables: the keys of each partition of the log, by number.
+            listener: as for `LateKeyPoints`.
+        """
+        from mtlmon.checking.late_key_points import LateKeyPoints
+
+        return LateKeyPoints(made, self._of_policies, tables, listener)
+
+    @property
+    def _whole(self) -> int:
+        """The partition that is the whole log, or any if no policy needs that."""
+        return self.columns.index(()) if () in self.columns else 0
+
     def rows(
         self,
         made: Plan,
@@ -97,7 +129,7 @@ class RelationTraces:
             points,
             made.texts,
             by_stamp=by_stamp,
-            partition=self.columns.index(()) if () in self.columns else 0,
+            partition=self._whole,
             names=names,
         )
         return rows, names

@@ -44,7 +44,7 @@ class _Points:
         for time_stamp, rows in self.block.take():
             database: Database = {}
             for number, cells in rows:
-                name, kinds = self._atoms[number]
+                name, kinds, _ = self._atoms[number]
                 row = tuple(from_cell(*one, self.texts) for one in zip(cells, kinds, strict=True))
                 database.setdefault(name, []).append(row)
             yield time_stamp, database
