@@ -239,11 +239,14 @@ class RelationRows:
             return
         if self._names is not None:
             self._names.note(batch)
-        found = []
-        for atom in self._atoms:
-            partition = self._partition if atom.partition is None else atom.partition
-            letters, shown = batch.letters_of(partition), batch.shown_of(partition)
-            found.append(self._rows_of(atom, batch.atoms, letters, shown))
+        partitions = [
+            self._partition if atom.partition is None else atom.partition for atom in self._atoms
+        ]
+        letters = {one: batch.letters_of(one) for one in dict.fromkeys(partitions)}
+        found = [
+            self._rows_of(atom, batch.atoms, letters[one], batch.shown_of(one))
+            for atom, one in zip(self._atoms, partitions, strict=True)
+        ]
         left_out = self._all_left_out([rows for _, rows in found])
         atoms = [rows for rows, _ in found]
         piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms, left_out)
