@@ -48,6 +48,7 @@ __all__ = [
     "keys_of_atoms",
     "keys_of_others",
     "refuse_keys",
+    "with_key",
     "without_keys",
 ]
 
@@ -170,6 +171,13 @@ def key_of_run(file: PolicyFile, given: str | Sequence[str] | None) -> tuple[str
     if given is None:
         return file.key or ()
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def with_key(file: PolicyFile, key: tuple[str, ...]) -> PolicyFile:
+    """Return the file with the key of a run, for policies that do not name their own."""
+    found = copy(file)
+    found.key = key
+    return found
 
 
 def keys_of_others(file: PolicyFile) -> list[tuple[str, ...]]:
