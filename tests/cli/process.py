@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cli.forking import COMMAND, Process
+from tests.forking import COMMAND, Process
 
 __all__ = [
     "COMMAND",
