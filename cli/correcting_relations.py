@@ -33,7 +33,7 @@ from mtlmon.relational.atoms import (
     used_atoms,
 )
 from mtlmon.relational.correcting.points import PointHistory
-from mtlmon.relational.keyed import has_keys, refuse_keys
+from mtlmon.relational.keyed import has_keys
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
@@ -158,8 +158,6 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     """
     options.for_people = False
     refuse_traces(file)
-    if not all(policy.is_first_order for policy in file.policies):
-        refuse_keys(file, options.key_columns, "--lateness beside policies without variables")
     file = keyed_for_corrections(file, options)
     counts = counts_left_sides(file, options)
 
@@ -315,14 +313,7 @@ def correct_tables(
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
         conditions = conditions_of_tables(source)
-        if traces.has_keys:
-            if conditions is not None:
-                raise Failure(
-                    "--lateness does not work with a key for atoms with variables that depend on "
-                    "other rows: write 'key none'"
-                )
-            if options.time_points == "row":
-                check.key_points = traces.late_names(made, source.key_tables, check.origins)
+        name_points(traces, made, source, check, conditions, options)
         return history_for(made, bounds, options, check, conditions)
 
     def rows_of(history: PointHistory) -> RelationRows:
@@ -336,6 +327,30 @@ def correct_tables(
     )
     with closing(source):
         return run_corrections(file, check, source, None, late, options, reasons)
+
+
+def name_points(
+    traces: RelationTraces,
+    made: Plan,
+    source: TableEvents,
+    check: ValuationCheck,
+    conditions: Conditions | None,
+    options: Options,
+) -> None:
+    """Let a check give time-points the names that they have among those of keys.
+
+    Raises:
+        Failure: atoms depend on other rows.
+    """
+    if not traces.has_keys:
+        return
+    if conditions is not None:
+        raise Failure(
+            "--lateness does not work with a key for atoms with variables that depend on other "
+            "rows: write 'key none'"
+        )
+    if options.time_points == "row":
+        check.key_points = traces.late_names(made, source.key_tables, check.origins)
 
 
 def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reasons) -> int:

@@ -28,25 +28,27 @@ class RelationTraces:
     Args:
         file: the policies, as `keyed_file` returns them.
         shown: for each atom, the names that batches show the values of its arguments under.
-        columns: the key columns of each partition of the log; by default, those of the policies.
+        columns: the key columns of each partition of the log, or None for one that is not for these
+            policies; by default, those of the policies.
 
     Attributes:
         columns: the key columns of each partition.
+        whole: the partition that is the whole log, or any if no policy needs that.
     """
 
     def __init__(
         self,
         file: PolicyFile,
         shown: Mapping[str, Sequence[str]],
-        columns: Sequence[tuple[str, ...]] | None = None,
+        columns: Sequence[tuple[str, ...] | None] | None = None,
     ) -> None:
         keys = keys_of_others(file)
-        self.columns = list(dict.fromkeys(keys) if columns is None else columns)
+        places = list(dict.fromkeys(keys) if columns is None else columns)
+        self.columns = [() if one is None else one for one in places]
         self._shown = shown
-        self._of_policies = [self.columns.index(key) if key else None for key in keys]
-        self._of_atoms = {
-            name: self.columns.index(key) for name, key in keys_of_atoms(file).items()
-        }
+        self._of_policies = [places.index(key) if key else None for key in keys]
+        self._of_atoms = {name: places.index(key) for name, key in keys_of_atoms(file).items()}
+        self.whole = places.index(()) if () in places else 0
 
     @property
     def has_keys(self) -> bool:
@@ -81,7 +83,7 @@ class RelationTraces:
             conditional: the names of the atoms that are conditional.
         """
         atoms = table_atoms(made, self._shown, conditional, self._of_atoms)
-        return RelationRows(atoms, points, made.texts, partition=self._whole)
+        return RelationRows(atoms, points, made.texts, partition=self.whole)
 
     def late_names(
         self, made: Plan, tables: Sequence[KeyTable | None], listener: NameListener | None
@@ -96,11 +98,6 @@ class RelationTraces:
         from mtlmon.checking.late_key_points import LateKeyPoints
 
         return LateKeyPoints(made, self._of_policies, tables, listener)
-
-    @property
-    def _whole(self) -> int:
-        """The partition that is the whole log, or any if no policy needs that."""
-        return self.columns.index(()) if () in self.columns else 0
 
     def rows(
         self,
@@ -129,7 +126,7 @@ class RelationTraces:
             points,
             made.texts,
             by_stamp=by_stamp,
-            partition=self._whole,
+            partition=self.whole,
             names=names,
         )
         return rows, names

@@ -55,12 +55,16 @@ def latest_lines(command: Command, folder: Path, output: str) -> list[str]:
     return sorted(line for line in lines if not line.startswith("!@"))
 
 
+BESIDE = 'atom reads = what = "read"\npolicy quiet: reads IMPLIES PREVIOUS NOT reads\n'
+
+
+@pytest.mark.parametrize("more", ["", BESIDE], ids=["alone", "beside"])
 @pytest.mark.parametrize("given", [[], ["--verdicts", "all"], ["--time-points", "stamp"]])
 def test_the_latest_answers_are_those_of_the_sorted_log(
-    command: Command, tmp_path: Path, given: list[str]
+    command: Command, tmp_path: Path, given: list[str], more: str
 ) -> None:
     rules = tmp_path / "rules.mtl"
-    rules.write_text(RULES)
+    rules.write_text(RULES + more)
     given = [*given, "--end-time", "inf"]
     revised = 0
     for seed in range(20):
@@ -112,9 +116,11 @@ def test_what_is_refused(command: Command, tmp_path: Path, given: list[str], mes
     assert message in done.errors
 
 
-def test_beside_policies_without_variables_it_is_refused(command: Command, tmp_path: Path) -> None:
+def test_another_key_beside_policies_without_variables_is_refused(
+    command: Command, tmp_path: Path
+) -> None:
     rules = tmp_path / "rules.mtl"
-    rules.write_text(f'{RULES}atom reads = what = "read"\npolicy quiet: NOT reads\n')
+    rules.write_text(f'{RULES}atom reads = what = "read"\npolicy quiet per f: NOT reads\n')
     done = command("--lateness", "9s", rules, write(tmp_path / "log.csv", rows_of(1)))
     assert done.status == 2
-    assert "has variables and the key ip" in done.errors
+    assert "has the key ip, which no policy without variables has" in done.errors

@@ -65,8 +65,7 @@ class ChangedAnswerLines:
     Args:
         made: the plan of the policies.
         times: writes times in place of time-stamps; None for time-stamps.
-        key_count: how many empty fields of keys lines have, which other policies use; 0 if these
-            are those of the policies themselves.
+        key_columns: the columns of keys that lines have; by default, those of the policies.
         key_names: as for `answer_block`.
     """
 
@@ -74,7 +73,7 @@ class ChangedAnswerLines:
         self,
         made: Plan,
         times: LineTimes | None = None,
-        key_count: int = 0,
+        key_columns: Sequence[str] | None = None,
         key_names: KeyNames | None = None,
     ) -> None:
         self._key_names = key_names
@@ -82,7 +81,7 @@ class ChangedAnswerLines:
         self._times = times
         names = [one.name for one in made.named_policies]
         # policies without names are alone
-        fields = [[None] * key_count for _ in names] if key_count else key_fields(made)
+        fields = key_fields(made, key_columns)
         self._fields = sum(name is not None for name in names[:1]) + len(fields[0])
         variables = [
             tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
