@@ -137,7 +137,13 @@ class RelationalMonitor(MonitorOfRows):
                     f"the time-stamp {first} is that of an earlier time-point: the rows of a "
                     "time-stamp come in one table"
                 )
-        rows, _ = traces.rows(engine.plan, engine.points, events.key_tables, by_stamp=by_stamp)
+        rows, _ = traces.rows(
+            engine.plan,
+            engine.points,
+            events.key_tables,
+            by_stamp=by_stamp,
+            texts=engine.texts,
+        )
         return rows
 
     def _taken(self, rows: RelationRows) -> list[Answer]:

@@ -106,6 +106,7 @@ class RelationTraces:
         tables: Sequence[KeyTable | None],
         *,
         by_stamp: bool,
+        texts: KeyTable | None = None,
     ) -> tuple[RelationRows, KeyPoints | None]:
         """Return what makes time-points of batches, and what names them for keys, if any has one.
 
@@ -114,6 +115,7 @@ class RelationTraces:
             points: gets the time-points.
             tables: the keys of each partition of the log, by number.
             by_stamp: whether all rows of one time-stamp are one time-point.
+            texts: numbers the texts of time-points; by default, those of the plan.
         """
         names = None
         if self.has_keys:
@@ -124,7 +126,7 @@ class RelationTraces:
         rows = RelationRows(
             atoms,
             points,
-            made.texts,
+            made.texts if texts is None else texts,
             by_stamp=by_stamp,
             partition=self.whole,
             names=names,

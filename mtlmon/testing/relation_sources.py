@@ -131,7 +131,13 @@ def table_events(
             if rows is None or points is None:
                 monitor.start(events.schema)
                 points = _Points(monitor.plan)
-                rows, _ = traces.rows(monitor.plan, points.block, events.key_tables, by_stamp=False)
+                rows, _ = traces.rows(
+                    monitor.plan,
+                    points.block,
+                    events.key_tables,
+                    by_stamp=False,
+                    texts=points.texts,
+                )
             rows.load(batch)
             if batch.origins is not None:
                 places.add(len(batch), batch.origins)
