@@ -111,7 +111,7 @@ class KeyPoints:
         for one in self._chunks:
             held += one.points.nbytes + sum(array.nbytes for array in one.numbers)
             held += sum(array.nbytes for array in one.offsets)
-        return held
+        return held + sum(one.stamps.nbytes + one.counts.nbytes for one in self._counts)
 
     def note(self, batch: EventBatch) -> None:
         """Take the next rows of the log."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     class KeyPoints(Protocol):
         """Gives answers the names that time-points have among those of their key."""
 
+        @property
+        def held_bytes(self) -> int: ...
         def name(self, answers: AnswerBlock, *, has_holding: bool) -> None: ...
         def forget(self, count: int) -> None: ...
 
@@ -119,7 +121,8 @@ class RelationalRun:
         self.engine.keeps_texts = keeps_texts or has_first
         self._do(self.engine.advance)
         self._memory.note("operators", self.engine.held_bytes)
-        self._memory.note("keys", self.engine.texts.memory)
+        of_names = 0 if self.names is None else self.names.held_bytes
+        self._memory.note("keys", self.engine.texts.memory + of_names)
         self._memory.check()
 
     def settle(self) -> None:

@@ -112,6 +112,12 @@ def test_the_reference(name: str) -> None:
     assert sorted(referred(parse_policies(case.policy), log)) == sorted(case.answers)
 
 
+def row_of(what: str, f: int) -> Database:
+    """The rows that atoms have of a row of a table; `ask` has no arguments."""
+    row: Row = () if what == "ask" else (f,)
+    return {what: [row]}
+
+
 @pytest.mark.parametrize(
     "name", [name for name, case in CASES.items() if case.table and not case.refused]
 )
@@ -127,9 +133,7 @@ def test_the_reference_of_each_key(name: str) -> None:
         key = file.key if policy.key is None else policy.key
         for value in dict.fromkeys(k for _, k, _, _ in rows) if key else [None]:
             points = tuple(
-                (int(ts), {what: [(int(f),)], "ask": [()] if what == "ask" else []})
-                for ts, k, what, f in rows
-                if value in (None, k)
+                (int(ts), row_of(what, int(f))) for ts, k, what, f in rows if value in (None, k)
             )
             for line in referred(alone, Log(points)):
                 label, _, rest = line.partition("\t")
