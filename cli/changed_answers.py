@@ -44,14 +44,18 @@ class AnswerOutput(ChangedOutput):
     The other arguments are those of `ChangedOutput`.
 
     Args:
-        key_count: as for `ChangedAnswerLines`.
+        key_columns: as for `ChangedAnswerLines`.
     """
 
     def __init__(
-        self, check: ValuationCheck, source: Source, options: Options, key_count: int = 0
+        self,
+        check: ValuationCheck,
+        source: Source,
+        options: Options,
+        key_columns: Sequence[str] | None = None,
     ) -> None:
         super().__init__(check, source, options)
-        self.key_count = key_count
+        self.key_columns = key_columns
         self.lines: ChangedAnswerLines | None = None
 
     def put(self, batches: Sequence[ChangedAnswers]) -> None:
@@ -60,7 +64,9 @@ class AnswerOutput(ChangedOutput):
             from mtlmon.cli.time_stamps import iso_times
 
             times = iso_times(self.options, self.source.times)
-            self.lines = ChangedAnswerLines(self.check.history.plan, times, self.key_count)
+            self.lines = ChangedAnswerLines(
+                self.check.history.plan, times, self.key_columns, self.check.key_points
+            )
         origins = self.check.origins
         for batch in batches:
             tails = None
@@ -99,7 +105,7 @@ class TableOfAnswers(ChangedOutput):
             rows = valuation_table(
                 made, self.source.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
             )
-            table = ChangedValuations(made, rows, self.final)
+            table = ChangedValuations(made, rows, self.final, self.check.key_points)
             self.made = table_output(table, self.options)
             continue_table(self.made, self.size, self.options)
         return self.made

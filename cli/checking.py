@@ -20,7 +20,7 @@ from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import positive
 from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
 from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
-from mtlmon.errors import FormulaError, TableError
+from mtlmon.errors import FormulaError, PolicyError, TableError
 from mtlmon.policy import check_files
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.expression import column_in, typed_columns
@@ -123,7 +123,7 @@ def check_policy(arguments: Sequence[str]) -> int:
         order = {part.source: number for number, part in enumerate(file.files)}
         found.sort(key=lambda error: (order.get(error.source, -1), error.line, error.column))
     if not found and (analysis := first_order_analysis(file, schema)) is not None:
-        found += analysis.errors
+        found += analysis.errors or errors_with_keys(file, schema)
     # errors that do not depend on columns are found again with the columns
     by_place = {(error.source, error.line, error.column): error for error in found}
     for error in by_place.values():
@@ -189,6 +189,18 @@ def first_order_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis
     return analyse(file, schema, has_all_columns=True)
 
 
+def errors_with_keys(file: PolicyFile, schema: pa.Schema | None) -> list[FormulaError]:
+    """What is wrong with policies with variables for each key, beside what is wrong without."""
+    from mtlmon.relational.keyed import keyed_file
+
+    try:
+        keyed = keyed_file(file, file.key or ())
+    except PolicyError as error:
+        return [error]
+    analysis = None if keyed is file else first_order_analysis(keyed, schema)
+    return [] if analysis is None else list(analysis.errors)
+
+
 def explanation(
     file: PolicyFile,
     schema: pa.Schema | None,
@@ -221,7 +233,7 @@ def explanation(
         if policy.is_first_order:
             blocks.append(first_order_block(file, analysis, policy))
             if slices is not None and analysis is not None:
-                blocks.append(slices_block(file, analysis, policy, slices, slice_seed))
+                blocks.append(slices_block(file, schema, policy, slices, slice_seed))
             continue
         engine = engine_of(policy.formula, mode)
         time = None if has_time_bound(policy.formula, mode) else SLOW
@@ -304,18 +316,23 @@ def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Polic
 
     assert analysis is not None
     (own,) = [one for one in analysis.policies if one.policy is policy]
-    return describe_first_order(own, analysis.lets, file.unit)
+    key = (file.key or ()) if policy.key is None else policy.key
+    return describe_first_order(own, analysis.lets, file.unit, key)
 
 
 def slices_block(
-    file: PolicyFile, analysis: Analysis, policy: Policy, slices: int, seed: int
+    file: PolicyFile, schema: pa.Schema | None, policy: Policy, slices: int, seed: int
 ) -> str:
     """Explain how a policy with variables is sliced."""
+    from mtlmon.relational.keyed import keyed_file
     from mtlmon.relational.slicing import plan_slices
     from mtlmon.relational.slicing.words import describe_slices
 
-    (number,) = [place for place, one in enumerate(analysis.policies) if one.policy is policy]
-    found = plan_slices(file, analysis, slices, seed=seed).policies[number]
+    number = [one for one in file.policies if one.is_first_order].index(policy)
+    keyed = keyed_file(file, file.key or ())
+    analysis = first_order_analysis(keyed, schema)
+    assert analysis is not None
+    found = plan_slices(keyed, analysis, slices, seed=seed).policies[number]
     return "\n".join(["Slices", *(f"  {line}" for line in describe_slices(found, slices))])
 
 

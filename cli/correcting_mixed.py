@@ -14,11 +14,13 @@ from mtlmon.cli.correcting import fails_without_variables, history_check, restor
 from mtlmon.cli.correcting_relations import (
     conditions_of_tables,
     history_for,
+    name_points,
     require_correctable_atoms,
     text_source,
     valuation_check,
 )
 from mtlmon.cli.endings import note_waiting
+from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_log
 from mtlmon.cli.late_rows import corrected_order, late_file
 from mtlmon.cli.late_work import LateLines, bounds_of, late_lines, run_late_work
@@ -30,9 +32,11 @@ from mtlmon.cli.report import mixed_corrections_summary
 from mtlmon.cli.table_output import continue_table, table_output
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.atoms import require_rows_of_tables, used_atoms
+from mtlmon.relational.keyed import keys_of_others
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.changed_verdicts import JoinedChanges
-from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relation_traces import RelationTraces
+from mtlmon.tables.relations import shown_arguments
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -51,10 +55,12 @@ if TYPE_CHECKING:
     from mtlmon.cli.revised_mixed_report import RevisedMixedReport
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.correcting.points import PointHistory
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.outputs import RowOutput
+    from mtlmon.tables.relations import RelationRows
 
     PlanFor = Callable[[pa.Schema, Mapping[str, Relation]], Plan]
 
@@ -79,7 +85,7 @@ class MixedLines:
         times = iso_times(options, source.times)
         names = [policy.name for policy in plain.policies]
         self.plain = ChangeLines(names, keys, options.verdicts, times, plain.origins)
-        self.others = AnswerOutput(check.others, source, options, len(keys.partitions.all_columns))
+        self.others = AnswerOutput(check.others, source, options, keys.partitions.all_columns)
 
     def put(self, rows: Sequence[MixedChange]) -> None:
         """Write what has changed."""
@@ -118,7 +124,8 @@ class MixedTable:
         """Let the table know its columns."""
         verdicts = self.options.given_verdicts or "false"
         others = self.check.others
-        self.table.know_plan(others.history.plan, verdicts, others.origins)
+        made = others.history.plan
+        self.table.know_plan(made, verdicts, others.origins, others.key_points)
 
     def go_on(self, bound: int | None, size: int) -> None:
         """Go on with a table of which so many bytes have been written, and its last bound."""
@@ -267,18 +274,29 @@ def table_source(
     require_rows_of_tables(file, names)
     shown = shown_arguments(file, names)
     require_correctable_atoms(file, names, shown)
-    needed = plain.atoms_of_partitions
-    # policies with variables are over the log as a whole, in a partition of their own: what their
-    # atoms remember of other rows is computed again by itself
-    own = len(needed)
+    own, others_keys = plain.partitions, dict.fromkeys(keys_of_others(file))
+    for name in (name for key in others_keys for name in key):
+        if name not in own.all_columns:
+            raise Failure(
+                f"a policy with variables has the key {name}, which no policy without variables "
+                "has: --lateness needs both in files of their own"
+            )
+    # policies with variables have partitions of their own: what their atoms remember of other rows
+    # is computed again by itself
+    columns = [*own.columns, *others_keys]
+    traces = RelationTraces(file, shown, [*(None for _ in own.columns), *others_keys])
+    needed = [*plain.atoms_of_partitions, *({} for _ in others_keys)]
+    shown_there: list[dict[When, list[str]]] = [{} for _ in columns]
+    traces.add_atoms(needed, names)
+    traces.add_shown(shown_there)
     source = open_table_source(
         options,
         list(dict.fromkeys([*plain.atoms, *names])),
         file,
-        [*plain.partitions.columns, ()],
+        columns,
         plain.memory,
-        atoms_of_partitions=[*needed, {0: names}],
-        shown=[*({} for _ in needed), {0: [one for some in shown.values() for one in some]}],
+        atoms_of_partitions=needed,
+        shown=shown_there,
         order=corrected_order(options, late),
     )
     plain.streams, plain.inputs = source.streams, lambda batch: batch.inputs
@@ -286,14 +304,15 @@ def table_source(
 
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
-        return history_for(made, bounds, options, others, conditions_of_tables(source, own))
+        conditions = conditions_of_tables(source, traces.whole)
+        name_points(traces, made, source, others, conditions, options)
+        return history_for(made, bounds, options, others, conditions)
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan
-        conditions = conditions_of_tables(source, own)
+        conditions = conditions_of_tables(source, traces.whole)
         conditional = () if conditions is None else conditions.names
-        atoms = table_atoms(made, shown, conditional)
-        return RelationRows(atoms, history.arrivals, made.texts, partition=own)
+        return traces.late_rows(made, history.arrivals, conditional)
 
     others = valuation_check(
         file, options, lambda: bounds_of(options, source), make, rows_of, plain.memory

@@ -20,12 +20,12 @@ from mtlmon.cli.policies import open_table_source
 from mtlmon.cli.relation_corrections import CorrectedRelations
 from mtlmon.cli.relation_readers import computed_atoms, log_events
 from mtlmon.cli.relation_vacuity import counts_left_sides, require_counted
-from mtlmon.cli.relations import require_no_conditions
+from mtlmon.cli.relations import require_no_conditions, require_no_key
 from mtlmon.cli.report import corrected_answers_summary
 from mtlmon.cli.table_output import require_no_terminal
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.needs import needs_of, remembers
-from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     refuse_points,
     refuse_traces,
@@ -33,11 +33,13 @@ from mtlmon.relational.atoms import (
     used_atoms,
 )
 from mtlmon.relational.correcting.points import PointHistory
+from mtlmon.relational.keyed import has_keys
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
-from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relation_traces import RelationTraces
+from mtlmon.tables.relations import shown_arguments
 
 if TYPE_CHECKING:
     import os
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.tables import TableEvents
+    from mtlmon.tables.relations import RelationRows
 
 __all__ = ["correct_relations", "require_correctable_relations"]
 
@@ -65,7 +68,7 @@ def require_correctable_relations(options: Options) -> None:
     if options.slices is not None:
         raise refusal("--slices")
     if options.clock == "key":
-        what = "--clock key for policies with variables, which are over the whole log"
+        what = "--clock key for policies with variables, for which the log has one time"
         raise refusal(what, of_clock=True)
     if options.rows and options.time_points == "stamp" and (options.op or options.id):
         given = "--op" if options.op else "--id"
@@ -157,6 +160,7 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     """
     options.for_people = False
     refuse_traces(file)
+    file = keyed_for_corrections(file, options)
     counts = counts_left_sides(file, options)
 
     def plan_for(
@@ -184,6 +188,30 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
         require_no_conditions(file, options)
         status = correct_text(file, options, first, reasons)
     return reasons.tell() if status == VIOLATION and reasons.are_told else status
+
+
+def keyed_for_corrections(file: PolicyFile, options: Options) -> PolicyFile:
+    """Return the policies of a run, some of which may have a key.
+
+    Raises:
+        Failure: an option does not work with these.
+        FormulaError: a policy cannot be evaluated.
+    """
+    if not options.is_table:
+        require_no_key(file, options)
+    if has_keys(file, options.key_columns):
+        wants_all = options.given_verdicts in ("all", "boolean")
+        for given, what in (
+            (options.explain, "--explain"),
+            (options.report is not None, "--report"),
+            (wants_all and options.time_points == "stamp", "--verdicts all, --time-points stamp"),
+        ):
+            if given:
+                raise Failure(
+                    f"{what} and --lateness do not work with policies with variables and a key: "
+                    "leave one of them out, or write 'key none'"
+                )
+    return valid_keyed_file(file, options.key_columns)
 
 
 def history_for(
@@ -230,7 +258,7 @@ def history_for(
         wants_holding=options.given_verdicts in ("all", "boolean"),
         keeps_found=options.given_verdicts == "first",
         prepare=lambda engine: prepared(options, engine),
-        listener=check.origins,
+        listener=check.key_points or check.origins,
         admission=check.conditional,
         conditional=conditional,
     )
@@ -271,33 +299,60 @@ def correct_tables(
     require_rows_of_tables(file, names)
     shown = shown_arguments(file, names)
     require_correctable_atoms(file, names, shown)
+    traces = RelationTraces(file, shown)
     memory = MemoryLimit(options.max_memory, COMMAND)
     late = late_file(options, keeps=options.checkpoint is not None)
     source = open_table_source(
         options,
         names,
         file,
-        [()],
+        traces.columns,
         memory,
-        shown=[{0: [one for some in shown.values() for one in some]}],
+        shown=traces.shown,
         order=corrected_order(options, late),
     )
 
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
-        return history_for(made, bounds, options, check, conditions_of_tables(source))
+        conditions = conditions_of_tables(source)
+        name_points(traces, made, source, check, conditions, options)
+        return history_for(made, bounds, options, check, conditions)
 
     def rows_of(history: PointHistory) -> RelationRows:
         made = history.plan
         conditions = conditions_of_tables(source)
         names = () if conditions is None else conditions.names
-        return RelationRows(table_atoms(made, shown, names), history.arrivals, made.texts)
+        return traces.late_rows(made, history.arrivals, names)
 
     check = valuation_check(
         file, options, lambda: bounds_of(options, source), make, rows_of, memory
     )
     with closing(source):
         return run_corrections(file, check, source, None, late, options, reasons)
+
+
+def name_points(
+    traces: RelationTraces,
+    made: Plan,
+    source: TableEvents,
+    check: ValuationCheck,
+    conditions: Conditions | None,
+    options: Options,
+) -> None:
+    """Let a check give time-points the names that they have among those of keys.
+
+    Raises:
+        Failure: atoms depend on other rows.
+    """
+    if not traces.has_keys:
+        return
+    if conditions is not None:
+        raise Failure(
+            "--lateness does not work with a key for atoms with variables that depend on other "
+            "rows: write 'key none'"
+        )
+    if options.time_points == "row":
+        check.key_points = traces.late_names(made, source.key_tables, check.origins)
 
 
 def correct_text(file: PolicyFile, options: Options, made: Plan, reasons: Reasons) -> int:

@@ -14,6 +14,8 @@ from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.checking import LogCheck
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
@@ -46,7 +48,7 @@ class Part:
         analysis: what is known of them.
         options: the options of the command line.
         memory: the memory limit of the run.
-        key_count: how many columns of keys the policies without variables have.
+        key_columns: the columns of keys that lines have.
         table: where the rows of all policies are put; None if lines are written.
         output: writes these rows.
         times: the log's notation of times, or None if it has the time-stamps.
@@ -62,7 +64,7 @@ class Part:
         analysis: Analysis,
         options: Options,
         memory: MemoryLimit,
-        key_count: int,
+        key_columns: Sequence[str],
         table: JoinedTable | None = None,
         output: MixedOutput | None = None,
         times: Times | None = None,
@@ -79,7 +81,7 @@ class Part:
             times,
             queue=self.ahead.queue,
             output=own,
-            key_count=key_count,
+            key_columns=key_columns,
             analysis=analysis,
         )
         self.run = self.check.run

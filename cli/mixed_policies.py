@@ -44,8 +44,10 @@ from mtlmon.relational.atoms import (
     used_atoms,
 )
 from mtlmon.relational.input.native import RowEvents
+from mtlmon.relational.keyed import keys_of_others
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
+from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
 from mtlmon.tables.relations_ahead import atoms_of_all
 
@@ -82,7 +84,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         advance_every=options.advance_every,
         max_memory=memory,
         threads=options.threads,
-        has_whole=True,
+        other_keys=keys_of_others(file),
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(file.policies, options),
         rows=options.rows or (options.for_people and knows_rows(file.policies, options)),
@@ -112,7 +114,7 @@ def check_mixed_text(
     prepare_messages(check, options)
     outputs = lines, table = mixed_output(check, None, options)
     analysis = valid_analysis(file, None)
-    part = Part(engine_for(file, analysis, options), analysis, options, memory, 0, table, lines)
+    part = Part(engine_for(file, analysis, options), analysis, options, memory, (), table, lines)
     points = part.check.engine.points
     events = text_events(file, part.check.plan, points, log.name, options, memory, atoms)
     atoms = events.atoms
@@ -185,7 +187,8 @@ def check_mixed_tables(
     # before atoms with arguments are declared as atoms of rows
     shown_of_partitions = shown_in(check, file, options, is_for_explanations=False)
     shown = shown_arguments(file, names)
-    needed = atoms_of_all(check, names, shown, shown_of_partitions)
+    traces = RelationTraces(file, shown, check.partitions.columns)
+    needed = atoms_of_all(check, names, traces, shown_of_partitions)
 
     def again() -> Source:
         rewind(start)
@@ -218,6 +221,6 @@ def check_mixed_tables(
         prepare_messages(check, options)
         outputs = mixed_output(check, source, options)
         work = MixedTableWork(
-            check, source, outputs, findings, logs, options, file, reader_for, shown
+            check, source, outputs, findings, logs, options, file, reader_for, traces
         )
         return run_work(work, again, options)

@@ -16,7 +16,6 @@ from mtlmon.cli.policies import assumption_watch
 from mtlmon.cli.policy_work import PolicyWork
 from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.relation_checkpoints import restore_check, restored_source, snapshot_of
-from mtlmon.cli.relation_tables import rows_of_batches
 from mtlmon.cli.relations import engine_for
 from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.tables import TableEvents
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.relation_traces import RelationTraces
 
     # returns what reads the log again, up to a number of time-points
     ReaderFor = Callable[[int], Reader]
@@ -490,7 +490,7 @@ class MixedTableWork(MixedWork):
     """Likewise, for tables.
 
     Args:
-        shown: for each atom, the names that batches show the values of its arguments under.
+        traces: makes time-points of the rows for the policies with variables.
     """
 
     def __init__(
@@ -503,10 +503,10 @@ class MixedTableWork(MixedWork):
         options: Options,
         file: PolicyFile,
         reader_for: ReaderFor,
-        shown: Mapping[str, list[str]],
+        traces: RelationTraces,
     ) -> None:
         super().__init__(check, source, None, outputs, findings, logs, options, file, reader_for)
-        self.shown = shown
+        self.traces = traces
         self.kept: tuple[bytes, list[bytes]] | None = None
         source.digests_shown = True
 
@@ -521,21 +521,17 @@ class MixedTableWork(MixedWork):
         analysis = valid_analysis(self.file, self.source.schema, self.source.looked_up)
         engine = engine_for(self.file, analysis, self.options)
         times = self.source.times
-        key_count = len(self.check.partitions.all_columns)
         part = Part(
             engine,
             analysis,
             self.options,
             self.check.memory,
-            key_count,
+            self.check.partitions.all_columns,
             self.table,
             self.lines,
             times,
         )
-        whole = self.check.partitions.columns.index(())
-        part.rows = rows_of_batches(
-            part.check.plan, part.check, self.shown, self.options, partition=whole
-        )
+        part.rows = part.check.rows_of(self.traces, self.source.key_tables)
         return part
 
     def source_state(self) -> bytes:

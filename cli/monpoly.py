@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mtlmon.monpoly import MonPolyPolicy
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.reasons.evidence import PointPlaces, Reader
+    from mtlmon.relational.reasons.evidence import Known, Reader
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.columns.times import Times
 
@@ -141,7 +141,7 @@ def point_reader(
 def with_last_point(read: Reader) -> Reader:
     """Let a last time-point without rows follow what is read."""
 
-    def read_all(made: Plan, points: PointBlock) -> Iterator[PointPlaces | None]:
+    def read_all(made: Plan, points: PointBlock) -> Iterator[Known | None]:
         yield from read(made, points)
         points.add(LARGEST, ())
         yield None

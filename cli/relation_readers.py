@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.sources import Origins
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.cli.arguments import Options
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.relational.reasons.evidence import Known, Reader
 
 __all__ = [
     "block_reader",
@@ -197,7 +196,7 @@ def block_reader(
         start_of_input: where the log begins in standard input, if that is the log.
     """
 
-    def read(made: Plan, points: PointBlock) -> Iterator[PointRows | None]:
+    def read(made: Plan, points: PointBlock) -> Iterator[Known]:
         from mtlmon.checking.point_rows import PointRows
 
         rewind(start_of_input)
@@ -227,7 +226,7 @@ def block_reader(
                     more = rows.read()
                     if isinstance(rows, RowScanner | ComputedRows) and places is not None:
                         places.add(None, last_origins(rows))
-                    yield places
+                    yield Known(places)
         finally:
             rows.unload()
             log.close()
@@ -257,28 +256,28 @@ def table_reader(
     """
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.policies import open_table_source
-    from mtlmon.tables.relations import RelationRows, table_atoms
+    from mtlmon.tables.relation_traces import RelationTraces
 
-    every_shown = [one for some in shown.values() for one in some]
+    traces = RelationTraces(file, shown)
 
-    def read(made: Plan, points: PointBlock) -> Iterator[PointRows | None]:
+    def read(made: Plan, points: PointBlock) -> Iterator[Known]:
         rewind(start_of_input)
         by_stamp = options.time_points == "stamp"
         # of several rows, a time-point does not tell which one a row of an atom is
         places = None if by_stamp else PointRows()
-        rows = RelationRows(table_atoms(made, shown), points, made.texts, by_stamp=by_stamp)
         with closing(
             open_table_source(
                 options,
                 names,
                 file,
-                [()],
+                traces.columns,
                 memory,
-                shown=[{0: every_shown}],
+                shown=traces.shown,
                 order=table_order(options, is_again=True),
             )
         ) as source:
             source.track_rows()
+            rows, of_keys = traces.rows(made, points, source.key_tables, by_stamp=by_stamp)
             for batch in source:
                 rows.load(batch)
                 if places is not None:
@@ -287,14 +286,14 @@ def table_reader(
                 more = True
                 while more and rows.point_count < most:
                     more = rows.read()
-                    yield places
+                    yield Known(places, of_keys)
                 if rows.point_count >= most:
                     return
             rows.load_end()
             more = True
             while more:
                 more = rows.read()
-                yield places
+                yield Known(places, of_keys)
 
     return read
 

@@ -27,7 +27,8 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.support.option_names import COMMAND
-from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relation_traces import RelationTraces
+from mtlmon.tables.relations import shown_arguments
 
 if TYPE_CHECKING:
     import os
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import Writer
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.plan import Plan
     from mtlmon.tables import TableEvents
     from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.relations import RelationRows
 
-__all__ = ["check_tables", "rows_of_batches"]
+__all__ = ["check_tables"]
 
 
 class TableWork(LogWork["EventBatch"]):
@@ -49,7 +50,7 @@ class TableWork(LogWork["EventBatch"]):
 
     Args:
         source: the log.
-        shown: for each atom, the names that batches show the values of its arguments under.
+        traces: makes time-points of the rows.
         file: the policies.
         options: the options of the command line.
         memory: the memory limit of the run.
@@ -61,14 +62,14 @@ class TableWork(LogWork["EventBatch"]):
     def __init__(
         self,
         source: TableEvents,
-        shown: dict[str, list[str]],
+        traces: RelationTraces,
         file: PolicyFile,
         options: Options,
         memory: MemoryLimit,
         logs: Mapping[str, os.stat_result],
     ) -> None:
         super().__init__(source, iter(source), assumption_watch(file, source, options))
-        self.shown = shown
+        self.traces = traces
         self.file = file
         self.options = options
         self.memory = memory
@@ -100,12 +101,11 @@ class TableWork(LogWork["EventBatch"]):
         if self.check is None or self.rows is None:
             analysis = valid_analysis(self.file, self.source.schema, self.source.looked_up)
             engine = engine_for(self.file, analysis, self.options)
-            made = engine.plan
             self.check = Check(
                 engine, self.options, self.memory, self.source.times, analysis=analysis
             )
             self.writer = self.check.output.writer
-            self.rows = rows_of_batches(made, self.check, self.shown, self.options)
+            self.rows = self.check.rows_of(self.traces, self.source.key_tables)
         return self.check, self.rows
 
     def feed(self, batch: EventBatch) -> Iterator[None]:
@@ -230,33 +230,6 @@ class TableWork(LogWork["EventBatch"]):
         self.most_points = min(self.most_points, max(SMALLEST_STEP_EVENTS, events))
 
 
-def rows_of_batches(
-    made: Plan,
-    check: Check,
-    shown: Mapping[str, Sequence[str]],
-    options: Options,
-    *,
-    partition: int = 0,
-) -> RelationRows:
-    """Return what makes time-points of batches.
-
-    Args:
-        made: the plan of the policies.
-        check: takes the time-points.
-        shown: for each atom, the names that batches show the values of its arguments under.
-        options: the options of the command line.
-        partition: the partition of the batches that is the whole log.
-    """
-    atoms = table_atoms(made, shown)
-    return RelationRows(
-        atoms,
-        check.engine.points,
-        made.texts,
-        by_stamp=options.time_points == "stamp",
-        partition=partition,
-    )
-
-
 def check_tables(file: PolicyFile, options: Options) -> int:
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
@@ -265,7 +238,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         refuse_points(file)
     shown = shown_arguments(file, names)
     memory = MemoryLimit(options.max_memory, COMMAND)
-    every_shown = [one for some in shown.values() for one in some]
+    traces = RelationTraces(file, shown)
     has_checkpoints = options.checkpoint is not None
     start_of_input = position_of_input(options)
     with closing(
@@ -273,9 +246,9 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             options,
             names,
             file,
-            [()],
+            traces.columns,
             memory,
-            shown=[{0: every_shown}],
+            shown=traces.shown,
             order=table_order(options),
         )
     ) as source:
@@ -285,7 +258,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             # what writes the lines escapes what does not print
             verdicts.lines = None
             source.track_rows()
-        work = TableWork(source, shown, file, options, memory, logs)
+        work = TableWork(source, traces, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
         signals = Signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:

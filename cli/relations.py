@@ -31,9 +31,10 @@ from mtlmon.cli.table_output import table_output
 from mtlmon.cli.time_stamps import TimedAnswers, iso_times, time_texts
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     cell_word,
+    key_fields,
     refuse_traces,
     used_atoms,
 )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from os import stat_result
 
+    from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.sources import EventBatch
     from mtlmon.cli.arguments import Options
@@ -69,6 +71,8 @@ if TYPE_CHECKING:
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.relation_traces import RelationTraces
+    from mtlmon.tables.relations import RelationRows
 
     class Output(Protocol):
         """Takes answers and converts them to bytes."""
@@ -105,6 +109,9 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     check_options(file, options)
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
+    if not options.is_table:
+        require_no_key(file, options)
+    file = valid_keyed_file(file, options.key_columns)
     analysis = valid_analysis(file, None)
     if options.fail_on_vacuous:
         require_counted(analysis, plan(file, analysis, counts_triggered=True))
@@ -126,12 +133,16 @@ def check_options(file: PolicyFile, options: Options) -> None:
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
             "no equivalences between valuations"
         )
-    has_others = not all(policy.is_first_order for policy in file.policies)
-    if options.keys and not has_others and options.keys != [list(file.key or ())]:
-        raise Failure(
-            "--key is for policies without variables, and others are over the whole log: make "
-            "the key an argument of atoms"
-        )
+
+
+def require_no_key(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if a policy has a key, whose columns a text log does not have."""
+    for policy in file.policies:
+        if policy.is_first_order and policy.key:
+            raise Failure(
+                f"policy {policy.name} is per {', '.join(policy.key)}, but the log is read as "
+                f"text: {format_advice(options)}"
+            )
 
 
 def require_no_conditions(file: PolicyFile, options: Options) -> None:
@@ -201,7 +212,7 @@ class Check:
         queue: takes the answers instead of the output, until the verdicts of policies without
             variables have come as far.
         output: the output, which others write to as well; by default, one of its own.
-        key_count: how many columns of keys lines have, which are empty for these policies.
+        key_columns: the columns of keys that lines have; by default, those of the policies.
         analysis: what is known of the policies; needed if violations are written for a person, or
             left sides are counted.
 
@@ -218,7 +229,7 @@ class Check:
         times: Times | None = None,
         queue: AnswerQueue | None = None,
         output: Output | None = None,
-        key_count: int = 0,
+        key_columns: Sequence[str] | None = None,
         analysis: Analysis | None = None,
     ) -> None:
         self.plan = engine.plan
@@ -226,7 +237,7 @@ class Check:
         self.engine = engine
         self.analysis = analysis
         self.has_others = queue is not None
-        self.key_count = key_count
+        self.key_columns = key_columns
         self.options = options
         self.point_rows: PointRows | None = None
         # lines of MonPoly's logs are no time-points
@@ -272,6 +283,11 @@ class Check:
             has_others=self.has_others,
         )
 
+    @property
+    def key_fields(self) -> list[list[int | None]]:
+        """For each policy and each column of keys, the variable that is in its field, or None."""
+        return key_fields(self.plan, self.key_columns)
+
     def make_output(self, options: Options, times: Times | None) -> Output:
         """Return what takes the answers, in the format that the options ask for."""
         names = [one.name for one in self.plan.named_policies]
@@ -282,9 +298,10 @@ class Check:
         # The run itself finds the first ones.
         verdicts = "all" if options.verdicts == "first" else options.verdicts
         if options.output_format == "text" or verdicts == "none":
-            keys = b"\t" * self.key_count
-            labels = [(b"" if name is None else policy_label(name)) + keys for name in names]
-            lines = AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
+            labels = [b"" if name is None else policy_label(name) for name in names]
+            lines = AnswerLines(
+                labels, variables, self.plan.texts, self.key_fields, verdicts=verdicts
+            )
             output: Output = lines
             if options.rows and verdicts != "none":
                 from mtlmon.cli.row_lines import RowLines
@@ -294,11 +311,21 @@ class Check:
             texts = iso_times(options, times)
             if texts is None:
                 return output
-            return TimedAnswers(output, (names[0] is not None) + self.key_count, texts)
+            return TimedAnswers(output, (names[0] is not None) + len(self.key_fields[0]), texts)
         from mtlmon.tables.relation_check import valuation_table
 
         tracked = self.point_rows if options.rows else None
         return table_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
+
+    def rows_of(self, traces: RelationTraces, tables: Sequence[KeyTable | None]) -> RelationRows:
+        """Return what makes time-points of batches, whose keys have numbers in tables."""
+        rows, self.run.names = traces.rows(
+            self.plan,
+            self.engine.points,
+            tables,
+            by_stamp=self.options.time_points == "stamp",
+        )
+        return rows
 
     def note_rows(self, batch: EventBatch) -> None:
         """If rows are wanted, note those of a batch before its time-points are checked."""

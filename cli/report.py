@@ -466,9 +466,11 @@ def key_rows(check: LogCheck, source: TextLog | TableEvents) -> list[tuple[str, 
         # a key that returns after it was forgotten can be counted again
         times = check.keys_forgotten[partition]
         forgotten = f"; idle ones were forgotten {times:,} times" if times else ""
-        size = (state_bytes[partition] + keys.memory) / max(1, counts[partition])
+        # policies with variables do not count those that have had events
+        count = counts[partition] or len(keys)
+        size = (state_bytes[partition] + keys.memory) / max(1, count)
         remark = f"{whose}in memory, {quantity(size)}B each{forgotten}"
-        rows.append(("keys", counts[partition], remark))
+        rows.append(("keys", count, remark))
     return rows
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.monitor import Answer
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.events import TableEvents
+    from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
 
 __all__ = ["RelationalMonitor"]
@@ -103,13 +104,13 @@ class RelationalMonitor(MonitorOfRows):
         unit = self._file.unit
         if unit is not None and unit != LATER:
             options.setdefault("resolution", unit)
-        events, shown = relation_events(table, self._file, names, options)
+        events, traces = relation_events(table, self._file, names, options)
         answers: list[Answer] = []
         with events:
             rows: RelationRows | None = None
             for batch in events:
                 if rows is None:
-                    rows = self._rows_for(events, shown, batch, by_stamp=by_stamp)
+                    rows = self._rows_for(events, traces, batch, by_stamp=by_stamp)
                 rows.load(batch)
                 answers += self._taken(rows)
             if rows is not None:
@@ -120,14 +121,12 @@ class RelationalMonitor(MonitorOfRows):
     def _rows_for(
         self,
         events: TableEvents,
-        shown: dict[str, list[str]],
+        traces: RelationTraces,
         batch: EventBatch,
         *,
         by_stamp: bool,
     ) -> RelationRows:
         """Return what makes time-points of the batches, the first of which is given."""
-        from mtlmon.tables.relations import RelationRows, table_atoms
-
         self._start(events.schema)
         engine = self._known()
         if len(batch):
@@ -138,8 +137,14 @@ class RelationalMonitor(MonitorOfRows):
                     f"the time-stamp {first} is that of an earlier time-point: the rows of a "
                     "time-stamp come in one table"
                 )
-        atoms = table_atoms(engine.plan, shown)
-        return RelationRows(atoms, engine.points, engine.texts, by_stamp=by_stamp)
+        rows, _ = traces.rows(
+            engine.plan,
+            engine.points,
+            events.key_tables,
+            by_stamp=by_stamp,
+            texts=engine.texts,
+        )
+        return rows
 
     def _taken(self, rows: RelationRows) -> list[Answer]:
         """Take in the rows that are loaded."""

@@ -13,6 +13,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.points import PointHistory
+from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.monitor import Answer, atom_numbers, point_rows
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
@@ -129,6 +130,7 @@ class RelationalHistory:
         if unmatched not in ("count", "error"):
             raise MtlmonError(f"unmatched is 'count' or 'error', not {unmatched!r}")
         refuse_traces(policy)
+        refuse_keys(policy, policy.key or (), "RelationalHistory")
         if not policy.policies or not all(one.is_first_order for one in policy.policies):
             raise PolicyError(
                 "the file has a policy without variables, or none", hint="use History for these"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.conditional_rows import ConditionalRows
     from mtlmon.checking.history_check import ArrivalSource, Bounds
+    from mtlmon.checking.late_key_points import LateKeyPoints
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
@@ -87,6 +88,8 @@ class ValuationCheck:
         rows: what `rows_of` has made.
         conditional: set this in `make` if atoms depend on other rows.
         origins: finds the rows of answers; None if they are not wanted.
+        key_points: names time-points among those of their key; set this in `make` if policies have
+            one. It tells `origins` what the history tells.
     """
 
     is_within_row = False
@@ -118,6 +121,7 @@ class ValuationCheck:
         self.position = self.late_count = self.refused_count = 0
         self.revision_count = self.revision = 0
         self.rows: BatchRows | None = None
+        self.key_points: LateKeyPoints | None = None
         self.conditional: ConditionalRows | None = None
         self._bounds = bounds
         self._make = make
@@ -176,6 +180,9 @@ class ValuationCheck:
             # the changes of the last batch have been taken out
             self.origins.forget(history.final_below())
             self.origins.note(batch.origins)
+        if self.key_points is not None:
+            self.key_points.forget(history.final_below())
+            self.key_points.note(batch)
         if self.rows is not None:
             self.rows.load(batch)
             while self.rows.read():
@@ -228,6 +235,7 @@ class ValuationCheck:
             self.verdicts.append(ChangedAnswers(first, self.revision, None))
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
+        of_rows += 0 if self.key_points is None else self.key_points.held_bytes
         self.memory.note(self._category, history.byte_count + of_rows)
         self.memory.check()
 
@@ -307,6 +315,8 @@ class ValuationCheck:
             rows = b"" if self.rows is None else self.rows.snapshot()
             origins = b"" if self.origins is None else self.origins.snapshot()
             parts += [self._history.snapshot(), rows, origins]
+            if self.key_points is not None:
+                parts.append(self.key_points.snapshot())
         return joined_parts(parts)
 
     def restore(self, snapshot: bytes) -> None:
@@ -338,7 +348,10 @@ class ValuationCheck:
 
     def _go_on(self, history: PointHistory, snapshot: bytes) -> None:
         try:
-            _, saved, rows, origins = split_parts(snapshot)
+            _, saved, rows, origins, *names = split_parts(snapshot)
+            if self.key_points is not None:
+                (kept,) = names
+                self.key_points.restore(kept)
         except ValueError:
             raise damaged() from None
         history.restore(saved)

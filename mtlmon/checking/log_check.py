@@ -88,7 +88,7 @@ class LogCheck:
 
         gets_all_ticks: whether the source leaves out no ticks; see `repeats_ticks`.
         passes_time: whether `pass_time` will be called.
-        has_whole: whether one of the partitions is the whole log, whatever policies need.
+        other_keys: the key columns of policies of another kind, which have partitions as well.
         counts_triggered: whether to count how often the left sides of implications hold. Not
             possible with "first", as a check that stops leaves the rest of the log unread.
         rows: whether to find the rows that verdicts are about; the source must track them, and
@@ -134,7 +134,7 @@ class LogCheck:
         threads: int | None = None,
         gets_all_ticks: bool = False,
         passes_time: bool = False,
-        has_whole: bool = False,
+        other_keys: Iterable[tuple[str, ...]] = (),
         counts_triggered: bool = False,
         rows: bool = False,
     ) -> None:
@@ -161,7 +161,7 @@ class LogCheck:
         if self._has_waiting:
             refuse_waiting(verdicts, advances=advance_every is not None)
         keys = (policy.key for policy in self.policies)
-        self.partitions = partitions_of(keys, key, has_whole=has_whole)
+        self.partitions = partitions_of(keys, key, others=other_keys)
         of_policies = self.partitions.of_policies
         self._partition_of = [*of_policies, *(of_policies[k] for k in self._companions.owners)]
         if not isinstance(max_memory, MemoryLimit):

@@ -71,20 +71,20 @@ def partitions_of(
     keys: Iterable[tuple[str, ...] | None],
     default: Iterable[str] = (),
     *,
-    has_whole: bool = False,
+    others: Iterable[tuple[str, ...]] = (),
 ) -> Partitions:
     """Return the partitions of policies.
 
     Args:
         keys: the key columns of each policy, or None if it names none.
         default: the key columns of the policies that name none.
-        has_whole: whether one of the partitions is the whole log, whatever policies need.
+        others: the key columns of partitions that something else needs.
     """
-    others = tuple(default)
-    found = [others if key is None else key for key in keys]
-    columns = tuple(dict.fromkeys([*found, *([()] if has_whole else [])]))
+    of_run = tuple(default)
+    found = [of_run if key is None else key for key in keys]
+    columns = tuple(dict.fromkeys([*found, *others]))
     # The default is mentioned before the policies.
-    mentioned = [*([others] if others in columns else []), *columns]
+    mentioned = [*([of_run] if of_run in columns else []), *columns]
     return Partitions(
         columns,
         tuple(columns.index(one) for one in found),

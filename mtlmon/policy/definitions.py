@@ -91,6 +91,8 @@ class Policy:
             expressions; None if there is none.
         is_find: whether it is a `find`, which reports where the formula holds.
         is_trigger: whether it is a `trigger`, whose formula is that its condition is not true.
+        key_variables: the variables of its formula that are the columns of its key, if the formula
+            is one of all keys, as `mtlmon.relational.keyed` makes it; else ().
     """
 
     __slots__ = (
@@ -99,6 +101,7 @@ class Policy:
         "is_find",
         "is_trigger",
         "key",
+        "key_variables",
         "message",
         "most",
         "name",
@@ -136,6 +139,7 @@ class Policy:
         self.most = most
         self.severity = severity
         self.message = message
+        self.key_variables: tuple[str, ...] = ()
 
     @property
     def is_first_order(self) -> bool:
@@ -190,13 +194,21 @@ class Argument:
         kind: the declared type: "int", "float", "bool", "text" or "time"; None if it follows from
             where the argument is used.
         place: the position of its name in the text.
+        is_key: whether it is a column of a key, whose values are compared by their canonical texts.
     """
 
-    __slots__ = ("expression", "kind", "name", "place")
+    __slots__ = ("expression", "is_key", "kind", "name", "place")
 
     def __init__(
-        self, name: str, expression: Expression | None, kind: str | None, place: int
+        self,
+        name: str,
+        expression: Expression | None,
+        kind: str | None,
+        place: int,
+        *,
+        is_key: bool = False,
     ) -> None:
+        self.is_key = is_key
         self.name = name
         self.expression = expression
         self.kind = kind

@@ -259,7 +259,7 @@ class _Joiner:
             name,
             formula,
             renamer.formula(policy.written),
-            default if policy.key is None and not policy.is_first_order else policy.key,
+            default if policy.key is None else policy.key,
             text=policy.text,
             clock=renamer.clock(policy.clock),
             tolerance=policy.tolerance,

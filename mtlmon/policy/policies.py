@@ -97,8 +97,8 @@ class PolicyReader:
             written = read_trigger(reader, declaration)
         else:
             written = reader.formula(declaration)
-            if clauses.key is not None or clauses.clock is not None:
-                self._require_ordinary(written, declaration, "on" if clauses.key is None else "per")
+            if clauses.clock is not None:
+                self._require_ordinary(written, declaration)
         formula = reader.lets.replaced(written)
         message = None
         if message_span is not None:
@@ -109,13 +109,11 @@ class PolicyReader:
             message = self._read_message(*message_span)
         return formula, written, message
 
-    def _require_ordinary(self, formula: Formula, declaration: Declaration, clause: str) -> None:
-        """Refuse a key or clock of a first-order policy, which is over the whole log."""
+    def _require_ordinary(self, formula: Formula, declaration: Declaration) -> None:
+        """Refuse a clock of a first-order policy, whose time-points are rows."""
         if formula.is_first_order:
-            message = f"policy {declaration.name} has variables, so it is over the whole log"
-            hint = f"leave out '{clause}'"
-            if clause == "per":
-                hint += ", and make the key an argument of the atoms"
+            message = f"policy {declaration.name} has variables, so its time-points are rows"
+            hint = "leave out 'on', and make the condition an atom of the formula"
             raise self.reader.error(declaration.header[0], message, hint)
 
     def _split_message(self, declaration: Declaration) -> tuple[int, int] | None:

@@ -195,7 +195,8 @@ class PolicyFile:
         written = [policy for part in self.parts for policy in part.policies]
         found.policies = tuple(map(copy, self.policies))
         for policy, before in zip(found.policies, written, strict=True):
-            policy.key = before.key
+            if not policy.key_variables:
+                policy.key = before.key
         return found
 
     def owner_of(self, relation: str) -> tuple[PolicyFile, str]:

@@ -15,6 +15,7 @@ from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.binding import BindingAnalysis
 from mtlmon.relational.expansion import Expansion
+from mtlmon.relational.keyed import has_keys, keyed_file
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.nothing import is_total
 from mtlmon.relational.outside import Outside
@@ -28,7 +29,7 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -136,6 +137,21 @@ def valid_analysis(
     return analysis
 
 
+def valid_keyed_file(file: PolicyFile, key: Sequence[str] = ()) -> PolicyFile:
+    """Return what `keyed_file` does, and refuse what is wrong with the policies as written.
+
+    Raises:
+        FormulaError: a policy cannot be evaluated.
+    """
+    if not has_keys(file, key):
+        return file
+    # errors in the words of the file come first
+    valid_analysis(file)
+    found = keyed_file(file, key)
+    valid_analysis(found)
+    return found
+
+
 def reported_variables(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     """Return a formula without its leading FORALLs, and their variables before other free ones."""
     names: list[str] = []
@@ -154,9 +170,10 @@ def parts_of(policy: Policy, formula: Formula) -> tuple[Formula, tuple[str, ...]
         policy: the policy.
         formula: its formula, or one with other names of atoms and lets.
     """
-    if policy.is_find:
-        return formula, free_variables(formula)[id(formula)]
-    return reported_variables(formula)
+    body, names = formula, free_variables(formula)[id(formula)]
+    if not policy.is_find:
+        body, names = reported_variables(formula)
+    return body, tuple(dict.fromkeys([*policy.key_variables, *names]))
 
 
 def title_of(policy: Policy) -> str:
@@ -322,5 +339,6 @@ __all__ = [
     "analyse",
     "reported_variables",
     "valid_analysis",
+    "valid_keyed_file",
     "warnings_of",
 ]

@@ -8,6 +8,7 @@ from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.relational.outside import MOMENT
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cell_word",
+    "key_fields",
     "made_atoms",
     "named_rows",
     "refuse_points",
@@ -98,7 +100,7 @@ def refuse_points(file: PolicyFile) -> None:
 
 
 def refuse_traces(file: PolicyFile) -> None:
-    """Refuse first-order policies for keys or for time-points other than those of the log.
+    """Refuse first-order policies on time-points other than those of the log.
 
     Raises:
         MtlmonError: there is one.
@@ -107,11 +109,6 @@ def refuse_traces(file: PolicyFile) -> None:
         if not policy.is_first_order:
             continue
         name = f"{'find' if policy.is_find else 'policy'} {policy.name}"
-        if policy.key:
-            raise MtlmonError(
-                f"{name} has variables, so it is over the whole log, not per "
-                f"{', '.join(policy.key)}: make the key an argument of its atoms"
-            )
         if policy.clock is not None:
             raise MtlmonError(
                 f"{name} has variables, so its time-points are those of the log, not on "
@@ -133,19 +130,22 @@ def require_rows_of_tables(file: PolicyFile, names: Sequence[str]) -> None:
         relation = file.relations.get(name)
         if relation is None or relation.condition is not None:
             continue
+        written = written_name(name)
         arguments = ", ".join(
             argument.name if relation.is_declared else f"COLUMN{place}"
             for place, argument in enumerate(relation.arguments, 1)
+            if not argument.is_key
         )
-        hint = f"declare it with a condition: atom {name}({arguments}) = CONDITION"
+        hint = f"declare it with a condition: atom {written}({arguments}) = CONDITION"
         if not relation.is_declared:
-            declared = [other for other, one in file.relations.items() if one.is_declared]
-            guess = nearest(name, declared)
+            others = file.relations.items()
+            declared = [written_name(other) for other, one in others if one.is_declared]
+            guess = nearest(written, declared)
             hint = hint if guess is None else f"did you mean {guess}? Else {hint}"
         raise formula_error(
             file.text,
             relation.place,
-            f"nothing says which rows of a table are rows of {name}",
+            f"nothing says which rows of a table are rows of {written}",
             source=file.source,
             hint=hint,
             kind=PolicyError,
@@ -160,6 +160,19 @@ def cell_word(kind: Kind) -> str:
     if kind.name == "decimal":
         return "float"
     return kind.name if kind.name in {"integer", "float", "boolean", "time"} else "text"
+
+
+def key_fields(made: Plan, columns: Sequence[str] | None = None) -> list[list[int | None]]:
+    """Return for each policy and each column of keys the variable that is in its field, or None.
+
+    Args:
+        made: the plan of the policies.
+        columns: the columns of keys; by default, those of the policies.
+    """
+    keys = [one.key for one in made.named_policies]
+    if columns is None:
+        columns = tuple(dict.fromkeys(name for key in keys for name in key))
+    return [[key.index(name) if name in key else None for name in columns] for key in keys]
 
 
 def named_rows(made: Plan, computed: Collection[str] = ()) -> list[tuple[str, tuple[str, ...]]]:

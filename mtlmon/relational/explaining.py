@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import distance_words
 from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.analysis import warnings_of
 from mtlmon.relational.binding import BindingAnalysis, conjuncts, is_transient
 from mtlmon.relational.expansion import Expansion
@@ -19,7 +20,7 @@ from mtlmon.syntax.report import shorten, visible
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.relational.analysis import PolicyAnalysis
     from mtlmon.relational.binding import Definition, Step
@@ -31,7 +32,10 @@ _PART = 72
 
 
 def describe(
-    analysis: PolicyAnalysis, lets: Mapping[str, Definition], unit: str | None = None
+    analysis: PolicyAnalysis,
+    lets: Mapping[str, Definition],
+    unit: str | None = None,
+    key: Sequence[str] = (),
 ) -> str:
     """Return the explanation of a policy as lines of text, without a newline at the end.
 
@@ -39,12 +43,13 @@ def describe(
         analysis: the policy.
         lets: the lets with parameters, by name.
         unit: the unit of the time-stamps, or None if it is not declared.
+        key: the columns of its key.
     """
     policy = analysis.policy
     written = visible(to_text(policy.formula, all_parentheses=True))
     sections = [
         ("Formula, with all parentheses", [shorten(written, _TEXT_LIMIT)]),
-        ("Reports", [_reports(analysis)]),
+        ("Reports", [_reports(analysis), *_of_key(key)]),
         ("Plan, at each time-point", _plan(analysis.binding.steps)),
         ("Remembered", _remembered(analysis.binding.formula, lets, unit) or ["nothing"]),
         ("Cost", _cost(analysis.binding.steps)),
@@ -75,6 +80,13 @@ def _reports(analysis: PolicyAnalysis) -> str:
         type_words = kind.words if kind is not None and known else "of the type of its column"
         words.append(f"{name} ({type_words})")
     return f"every {', '.join(words)} that {what} it"
+
+
+def _of_key(key: Sequence[str]) -> list[str]:
+    if not key:
+        return []
+    columns = ", ".join(map(column_text, key))
+    return [f"for each {columns}, among the rows with this value: what is remembered is by it, too"]
 
 
 def _plan(steps: Iterable[Step]) -> list[str]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import MtlmonError, PolicyError, SnapshotError, TimeStampError
 from mtlmon.policy.predicates.integers import LARGEST
-from mtlmon.relational.analysis import Analysis, valid_analysis
+from mtlmon.relational.analysis import Analysis, valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import refuse_traces
-from mtlmon.relational.cells import Value, from_cell, to_cell
+from mtlmon.relational.cells import Value, from_cell, number_texts, to_cell
+from mtlmon.relational.keyed import HERE
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.support.snapshot_parts import sealed, sized, take_sized, unsealed
@@ -44,6 +45,7 @@ class Answer(NamedTuple):
             `find` has found.
         valuation: the values of the variables, by name. Times are nanoseconds from 1970.
         point: the number of the time-point, from 0 on.
+        key: the values of the columns of the policy's key; () if it has none.
     """
 
     policy: str | None
@@ -52,6 +54,7 @@ class Answer(NamedTuple):
     value: bool | None
     valuation: dict[str, Value]
     point: int
+    key: tuple[str, ...] = ()
 
 
 def _declare(value: object) -> str:
@@ -77,6 +80,7 @@ def point_rows(
     made: Plan,
     numbers: Mapping[str, Sequence[int]],
     database: Mapping[str, Iterable[Sequence[object]]],
+    key: Mapping[str, str] | None = None,
 ) -> list[tuple[int, list[int]]]:
     """Return the rows of a time-point, as numbers of atoms and cells.
 
@@ -84,33 +88,37 @@ def point_rows(
         made: the plan of the policies.
         numbers: the numbers of its atoms by name, as `atom_numbers` returns them.
         database: the rows of each atom.
+        key: the values of the columns of keys, if policies have some.
 
     Raises:
-        TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
+        TypeError, ValueError, OverflowError: a row does not have the arguments of its atom, or the
+            time-point has no key.
     """
     rows: list[tuple[int, list[int]]] = []
+    if key is not None:
+        database = {**database, HERE: [()]}
+    of_key = {} if key is None else dict(zip(key, key_cells(made, key), strict=True))
     for name, given in database.items():
         own = [(number, made.named_atoms[number]) for number in numbers.get(name, ())]
         for row in given if own else ():
             for number, atom in own:
-                cells = _cells(made, atom, row)
+                cells = _cells(made, atom, row, of_key)
                 if cells or not atom.kinds:
                     rows.append((number, cells))
     return rows
 
 
-def _cells(made: Plan, atom: AtomPlan, row: Sequence[object]) -> list[int]:
-    """The cells of a row; none if a value is null."""
+def _cells(made: Plan, atom: AtomPlan, row: Sequence[object], key: Mapping[str, int]) -> list[int]:
+    """The cells of a row, with those of the key; none if a value is null."""
     if isinstance(row, (str, bytes)):
         raise TypeError(
             f"a row of {written_name(atom.name)} is a tuple of its arguments, not {row!r}"
         )
-    if len(row) != len(atom.kinds):
-        raise ValueError(
-            f"{written_name(atom.name)} has {len(atom.kinds)} arguments, not {len(row)}"
-        )
+    width = len(atom.kinds) - len(atom.key)
+    if len(row) != width:
+        raise ValueError(f"{written_name(atom.name)} has {width} arguments, not {len(row)}")
     cells: list[int] = []
-    for place, (value, kind) in enumerate(zip(row, atom.kinds, strict=True), 1):
+    for place, (value, kind) in enumerate(zip(row, atom.kinds[:width], strict=True), 1):
         try:
             cell = to_cell(value, kind, made.texts)
         except (TypeError, OverflowError) as error:
@@ -121,7 +129,19 @@ def _cells(made: Plan, atom: AtomPlan, row: Sequence[object]) -> list[int]:
         if cell is None:
             return []
         cells.append(cell)
+    for column in atom.key:
+        if column not in key:
+            raise ValueError(f"the policy has the key {column}: give key= its value, as a text")
+        cells.append(key[column])
     return cells
+
+
+def key_cells(made: Plan, key: Mapping[str, str]) -> Sequence[int]:
+    """The cells of the values of the columns of keys."""
+    for column, value in key.items():
+        if not isinstance(value, str):
+            raise TypeError(f"the value of the key {column} is a text, not {value!r}")
+    return number_texts(made.texts, list(key.values()))
 
 
 def _require_time(time_stamp: int) -> None:
@@ -195,6 +215,7 @@ class RelationalMonitor:
         self._schema: pa.Schema | None = None
         self._numbers: dict[str, list[int]] = {}
         refuse_traces(policy)
+        self._file = valid_keyed_file(policy, policy.key or ())
         if not self._analysis().policies:
             raise PolicyError(
                 "the file has no policy with variables", hint="use Monitor for other policies"
@@ -264,7 +285,10 @@ class RelationalMonitor:
         return engine
 
     def step(
-        self, time_stamp: int, database: Mapping[str, Iterable[Sequence[object]]]
+        self,
+        time_stamp: int,
+        database: Mapping[str, Iterable[Sequence[object]]],
+        key: Mapping[str, str] | None = None,
     ) -> list[Answer]:
         """Take in a time-point.
 
@@ -272,6 +296,7 @@ class RelationalMonitor:
             time_stamp: its time-stamp.
             database: the rows of each atom. Atoms that no policy names are left out; an atom
                 without arguments has the row `()`. Rows with null or NaN are left out.
+            key: for policies with a key, the value of each of its columns, as text.
 
         Returns:
             What is known now, in the order of time-points; within one, by the values of variables.
@@ -284,7 +309,7 @@ class RelationalMonitor:
         with self._guard:
             engine = self._known()
             self._check_time(time_stamp)
-            rows = point_rows(engine.plan, self._numbers, database)
+            rows = point_rows(engine.plan, self._numbers, database, key)
             engine.points.add(time_stamp, rows)
             engine.advance()
             return self._answers()
@@ -398,13 +423,15 @@ class RelationalMonitor:
             known = policies[policy]
             own = []
             for _, kind, time_stamp, offset, point, cells in run:
-                valuation = {
-                    name: from_cell(cell, one, texts)
-                    for name, one, cell in zip(known.variables, known.kinds, cells, strict=False)
-                }
-                value = _KINDS[kind]
-                own.append(Answer(known.name, time_stamp, offset, value, valuation, point))
-            own.sort(key=lambda one: tuple(one.valuation.values()))
+                values = zip(known.variables, known.kinds, cells, strict=False)
+                named = [(name, from_cell(cell, one, texts)) for name, one, cell in values]
+                width = len(known.key)
+                of_key = tuple(str(value) for _, value in named[:width])
+                valuation = dict(named[width:])
+                own.append(
+                    Answer(known.name, time_stamp, offset, _KINDS[kind], valuation, point, of_key)
+                )
+            own.sort(key=lambda one: (one.key, *one.valuation.values()))
             found += own
         return found
 

@@ -24,7 +24,7 @@ from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.normal import normal_form
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import TRUE, Formula
+from mtlmon.syntax.formula import STRICT, TRUE, Formula
 from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.traversal import postorder
 
@@ -57,7 +57,7 @@ class _Around(NamedTuple):
 
     @property
     def is_neighbour(self) -> bool:
-        return self.node.operator in _NEIGHBOURS
+        return self.node.operator in _NEIGHBOURS or self.node.value == STRICT
 
 
 class Outside:
@@ -201,6 +201,9 @@ class Outside:
         if around.is_neighbour:
             # there is one neighbour at most
             kept = [around.make(taken)]
+            if around.node.value == STRICT:
+                # that of a key
+                excluded = [_all([taken, one]) for one in excluded]
             kept += [_not(self._split(around, one, depth + 1)) for one in excluded]
             return self._joined(ops.AND, kept)
         name = self._fresh()
@@ -310,7 +313,7 @@ class Outside:
 def _with_left(node: Formula, left: Formula, right: Formula) -> Formula:
     """SINCE or UNTIL with other sides; ONCE or EVENTUALLY if nothing is asked of the left one."""
     if left.operator is not ops.TRUE:
-        return Formula(node.operator, (left, right), node.interval, None, node.span)
+        return Formula(node.operator, (left, right), node.interval, None, node.span, node.value)
     operator = ops.ONCE if node.operator.is_past else ops.EVENTUALLY
     return Formula(operator, (right,), node.interval, None, node.span)
 

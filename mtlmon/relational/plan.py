@@ -94,7 +94,9 @@ class LeftPlan(NamedTuple):
     """A conjunct of the left side of SINCE or UNTIL.
 
     Attributes:
-        kind: "breaks" (NOT of a query), "runs" (a query) or "filters" (a block for all slots).
+        kind: "breaks" (NOT of a query), "runs" (a query), "marks" and "ends" (of what the rows of
+            the second query match, those of the first one let go on), or "filters" (a block for all
+            slots).
         operand: the query, or `NO_QUERY`.
         width: the number of columns of its rows.
         key_index: for SINCE, the index of the slots that rows match.
@@ -131,6 +133,8 @@ class StatePlan(NamedTuple):
         grouped_by: for "groups", the columns of the other state's rows that tell groups apart.
         summed: for "groups", the column that is summed, or None for a count.
         is_exact: for "window", whether all time-points at which a row came are kept.
+        is_strict: for "since" and "until", whether the present does not count: the right side
+            holds before it, or behind it, and the left side up to it.
     """
 
     kind: str
@@ -145,6 +149,7 @@ class StatePlan(NamedTuple):
     grouped_by: tuple[int, ...] = ()
     summed: int | None = None
     is_exact: bool = False
+    is_strict: bool = False
 
 
 class QueryPlan(NamedTuple):
@@ -215,10 +220,12 @@ class AtomPlan(NamedTuple):
     Attributes:
         name: its name.
         kinds: the kinds of its arguments.
+        key: the columns of a key, whose values are its last arguments.
     """
 
     name: str
     kinds: tuple[Kind, ...]
+    key: tuple[str, ...] = ()
 
 
 class PolicyPlan(NamedTuple):
@@ -231,6 +238,7 @@ class PolicyPlan(NamedTuple):
         kinds: the kind of each.
         text: what the policy means, in words; empty if the file does not say.
         severity: how serious a violation is, or None.
+        key: the columns of its key, whose values are the first of those that it reports, as texts.
     """
 
     name: str | None
@@ -239,6 +247,7 @@ class PolicyPlan(NamedTuple):
     kinds: tuple[Kind, ...]
     text: str = ""
     severity: str | None = None
+    key: tuple[str, ...] = ()
 
 
 class Plan(NamedTuple):

@@ -9,6 +9,7 @@ from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
 from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.relational.binding import BindingAnalysis, Unbound, conjuncts
 from mtlmon.relational.expansion import Expansion
+from mtlmon.relational.keyed import without_keys
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.outside import MOMENT, Outside
 from mtlmon.relational.programs import is_mixed
@@ -180,6 +181,7 @@ def readable(formula: Formula, unit: str | None = None) -> str:
         formula: the formula.
         unit: the unit of its bounds, to write them with units; None writes bare numbers.
     """
+    formula = without_keys(formula)
     names: set[str] = set()
     for node in postorder(formula):
         names |= {*quantified(node)}

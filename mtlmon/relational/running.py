@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
     from mtlmon.relational.slicing.engine import Engine
 
+    class KeyPoints(Protocol):
+        """Gives answers the names that time-points have among those of their key."""
+
+        @property
+        def held_bytes(self) -> int: ...
+        def name(self, answers: AnswerBlock, *, has_holding: bool) -> None: ...
+        def forget(self, count: int) -> None: ...
+
     EndTime = int | Literal["last", "inf"] | None
     Wanted = Literal["all", "boolean", "false", "first", "none"]
 
@@ -27,10 +35,12 @@ if TYPE_CHECKING:
             """Take the answers out of the block."""
 
 
-__all__ = ["HOLDS", "RelationalRun"]
+__all__ = ["HOLDS", "HOLDS_FOR", "RelationalRun"]
 
 HOLDS = 1
 """The kind of an answer of a policy that nothing violates; it has no values."""
+HOLDS_FOR = 3
+"""The kind of an answer of a policy that nothing violates for a key, whose values come first."""
 
 
 class RelationalRun:
@@ -52,7 +62,10 @@ class RelationalRun:
         is_stopped: whether no more answers are wanted.
         answered_points: for each policy, how many time-points of the log are answered.
         found_points: for each policy, how many have a violation or match.
+        names: gives answers the names of time-points of keys; None if no policy has a key.
     """
+
+    names: KeyPoints | None = None
 
     def __init__(
         self,
@@ -108,7 +121,8 @@ class RelationalRun:
         self.engine.keeps_texts = keeps_texts or has_first
         self._do(self.engine.advance)
         self._memory.note("operators", self.engine.held_bytes)
-        self._memory.note("keys", self.engine.texts.memory)
+        of_names = 0 if self.names is None else self.names.held_bytes
+        self._memory.note("keys", self.engine.texts.memory + of_names)
         self._memory.check()
 
     def settle(self) -> None:
@@ -272,12 +286,21 @@ class RelationalRun:
             if not self._has_others:
                 self.tell_first()
             return
-        self._output.put(answers)
+        self._tell(answers)
+        if self.names is not None:
+            self.names.forget(self.settled_points)
 
     def tell_first(self) -> None:
         """Hand over the answers of the first violation, once that is known."""
         assert self._first is not None
-        self._output.put(self._first.found)
+        self._tell(self._first.found)
+
+    def _tell(self, answers: AnswerBlock) -> None:
+        """Hand over answers."""
+        if self.names is not None:
+            has_holding = self.engine.wants_holding and self._first is None
+            self.names.name(answers, has_holding=has_holding)
+        self._output.put(answers)
 
     def _without_added(self, answers: AnswerBlock) -> AnswerBlock:
         """Leave out the answers of the time-point that was added."""

@@ -193,7 +193,7 @@ class Facts:
             said.declared.append(declared)
             found: Kind | None = None
             is_open = False
-            if argument.expression is not None:
+            if argument.expression is not None and not argument.is_key:
                 predicate = self.file.predicate(argument.expression, name)
                 checked = check(predicate, schema, self._environment, wanted=None)
                 said.errors.extend(checked.errors)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         def parts(self, operands: tuple[Formula, ...]) -> list[str | Formula]:
             """Return the text in pieces, with the operands among them."""
 
-    Value: TypeAlias = "Terms | tuple[str, ...] | None"
+    Value: TypeAlias = "Terms | tuple[str, ...] | str | None"
 
     # Operator, numbers of the operands, interval, name, span; for first-order operators, the value.
     _Row = (
@@ -67,6 +67,15 @@ class Span:
         return f"Span({self.start}, {self.end}{', indirect=True' if self.indirect else ''})"
 
 
+STRICT = "strict"
+"""The value of SINCE and UNTIL for which the present does not count.
+
+The right side holds at an earlier time-point, or a later one, and the left side at each time-point
+between that and the present one. Nothing that is written makes such formulas.
+"""
+_BINARY = (ops.SINCE, ops.UNTIL)
+
+
 class Formula:
     """A formula of metric temporal logic: an operator applied to operands.
 
@@ -85,8 +94,8 @@ class Formula:
             operators.
         name: the name of an atom or predicate; None for other operators.
         span: the place in the source text, or None if there is none.
-        value: the variables of a quantifier, the terms of a predicate or comparison; None for other
-            operators.
+        value: the variables of a quantifier, the terms of a predicate or comparison; `STRICT` for a
+            strict SINCE or UNTIL; None for other operators.
 
     Raises:
         ValueError: operands, interval, name or value do not fit the operator.
@@ -121,7 +130,8 @@ class Formula:
             raise ValueError("an atom has a name that is not empty; other formulas have none")
         content: tuple[object, ...] = (operator.name, operands, interval, name)
         if value or operator.is_first_order:
-            if not (value and operator.is_first_order):
+            may_have = operator.is_first_order or value == STRICT
+            if not (value and may_have) or (value == STRICT and operator not in _BINARY):
                 raise ValueError("operators of first-order logic have a value; others have none")
             if not name and operator is ops.PREDICATE:
                 raise ValueError("a predicate has a name that is not empty")

@@ -11,7 +11,7 @@ from mtlmon.syntax.traversal import number, postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.operators import Operator
@@ -25,7 +25,11 @@ _NEVER_ENDED = 0
 _CLOSED = 9
 # Before the number of the way in which policies read the columns of an atom with arguments.
 _READING = "\0"
-_TYPES = f"{_READING}t"
+# Before the number of the types that policies give the arguments of an atom. No column of a key is
+# without a name, so that this is nowhere else.
+_TYPES = f"{_READING}{_READING}"
+# Before the columns of a key, which are arguments, too.
+_OF_KEY = f"{_READING}per "
 
 
 def written_size(formula: Formula) -> int:
@@ -143,6 +147,17 @@ def name_of_rows(name: str) -> str:
     return name.partition(_TYPES)[0]
 
 
+def name_of_key_reading(name: str, columns: Sequence[str]) -> str:
+    """Return the name of an atom or let for policies with a key, which has its columns, too."""
+    return f"{name}{_OF_KEY}{_READING.join(columns)}"
+
+
+def key_width(name: str) -> int:
+    """Return how many columns of a key are the last arguments of an atom or let."""
+    columns = name_of_rows(name).partition(_OF_KEY)[2]
+    return 1 + columns.count(_READING) if columns else 0
+
+
 def written_name(name: str) -> str:
     """Return the name of an atom or let with arguments as the policy file has it."""
     return name.partition(_READING)[0]
@@ -198,6 +213,7 @@ def _first_order_parts(
         operand: list[Formula | str] = [body] if is_bare else ["(", body, ")"]
         return [f"{formula.operator.word} {', '.join(formula.value)}. ", *operand]
     assert formula.value is not None
+    assert not isinstance(formula.value, str)
     inner = formula.value.parts(formula.operands)
     if formula.name is None:
         return inner

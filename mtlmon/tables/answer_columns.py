@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.relational.output.native import answer_arrays
-from mtlmon.relational.running import HOLDS
+from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.tables.columns.keys import key_texts
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def answer_parts(
     if points is not None:
         columns.append(points)
     if not has_true:
-        is_wanted = columns[1] != HOLDS
+        is_wanted = ~np.isin(columns[1], (HOLDS, HOLDS_FOR))
         if not is_wanted.all():
             columns = [column[is_wanted] for column in columns]
     for first in range(0, len(columns[0]), _BATCH_ROWS):
@@ -97,6 +97,7 @@ class VariableColumns:
         texts: the texts by number.
         own_kinds: for each policy, the kind of each of its variables; None if these are those of
             their columns.
+        key_widths: for each policy, how many of its first variables are its key.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class VariableColumns:
         columns: Sequence[Sequence[str]],
         texts: KeyTable,
         own_kinds: Sequence[Sequence[str]] | None = None,
+        key_widths: Sequence[int] | None = None,
     ) -> None:
+        self._key_widths = key_widths or [0] * len(columns)
         self._kinds = kinds
         self._texts = texts
         # for each policy and column, the place of its value among those of an answer
@@ -114,18 +117,24 @@ class VariableColumns:
 
     def of(self, parts: AnswerParts) -> list[pa.Array]:
         """Return the columns, in the order of their kinds; time-points that hold have null."""
-        has_values = parts.kinds != HOLDS
-        rows_of = [
-            np.flatnonzero((parts.policies == policy) & has_values)
-            for policy in range(len(self._places))
-        ]
+        has_keys = parts.kinds != HOLDS
+        has_values = has_keys & (parts.kinds != HOLDS_FOR)
+        rows_of, keys_of = (
+            [
+                np.flatnonzero((parts.policies == policy) & are_known)
+                for policy in range(len(self._places))
+            ]
+            for are_known in (has_values, has_keys)
+        )
         columns = []
         for name, kind in self._kinds.items():
             # the cells and where they are null, by the kind of the variables in policies
             cells_of: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
-            for places, own, rows in zip(self._places, self._own_kinds, rows_of, strict=True):
+            for number, (places, own) in enumerate(zip(self._places, self._own_kinds, strict=True)):
                 if name in places:
                     place = places[name]
+                    is_key = place < self._key_widths[number]
+                    rows = (keys_of if is_key else rows_of)[number]
                     if own[place] not in cells_of:
                         new = np.zeros(len(parts), np.int64), np.ones(len(parts), np.bool_)
                         cells_of[own[place]] = new

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.late_valuations import ChangedAnswers
     from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.output.changed_lines import KeyNames
     from mtlmon.relational.plan import Plan
 
     class AnswerTable(Protocol):
@@ -44,9 +45,17 @@ class ChangedValuations:
         made: the plan of the policies.
         answers: creates the columns of answers.
         final: the bound that an earlier run has told last; None if there is none.
+        key_names: as for `answer_block`.
     """
 
-    def __init__(self, made: Plan, answers: AnswerTable, final: int | None = None) -> None:
+    def __init__(
+        self,
+        made: Plan,
+        answers: AnswerTable,
+        final: int | None = None,
+        key_names: KeyNames | None = None,
+    ) -> None:
+        self._key_names = key_names
         self._plan = made
         self._answers = answers
         self._final = final
@@ -63,7 +72,7 @@ class ChangedValuations:
     def batches(self, rows: ChangedAnswers) -> Iterator[pa.RecordBatch]:
         """What a batch has changed."""
         first = 0
-        for batch in self._answers.batches(answer_block(self._plan, rows.changes)):
+        for batch in self._answers.batches(answer_block(self._plan, rows.changes, self._key_names)):
             some = rows.changes[first : first + batch.num_rows]
             first += batch.num_rows
             columns = [

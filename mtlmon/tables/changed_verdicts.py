@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.partitions import TraceKeys
     from mtlmon.policy import Policy
+    from mtlmon.relational.output.changed_lines import KeyNames
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import Wanted
     from mtlmon.tables.columns.times import Times
@@ -60,19 +61,26 @@ class JoinedChanges:
         self._rows: AnswerRows | None = None
         self._final: int | None = None
 
-    def know_plan(self, made: Plan, wanted: Wanted, rows: AnswerRows | None) -> None:
+    def know_plan(
+        self,
+        made: Plan,
+        wanted: Wanted,
+        rows: AnswerRows | None,
+        key_names: KeyNames | None = None,
+    ) -> None:
         """Get to know the policies with variables, before anything is written.
 
         Args:
             made: their plan.
             wanted: which answers are wanted.
             rows: finds the rows of their answers; None if they are not wanted.
+            key_names: as for `ChangedValuations`.
         """
         if self._answers is None:
             self._joined.valuations = valuation_table(
                 made, self._times, wanted, rows, more=CHANGE_COLUMNS
             )
-            self._answers = ChangedValuations(made, self._joined, self._final)
+            self._answers = ChangedValuations(made, self._joined, self._final, key_names)
             self._rows = rows
 
     def know_bound(self, bound: int | None) -> None:

@@ -45,7 +45,7 @@ _INSTEAD = {
         "follows from the policies: mtlmon.tables.open_tables takes it",
     ),
     "memory": "belongs to mtlmon.tables.open_tables: give max_memory=",
-    "key": "is for policies without variables: mtlmon.tables.check_tables takes it",
+    "key": "is what the policy file says, and mtlmon.tables.check_tables takes it",
     **dict.fromkeys(
         ("event", "event_separator"), "is for policies: mtlmon.tables.check_tables takes it"
     ),

@@ -23,7 +23,7 @@ __all__ = ["JoinedTable"]
 class JoinedTable:
     """Creates record batches of verdicts and of answers, with the columns of a `ValuationTable`.
 
-    Verdicts have null in the columns of variables, and answers in those of keys and messages. The
+    Verdicts have null in the columns of variables, and answers in those of messages. The
     columns `severity` and `text` are the last ones.
 
     Args:
@@ -42,7 +42,8 @@ class JoinedTable:
         """The schema of the batches, once rows have been read."""
         assert self.valuations is not None
         facts = self.valuations.fact_columns.values()
-        policy, *others = (one for one in self.valuations.schema if one.name not in facts)
+        left_out = {*facts, *self.valuations.key_columns.values()}
+        policy, *others = (one for one in self.valuations.schema if one.name not in left_out)
         renamed = self._renamed
         keys = [pa.field(renamed[name], pa.string()) for name in self._verdicts.key_columns]
         messages = [pa.field(renamed[name], pa.string()) for name in self._message_columns]
@@ -82,7 +83,8 @@ class JoinedTable:
         assert self.valuations is not None
         known = self._verdicts.key_columns
         facts = self.valuations.fact_columns.values()
-        taken = [name for name in self.valuations.schema.names if name not in facts]
+        left_out = {*facts, *self.valuations.key_columns.values()}
+        taken = [name for name in self.valuations.schema.names if name not in left_out]
         names = unique_columns(known, [*taken, *self._message_columns], "key_")
         messages = unique_columns(self._message_columns, [*taken, *names], "trigger_")
         return dict(zip([*known, *self._message_columns], [*names, *messages], strict=True))
@@ -91,7 +93,7 @@ class JoinedTable:
         """The verdicts or answers, which are removed from the rows."""
         if isinstance(rows, AnswerBlock):
             assert self.valuations is not None
-            described = self._described(self.valuations.fact_columns)
+            described = self._described(self.valuations.fact_columns) | self._keys
             for batch in self.valuations.batches(rows):
                 yield self._completed(
                     batch, [described.get(name, name) for name in batch.schema.names]
@@ -101,6 +103,15 @@ class JoinedTable:
         for batch in self._verdicts.batches(rows):
             names = [renamed.get(name, name) for name in batch.schema.names]
             yield self._completed(batch, names)
+
+    @cached_property
+    def _keys(self) -> dict[str, str]:
+        """The columns of keys of answers, with their names here."""
+        assert self.valuations is not None
+        own = dict(zip(self._verdicts.all_key_columns, self._verdicts.key_columns, strict=True))
+        return {
+            name: self._renamed[own[column]] for column, name in self.valuations.key_columns.items()
+        }
 
     def _described(self, columns: Mapping[str, str]) -> dict[str, str]:
         """The names here of the columns of what the file says of some policies."""

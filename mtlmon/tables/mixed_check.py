@@ -19,6 +19,7 @@ from mtlmon.relational.atoms import (
     require_rows_of_tables,
     used_atoms,
 )
+from mtlmon.relational.keyed import keys_of_others
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.running import RelationalRun
 from mtlmon.tables.checking import TableCheck, log_check_of, shown_messages
@@ -28,18 +29,20 @@ from mtlmon.tables.opening import open_tables
 from mtlmon.tables.relation_check import (
     counting_plan,
     counts_of,
+    of_run,
     require_counted,
     require_local,
     require_rows_of_points,
     valuation_table,
 )
-from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relation_traces import RelationTraces
+from mtlmon.tables.relations import RelationRows, shown_arguments
 from mtlmon.tables.relations_ahead import RelationsAhead, atoms_of_all
 from mtlmon.tables.verdicts import VerdictTable
 from mtlmon.tables.violations import Judged
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from typing import SupportsIndex
 
     import pyarrow as pa
@@ -64,7 +67,7 @@ class MixedCheck(TableCheck):
         file: the policies.
         check: the check of those without variables.
         events: the rows.
-        shown: for each atom with arguments, the names of their values.
+        traces: makes time-points of the rows for those with variables.
         end_time: what is known about the time after the last row.
         verdicts: which verdicts are wanted; None for the default of each kind.
         by_stamp: whether all rows of one time-stamp are one time-point of those with variables.
@@ -76,7 +79,7 @@ class MixedCheck(TableCheck):
         file: PolicyFile,
         check: LogCheck,
         events: TableEvents,
-        shown: Mapping[str, list[str]],
+        traces: RelationTraces,
         end_time: EndTime,
         verdicts: Wanted | None,
         *,
@@ -88,7 +91,7 @@ class MixedCheck(TableCheck):
         self._by_stamp = by_stamp
         self.events = events
         self._file = file
-        self._shown = shown
+        self._traces = traces
         self._wanted = verdicts
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, tuple(events.key_tables))
@@ -148,10 +151,9 @@ class MixedCheck(TableCheck):
             run = RelationalRun(
                 engine, ahead.queue, verdicts=wanted, memory=memory, has_others=True
             )
-            whole = self.log_check.partitions.columns.index(())
-            atoms = table_atoms(made, self._shown)
-            rows = RelationRows(
-                atoms, engine.points, made.texts, by_stamp=self._by_stamp, partition=whole
+            tables = self.events.key_tables
+            rows, run.names = self._traces.rows(
+                made, engine.points, tables, by_stamp=self._by_stamp
             )
             self._started = run, rows, ahead
         return self._started
@@ -247,6 +249,7 @@ def check_mixed(
     if time_points not in {"row", "stamp"}:
         raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
     refuse_traces(file)
+    file = of_run(file, options.get("key"))
     require_counted(file, valid_analysis(file), vacuous)
     names = used_atoms(file)
     require_rows_of_tables(file, names)
@@ -263,7 +266,7 @@ def check_mixed(
         resolve=resolve,
         advance_every=advance_every,
         max_memory=MemoryLimit(None if max_memory is None else memory_size(max_memory)),
-        has_whole=True,
+        other_keys=keys_of_others(file),
         rows=has_rows,
         counts_triggered=is_vacuity_wanted(vacuous),
     )
@@ -272,7 +275,8 @@ def check_mixed(
     for place, some in enumerate(shown_messages(check, file, verdicts or "all") or ()):
         shown_of_partitions[place] = some
     shown = shown_arguments(file, names)
-    needed = atoms_of_all(check, names, shown, shown_of_partitions)
+    traces = RelationTraces(file, shown, columns)
+    needed = atoms_of_all(check, names, traces, shown_of_partitions)
     options.setdefault("memory", check.memory)
     events = open_tables(
         tables,
@@ -287,5 +291,5 @@ def check_mixed(
         events.track_rows()
     by_stamp = time_points == "stamp"
     return MixedCheck(
-        file, check, events, shown, end_time, verdicts, by_stamp=by_stamp, vacuous=vacuous
+        file, check, events, traces, end_time, verdicts, by_stamp=by_stamp, vacuous=vacuous
     )

@@ -14,7 +14,7 @@ from mtlmon.engine.guarding import Guard
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
-from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     cell_word,
     refuse_points,
@@ -22,13 +22,15 @@ from mtlmon.relational.atoms import (
     require_rows_of_tables,
     used_atoms,
 )
+from mtlmon.relational.keyed import key_of_run
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.vacuity import uncounted
 from mtlmon.tables.checking import TableCheck
 from mtlmon.tables.opening import open_tables
-from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.relation_traces import RelationTraces
+from mtlmon.tables.relations import RelationRows, shown_arguments
 from mtlmon.tables.valuations import ValuationTable
 from mtlmon.tables.violations import Judged
 
@@ -54,6 +56,7 @@ __all__ = [
     "check_relations",
     "counting_plan",
     "counts_of",
+    "of_run",
     "relation_events",
     "require_counted",
     "require_local",
@@ -67,7 +70,7 @@ def relation_events(
     file: PolicyFile,
     names: Sequence[str],
     options: dict[str, Any],
-) -> tuple[TableEvents, dict[str, list[str]]]:
+) -> tuple[TableEvents, RelationTraces]:
     """Open tables for the atoms of policies with variables.
 
     Args:
@@ -77,11 +80,10 @@ def relation_events(
         options: the options of `open_tables`, which take precedence over what the file says.
 
     Returns:
-        The events, and for each atom the names that their batches show the values of its arguments
-        under.
+        The events, and what makes time-points of them.
     """
     shown = shown_arguments(file, names)
-    every_shown = [one for some in shown.values() for one in some]
+    traces = RelationTraces(file, shown)
     if file.time is not None:
         options.setdefault("time", file.time)
     if file.event is not None:
@@ -89,9 +91,9 @@ def relation_events(
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
     events = open_tables(
-        tables, names, policies=file, partitions=[()], shown=[{0: every_shown}], **options
+        tables, names, policies=file, partitions=traces.columns, shown=traces.shown, **options
     )
-    return events, shown
+    return events, traces
 
 
 class _Found:
@@ -152,6 +154,7 @@ def valuation_table(
         facts=PolicyFacts(made.named_policies),
         point_rows=point_rows,
         more=more,
+        key_widths=[len(one.key) for one in made.named_policies],
     )
 
 
@@ -161,7 +164,7 @@ class RelationCheck(TableCheck):
     Args:
         file: the policies, all with variables.
         events: the rows.
-        shown: for each atom, the names of the values of its arguments.
+        traces: makes time-points of the rows.
         end_time: what is known about the time after the last row.
         verdicts: which answers are wanted.
         memory: the memory limit.
@@ -174,7 +177,7 @@ class RelationCheck(TableCheck):
         self,
         file: PolicyFile,
         events: TableEvents,
-        shown: dict[str, list[str]],
+        traces: RelationTraces,
         end_time: EndTime,
         *,
         verdicts: Wanted,
@@ -186,7 +189,7 @@ class RelationCheck(TableCheck):
         self.events = events
         self._point_rows = PointRows(by_stamp=by_stamp) if has_rows else None
         self._file = file
-        self._shown = shown
+        self._traces = traces
         self._verdicts_wanted: Wanted = verdicts
         self._memory = memory
         self._by_stamp = by_stamp
@@ -243,9 +246,10 @@ class RelationCheck(TableCheck):
                 verdicts=self._verdicts_wanted,
                 memory=self._memory,
             )
-            atoms = table_atoms(made, self._shown)
-            points = self._run.engine.points
-            self._rows = RelationRows(atoms, points, made.texts, by_stamp=self._by_stamp)
+            points, tables = self._run.engine.points, self.events.key_tables
+            self._rows, self._run.names = self._traces.rows(
+                made, points, tables, by_stamp=self._by_stamp
+            )
         return self._run, self._rows
 
     @property
@@ -322,6 +326,17 @@ def require_counted(file: PolicyFile, analysis: Analysis, vacuous: Vacuous) -> N
         counting_plan(file, analysis, vacuous)
 
 
+def of_run(file: PolicyFile, key: str | Sequence[str] | None) -> PolicyFile:
+    """Return the policies of a run with this key, which those with variables have, too.
+
+    Raises:
+        FormulaError: a policy cannot be evaluated.
+    """
+    if key is not None:
+        file = file.without_keys_of_files()
+    return valid_keyed_file(file, key_of_run(file, key))
+
+
 def require_local(mode: str) -> None:
     """Raise MtlmonError if a mode is given that policies with variables do not have."""
     if mode != "local":
@@ -351,14 +366,10 @@ def check_relations(
         OSError: a file cannot be opened.
     """
     require_local(mode)
-    if options.pop("key", None):
-        raise MtlmonError(
-            "key is for policies without variables, and others are over the whole log: make the "
-            "key an argument of atoms"
-        )
     if time_points not in {"row", "stamp"}:
         raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
     refuse_traces(file)
+    file = of_run(file, options.pop("key", None))
     require_counted(file, valid_analysis(file), vacuous)
     names = used_atoms(file)
     require_rows_of_tables(file, names)
@@ -366,13 +377,13 @@ def check_relations(
         refuse_points(file)
     memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
     options.setdefault("memory", memory)
-    events, shown = relation_events(tables, file, names, options)
+    events, traces = relation_events(tables, file, names, options)
     if has_rows:
         events.track_rows()
     return RelationCheck(
         file,
         events,
-        shown,
+        traces,
         end_time,
         verdicts=verdicts or "false",
         memory=memory,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.key_points import KeyPoints
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
@@ -44,11 +45,13 @@ class TableAtom(NamedTuple):
             of its values: "integer", "float", "boolean", "text" or "time".
         is_conditional: whether all rows have one, and somebody else knows which of them count. Then
             none is said to be left out.
+        partition: the partition of the batches whose values it has; None for the whole log.
     """
 
     name: str | None
     arguments: tuple[tuple[str, str], ...] = ()
     is_conditional: bool = False
+    partition: int | None = None
 
 
 def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[str]]:
@@ -77,7 +80,10 @@ def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[st
 
 
 def table_atoms(
-    made: Plan, shown: Mapping[str, Sequence[str]], conditional: Collection[str] = ()
+    made: Plan,
+    shown: Mapping[str, Sequence[str]],
+    conditional: Collection[str] = (),
+    partitions: Mapping[str, int] | None = None,
 ) -> list[TableAtom]:
     """Return the atoms of a plan as those of batches.
 
@@ -85,13 +91,15 @@ def table_atoms(
         made: the plan of the policies.
         shown: for each atom, the names that batches show the values of its arguments under.
         conditional: the names of the atoms that are conditional.
+        partitions: the partitions of atoms of policies with a key.
     """
     atoms = []
     for name_of_types, kinds in named_rows(made):
         name = name_of_rows(name_of_types)
         values = zip(shown.get(name, ()), kinds, strict=False)
         of_batches = None if name.startswith("\n") else name
-        atoms.append(TableAtom(of_batches, tuple(values), name in conditional))
+        partition = None if partitions is None else partitions.get(name)
+        atoms.append(TableAtom(of_batches, tuple(values), name in conditional, partition))
     return atoms
 
 
@@ -124,7 +132,8 @@ class RelationRows:
         points: gets the time-points.
         texts: numbers the texts.
         by_stamp: whether all rows of one time-stamp are one time-point, instead of each row.
-        partition: the partition of the batches that is the whole log.
+        partition: the partition of the batches that is the whole log, or any if no atom needs that.
+        names: the names of time-points of keys, which get the rows; None if no policy has a key.
     """
 
     def __init__(
@@ -135,7 +144,9 @@ class RelationRows:
         *,
         by_stamp: bool = False,
         partition: int = 0,
+        names: KeyPoints | None = None,
     ) -> None:
+        self._names = names
         self._atoms = tuple(atoms)
         self._partition = partition
         self._texts = texts
@@ -168,6 +179,8 @@ class RelationRows:
     def snapshot(self) -> bytes:
         """Return what is known behind `row_count` rows, for `restore`."""
         kinds = pa.schema(list(self._kinds.items())).serialize().to_pybytes()
+        if self._names is not None:
+            kinds = joined_parts([kinds, self._names.snapshot()])
         return b"%d %d %b" % (self.row_count, self.left_out, kinds)
 
     def restore(self, snapshot: bytes) -> None:
@@ -178,6 +191,9 @@ class RelationRows:
         rows, left_out, kinds = snapshot.split(b" ", 2)
         self._rows_before = int(rows)
         self._left_out_before = int(left_out)
+        if self._names is not None:
+            kinds, names = split_parts(kinds)
+            self._names.restore(names)
         schema = pa.ipc.read_schema(pa.py_buffer(kinds))
         self._kinds = dict(zip(schema.names, schema.types, strict=True))
 
@@ -222,9 +238,16 @@ class RelationRows:
         """
         if not len(batch):
             return
-        letters = batch.letters_of(self._partition)
-        shown = batch.shown_of(self._partition)
-        found = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
+        if self._names is not None:
+            self._names.note(batch)
+        partitions = [
+            self._partition if atom.partition is None else atom.partition for atom in self._atoms
+        ]
+        letters = {one: batch.letters_of(one) for one in dict.fromkeys(partitions)}
+        found = [
+            self._rows_of(atom, batch.atoms, letters[one], batch.shown_of(one))
+            for atom, one in zip(self._atoms, partitions, strict=True)
+        ]
         left_out = self._all_left_out([rows for _, rows in found])
         atoms = [rows for rows, _ in found]
         piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms, left_out)

@@ -13,7 +13,7 @@ from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import AnswerQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import RelationalRun
     from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
 
 __all__ = ["RelationsAhead", "atoms_of_all"]
@@ -32,22 +33,20 @@ _ALL = (1 << 64) - 1
 def atoms_of_all(
     check: LogCheck,
     names: Sequence[str],
-    arguments: Mapping[str, Sequence[str]],
+    traces: RelationTraces,
     shown: Sequence[dict[When, list[str]]],
 ) -> list[dict[When, list[str]]]:
     """Return the atoms that policies of both kinds need, for each partition, as a check has them.
 
     Args:
-        check: the policies without variables, with a partition for the log as a whole.
-        names: the atoms of the others, which are over the log as a whole.
-        arguments: for each of these, the names that batches show the values of its arguments under.
+        check: the policies without variables, with partitions for the others.
+        names: the atoms of the others.
+        traces: the traces of the others in these partitions.
         shown: for each partition the names of the values to show; those of arguments are added.
     """
-    whole = check.partitions.columns.index(())
     needed = check.atoms_of_partitions
-    needed[whole][0] = list(dict.fromkeys([*needed[whole].get(0, ()), *names]))
-    values = [one for some in arguments.values() for one in some]
-    shown[whole][0] = list(dict.fromkeys([*shown[whole].get(0, ()), *values]))
+    traces.add_atoms(needed, names)
+    traces.add_shown(shown)
     return needed
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_columns
 from mtlmon.policy.predicates.kinds import DECLARED, NUMBERS
 from mtlmon.relational.cells import value_text
-from mtlmon.relational.running import HOLDS
+from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.tables.answer_columns import VARIABLE_TYPES, VariableColumns, answer_parts
 from mtlmon.tables.verdicts import ROW_FIELDS
 
@@ -44,12 +44,15 @@ __all__ = ["ValuationTable"]
 
 _KINDS = {kind.name: kind for kind in DECLARED.values()}
 _VIOLATED = 0
+# before the name of a column of a key, which is none of the variables
+_KEY = "\0key "
 
 
 class ValuationTable:
     """Creates record batches of answers.
 
-    The columns are `policy` (null for a policy without a name); `time`, the time-stamp;
+    The columns are `policy` (null for a policy without a name); a text column for each key column,
+    which gets the prefix `key_` if it has the name of another column; `time`, the time-stamp;
     `time_text`, the time as the log writes it, if that is different; `offset`; `verdict`: false for
     a violation, true where there is none, and for the matches of a find; `reference`, always null,
     so that tables of all verdicts have the same columns; and a column for each variable, which is
@@ -68,7 +71,11 @@ class ValuationTable:
         point_rows: the rows of time-points, which become columns `file` and `row` behind those of
             variables; None for no such columns.
         more: the names of columns that whoever takes the batches adds.
+        key_widths: for each policy, how many of its first variables are its key.
 
+    Attributes:
+        key_columns: the columns of keys, with their names in the batches.
+        fact_columns: what the file says of the policies, with the names of these columns.
     """
 
     def __init__(
@@ -82,21 +89,33 @@ class ValuationTable:
         facts: PolicyFacts | None = None,
         point_rows: KnownRows | None = None,
         more: Sequence[str] = (),
+        key_widths: Sequence[int] | None = None,
     ) -> None:
         self._names = pa.array(names, pa.string())
         self._times = times
         self._has_true = has_true
+        widths = key_widths or [0] * len(variables)
+        variables = [
+            [(f"{_KEY}{name}" if place < width else name, kind)
+             for place, (name, kind) in enumerate(own)]
+            for own, width in zip(variables, widths, strict=True)
+        ]  # fmt: skip
         self._kinds = kinds_of_columns(variables)
         self._point_rows = point_rows
         fixed = (*FIXED, *(() if point_rows is None else ROW_COLUMNS), *more)
-        columns = unique_columns(list(self._kinds), fixed, "var_")
-        self._columns = dict(zip(self._kinds, columns, strict=True))
+        keys = [name for name in self._kinds if name.startswith(_KEY)]
+        written = [name.removeprefix(_KEY) for name in keys]
+        others = [name for name in self._kinds if name not in keys]
+        columns = unique_columns(others, fixed, "var_")
+        key_columns = unique_columns(written, [*fixed, *columns], "key_")
+        self.key_columns = dict(zip(written, key_columns, strict=True))
+        self._columns = dict(zip([*keys, *others], [*key_columns, *columns], strict=True))
         self._variables = [[name for name, _ in own] for own in variables]
         own = [[kind for _, kind in one] for one in variables]
-        self._values = VariableColumns(self._kinds, self._variables, texts, own)
+        self._values = VariableColumns(self._kinds, self._variables, texts, own, key_widths)
         self.fact_columns: dict[str, str] = {}
         if facts is not None:
-            self.fact_columns = facts.columns([*fixed, *columns])
+            self.fact_columns = facts.columns([*fixed, *key_columns, *columns])
             self._severities = pa.array(facts.severities, pa.string())
             self._fact_texts = pa.array(facts.texts, pa.string())
 
@@ -111,6 +130,7 @@ class ValuationTable:
         return pa.schema(
             [
                 pa.field("policy", pa.string()),
+                *(pa.field(name, pa.string()) for name in self.key_columns.values()),
                 pa.field("time", pa.int64(), nullable=False),
                 *([pa.field("time_text", pa.string())] if self.has_time_texts else []),
                 pa.field("offset", pa.int64(), nullable=False),
@@ -119,6 +139,7 @@ class ValuationTable:
                 *(
                     pa.field(self._columns[name], VARIABLE_TYPES[kind])
                     for name, kind in self._kinds.items()
+                    if not name.startswith(_KEY)
                 ),
                 *([] if self._point_rows is None else ROW_FIELDS),
                 *(pa.field(name, pa.string()) for name in self.fact_columns.values()),
@@ -146,7 +167,8 @@ class ValuationTable:
             values[name] = (column.cast(pa.int64()) if kind == "time" else column).to_pylist()
         return [
             ", ".join(
-                f"{name}={value_text(values[name][row], _KINDS[self._kinds[name]])}"
+                f"{name.removeprefix(_KEY)}="
+                f"{value_text(values[name][row], _KINDS[self._kinds[name]])}"
                 for name in known.get(policy, ())
             )
             for row, policy in enumerate(batch.column("policy").to_pylist())
@@ -154,14 +176,17 @@ class ValuationTable:
 
     def _batch(self, answers: AnswerParts) -> pa.RecordBatch:
         policies, time_stamps = answers.policies, answers.time_stamps
-        columns = [self._names.take(pa.array(policies)), pa.array(time_stamps)]
+        values = dict(zip(self._kinds, self._values.of(answers), strict=True))
+        columns = [self._names.take(pa.array(policies))]
+        columns += [values.pop(f"{_KEY}{name}") for name in self.key_columns]
+        columns.append(pa.array(time_stamps))
         if self._times is not None and self.has_time_texts:
             columns.append(self._times.text_array(time_stamps))
         columns += [
             pa.array(answers.offsets.astype(np.int64)),
             pa.array(answers.kinds != _VIOLATED),
             pa.nulls(len(answers), pa.string()),
-            *self._values.of(answers),
+            *values.values(),
         ]
         if answers.points is not None:
             assert self._point_rows is not None
@@ -171,7 +196,7 @@ class ValuationTable:
         if "severity" in self.fact_columns:
             columns.append(self._severities.take(pa.array(policies)))
         if "text" in self.fact_columns:
-            is_null = answers.kinds == HOLDS
+            is_null = np.isin(answers.kinds, (HOLDS, HOLDS_FOR))
             columns.append(self._fact_texts.take(pa.array(policies, mask=is_null)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

@@ -76,6 +76,7 @@ class VerdictTable:
         self._tables = keys.tables
         self._partition_of = np.array(keys.partitions.of_policies, np.intp)
         self._places = keys.partitions.places
+        self.all_key_columns = keys.partitions.all_columns
         self.key_columns = unique_key_columns(
             keys.partitions.all_columns,
             has_messages=messages is not None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.relational.plan import Plan
+    from mtlmon.tables.relations import RelationRows
     from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.relations import Database, RelationalRecording
 
@@ -43,7 +44,7 @@ class _Points:
         for time_stamp, rows in self.block.take():
             database: Database = {}
             for number, cells in rows:
-                name, kinds = self._atoms[number]
+                name, kinds, _ = self._atoms[number]
                 row = tuple(from_cell(*one, self.texts) for one in zip(cells, kinds, strict=True))
                 database.setdefault(name, []).append(row)
             yield time_stamp, database
@@ -103,7 +104,6 @@ def table_events(
     """
     __tracebackhide__ = True
     from mtlmon.tables.relation_check import relation_events
-    from mtlmon.tables.relations import RelationRows, table_atoms
     from mtlmon.testing.columns import time_column
 
     file, monitor = recording.file, recording.monitor
@@ -117,7 +117,7 @@ def table_events(
         options["resolution"] = recording.unit or unit
     if order is not None:
         options["wait"] = order.wait
-    events, shown = relation_events(_arrow(table), file, names, options)
+    events, traces = relation_events(_arrow(table), file, names, options)
     places = Places(recording.pairs.maxlen)
     if is_file:
         events.track_rows()
@@ -131,8 +131,13 @@ def table_events(
             if rows is None or points is None:
                 monitor.start(events.schema)
                 points = _Points(monitor.plan)
-                atoms = table_atoms(monitor.plan, shown)
-                rows = RelationRows(atoms, points.block, points.texts)
+                rows, _ = traces.rows(
+                    monitor.plan,
+                    points.block,
+                    events.key_tables,
+                    by_stamp=False,
+                    texts=points.texts,
+                )
             rows.load(batch)
             if batch.origins is not None:
                 places.add(len(batch), batch.origins)

@@ -17,6 +17,7 @@ from mtlmon.policy.predicates.kinds import TEXT
 from mtlmon.relational.analysis import parts_of
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
+from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.monitor import atom_numbers, engine_of, point_rows
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import left_sides
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from mtlmon.relational import Answer
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.reasons.evidence import PointPlaces
     from mtlmon.relational.vacuity import Matched
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.ordering import EventOrder
@@ -90,6 +90,7 @@ class RelationalRecording(Events):
         file = subject.file
         assert file is not None
         (policy,) = file.policies
+        refuse_keys(file, file.key or (), "mtlmon.testing")
         try:
             self.monitor = RelationalMonitor(file, counts_left_sides=counts_left_side)
         except MtlmonError as error:
@@ -219,15 +220,16 @@ class RelationalRecording(Events):
     def _reasons(self, answer: Answer) -> str:
         """The rows that say why values violate the policy."""
         from mtlmon.relational.reasons import Explainer, Violation, explanation_text
+        from mtlmon.relational.reasons.evidence import Known
 
         places = None if self.place is None else _Places(self.place)
 
-        def read(made: Plan, points: PointBlock) -> Iterator[PointPlaces | None]:
+        def read(made: Plan, points: PointBlock) -> Iterator[Known]:
             numbers = atom_numbers(made)
             for time_stamp, database in self.pairs:
                 assert isinstance(database, Mapping)
                 points.add(time_stamp, point_rows(made, numbers, database))
-                yield places
+                yield Known(places)
 
         analysis = self.monitor.analysis
         values = tuple(answer.valuation.values())

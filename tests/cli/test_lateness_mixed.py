@@ -17,7 +17,7 @@ from tests.cli.test_lateness_conditions import rows_of as conditional_rows
 from tests.cli.test_lateness_kills import compare_with_kills
 from tests.cli.test_lateness_relations import TABLE, admitted, latest, make_log
 from tests.cli.test_lateness_report import text_of
-from tests.cli.test_mixed_first import RULES, rows_of
+from tests.cli.test_mixed_first import KEYED, RULES, rows_of
 from tests.cli.test_mixed_policies import TABLE_ATOMS
 
 POLICIES = {
@@ -28,12 +28,11 @@ policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] approve(f)
 find both: publish(u, f) AND (ONCE[1,20] publish(v, f)) AND NOT u = v
 """,
     "csv": f"""\
-key user
 {TABLE}
 policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] approve(f)
-policy busy: count[0,9]() < 4
-policy soon per none: what = "approve" IMPLIES EVENTUALLY[0,6] what = "publish"
-policy steady on rows where file = "f1": PREVIOUS[0,5] what = "approve"
+policy busy per user: count[0,9]() < 4
+policy soon: what = "approve" IMPLIES EVENTUALLY[0,6] what = "publish"
+policy steady per user on rows where file = "f1": PREVIOUS[0,5] what = "approve"
 """,
 }
 
@@ -153,7 +152,7 @@ def test_the_first_violation_is_that_of_rows_that_wait(
     rules, log = tmp_path / "rules.mtl", tmp_path / ("l.log" if form == "log" else "l.csv")
     saved, output = tmp_path / "saved", tmp_path / "out"
     declared = [] if form == "log" else TABLE_ATOMS
-    rules.write_text("\n".join([*declared, *(["key kind"] if form == "keys" else []), *RULES, ""]))
+    rules.write_text("\n".join([*declared, *(KEYED if form == "keys" else RULES), ""]))
     found = set()
     for seed in range(10):
         lines = late_lines(seed, is_table=form != "log")
@@ -181,12 +180,11 @@ def test_the_first_violation_is_that_of_rows_that_wait(
 
 
 CONDITIONS = f"""\
-key user
 {DEPENDING}
-policy three: count[0,9](n > 3) < 2
-policy four per none: many > 1 IMPLIES EVENTUALLY[0,6] what = "seen"
-policy five per none on every 5: count[0,9](n > 2) < 4
-policy six on rows where total > 9: PREVIOUS what = "seen"
+policy three per user: count[0,9](n > 3) < 2
+policy four: many > 1 IMPLIES EVENTUALLY[0,6] what = "seen"
+policy five on every 5: count[0,9](n > 2) < 4
+policy six per user on rows where total > 9: PREVIOUS what = "seen"
 """
 
 
@@ -254,7 +252,7 @@ def test_answers_are_kept_until_all_is_final(tmp_path: Path, command: Command) -
 def test_a_report_says_what_holds_at_the_end(tmp_path: Path, command: Command) -> None:
     rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
     page, other = tmp_path / "page.html", tmp_path / "other.html"
-    rules.write_text("\n".join([*TABLE_ATOMS, "key kind", *RULES, ""]))
+    rules.write_text("\n".join([*TABLE_ATOMS, *KEYED, ""]))
     header, lines = "ts,kind,x,ask,reply,noise\n", late_lines(4, is_table=True)
     # the violation of this row goes, as another one comes before it
     lines += ["200,p,a,false,true,false\n", "199,q,a,false,true,false\n"]

@@ -33,6 +33,11 @@ RULES = [
     "policy quiet: NOT (noise AND ask)",
     "policy closed: noise IMPLIES EVENTUALLY EXISTS x. q(x)",
 ]
+# those without variables are for each kind
+KEYED = [
+    rule.replace(":", " per kind:", 1) if rule.split(":")[0].split()[1] in WITHOUT else rule
+    for rule in RULES
+]
 Point = tuple[int, int]
 
 
@@ -121,8 +126,7 @@ def test_it_is_that_of_all_verdicts(
 ) -> None:
     rules = tmp_path / "rules.mtl"
     declared = [] if form == "log" else TABLE_ATOMS
-    declared = [*declared, "key kind"] if form == "keys" else declared
-    rules.write_text("\n".join([*declared, *RULES, ""]))
+    rules.write_text("\n".join([*declared, *(KEYED if form == "keys" else RULES), ""]))
     given = ["--output-format", "jsonl", *(["--end-time", "inf"] if end_time == "inf" else [])]
     given += ["--time-points", "stamp"] if form == "stamps" else []
     outcomes: Counter[str | None] = Counter()
@@ -252,8 +256,7 @@ def test_a_run_goes_on_from_a_checkpoint(
     is_text = form in {"log", "rows"}
     rules = tmp_path / "rules.mtl"
     declared = [] if is_text else TABLE_ATOMS
-    declared = [*declared, "key kind"] if form == "keys" else declared
-    rules.write_text("\n".join([*declared, *RULES, ""]))
+    rules.write_text("\n".join([*declared, *(KEYED if form == "keys" else RULES), ""]))
     given = ["--verdicts", "first"]
     given += ["--rows", "--explain"] if form == "rows" else ["--output-format", "jsonl"]
     given += ["--time-points", "stamp"] if form == "stamps" else []

@@ -277,20 +277,6 @@ def test_what_does_not_work_yet_is_refused(
     assert message in done.errors
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--key", "user"], "make the key an argument of atoms"),
-    ],
-)
-def test_what_does_not_work_on_tables_yet_is_refused(
-    command: Command, tables: tuple[Path, Path], given: list[str], message: str
-) -> None:
-    done = command(*given, *tables)
-    assert done.status == 2
-    assert message in done.errors
-
-
 EXPLAINED = """\
 policy approved
 at LOG:3
@@ -423,7 +409,7 @@ def test_the_rows_of_a_time_point_are_limited(command: Command, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ("policy a per user: NOT p(x)\n", "policy a has variables, so it is over the whole log"),
+        ("policy a per user: NOT p(x)\n", "policy a is per user, but the log is read as text"),
         ("atom p(x) = y > 3\npolicy a: NOT p(x)\n", "says which rows of a table are rows of p"),
         ("policy a: p(x) IMPLIES NOT row.y = 3\n", "uses columns of a table, but the log is read"),
         ("policy a: p(x) IMPLIES q(y)\n", "nothing says which values"),

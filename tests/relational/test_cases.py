@@ -22,8 +22,8 @@ def test_the_names_are_unique() -> None:
 
 def run_case(case: Case, folder: Path, *options: str) -> Ended:
     """Run the command on a case."""
-    policy, log = folder / "policy.mtl", folder / "case.log"
-    log.write_text("\n".join([*case.log, ""]))
+    policy, log = folder / "policy.mtl", folder / ("case.csv" if case.table else "case.log")
+    log.write_text("\n".join([*case.log, *case.table, ""]))
     if case.signature:
         signature, policy = folder / "case.sig", folder / "policy.mfotl"
         signature.write_text(case.signature)
@@ -110,3 +110,32 @@ def test_the_reference(name: str) -> None:
     case = CASES[name]
     log = Log(tuple(map(database_of, case.log)))
     assert sorted(referred(parse_policies(case.policy), log)) == sorted(case.answers)
+
+
+def row_of(what: str, f: int) -> Database:
+    """The rows that atoms have of a row of a table; `ask` has no arguments."""
+    row: Row = () if what == "ask" else (f,)
+    return {what: [row]}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.table and not case.refused]
+)
+def test_the_reference_of_each_key(name: str) -> None:
+    """What it finds in the rows of each key alone, which have the columns ts, k, what and f."""
+    case = CASES[name]
+    file = parse_policies(case.policy)
+    rows = [line.split(",") for line in case.table[1:]]
+    found = []
+    for policy in file.policies:
+        alone = parse_policies(case.policy)
+        alone.policies = tuple(one for one in alone.policies if one.name == policy.name)
+        key = file.key if policy.key is None else policy.key
+        for value in dict.fromkeys(k for _, k, _, _ in rows) if key else [None]:
+            points = tuple(
+                (int(ts), row_of(what, int(f))) for ts, k, what, f in rows if value in (None, k)
+            )
+            for line in referred(alone, Log(points)):
+                label, _, rest = line.partition("\t")
+                found.append(f"{label}\t{value or ''}\t{rest}")
+    assert sorted(found) == sorted(case.answers)

@@ -204,7 +204,6 @@ def test_time_goes_on_from_table_to_table() -> None:
     ("policies", "options", "message"),
     [
         (ONE, {"mode": "global"}, "mode 'global' is for policies without variables"),
-        (ONE, {"key": "user"}, "make the key an argument of atoms"),
         (ONE, {"time_points": "day"}, "time_points is 'row' or 'stamp', not 'day'"),
         (
             "atom publish(user) = b\npolicy p: publsh(u) IMPLIES FALSE",

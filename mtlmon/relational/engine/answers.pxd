@@ -9,6 +9,7 @@ cdef enum AnswerKind:
     VIOLATED                # a policy: the values violate it
     HOLDS                   # a policy: no values violate it; there are no values
     MATCHES                 # a find: the values satisfy it
+    HOLDS_FOR               # a policy: no values violate it for a key, the first of the values
 
 
 cdef struct Answer:

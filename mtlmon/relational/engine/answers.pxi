@@ -8,7 +8,7 @@ time-points for each policy, those of a time-point in the order of their values.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -72,7 +72,8 @@ cdef class AnswerBlock:
 
     def take(self):
         """Return the answers as tuples (policy, kind, time-stamp, offset, point, cells), and
-        forget them. The kind is 0 for a violation, 1 for none, 2 for a match."""
+        forget them. The kind is 0 for a violation, 1 for none, 2 for a match, 3 for no violation
+        for a key."""
         cdef size_t k, i, width
         cdef Answer *answer
         found = []
@@ -87,6 +88,38 @@ cdef class AnswerBlock:
         self.clear()
         return found
 
+    def heads(self):
+        """Return the policy (uint32), the kind (uint8) and the offset (uint64) of each answer, and
+        how many time-points had been read when it was found (uint64), as bytes of arrays."""
+        cdef size_t k
+        cdef uint32_t *policies
+        cdef uint8_t *kinds
+        cdef uint64_t *offsets
+        cdef uint64_t *known
+        parts = [PyBytes_FromStringAndSize(NULL, self.count * size) for size in (4, 1, 8, 8)]
+        policies = <uint32_t *> PyBytes_AS_STRING(parts[0])
+        kinds = <uint8_t *> PyBytes_AS_STRING(parts[1])
+        offsets = <uint64_t *> PyBytes_AS_STRING(parts[2])
+        known = <uint64_t *> PyBytes_AS_STRING(parts[3])
+        for k in range(self.count):
+            policies[k] = self.answers[k].policy
+            kinds[k] = <uint8_t> self.answers[k].kind
+            offsets[k] = self.answers[k].offset
+            known[k] = self.answers[k].known
+        return tuple(parts)
+
+    def set_offsets(self, offsets):
+        """Set the offset of each answer: a contiguous array of uint64."""
+        cdef Memory memory = Memory(offsets, sizeof(uint64_t), 0)
+        cdef const uint64_t *values = <const uint64_t *> memory.buffer.buf
+        cdef size_t k
+        if <size_t> memory.buffer.shape[0] != self.count or (
+            self.count > 1 and memory.buffer.strides[0] != sizeof(uint64_t)
+        ):
+            raise ValueError("expected an offset for each answer, without gaps between them")
+        for k in range(self.count):
+            self.answers[k].offset = values[k]
+
     def points(self):
         """Return the number of each answer's time-point in the log, as bytes of uint64."""
         cdef size_t k
@@ -97,8 +130,11 @@ cdef class AnswerBlock:
             numbers[k] = self.answers[k].point
         return found
 
-    def add(self, policy, kind, time_stamp, offset, point, cells=()):
-        """Add an answer, given as `take` returns it."""
+    def add(self, policy, kind, time_stamp, offset, point, cells=(), known=None):
+        """Add an answer, given as `take` returns it.
+
+        known: how many time-points had been read; by default, those up to its own.
+        """
         cdef Answer answer
         cdef size_t k
         cdef int64_t *values
@@ -108,7 +144,7 @@ cdef class AnswerBlock:
             raise ValueError(f"policy {policy} has another number of variables")
         answer.policy, answer.kind = policy, <AnswerKind> <int> kind
         answer.time_stamp, answer.offset, answer.point = time_stamp, offset, point
-        answer.known = point + 1
+        answer.known = point + 1 if known is None else known
         answer.start = 0
         values = <int64_t *> malloc((len(cells) + 1) * sizeof(int64_t))
         if values == NULL:

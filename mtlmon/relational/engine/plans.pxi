@@ -21,7 +21,9 @@ STATE_KINDS = {
     "window": WINDOW, "counts": COUNTS, "since": SINCE_STATE, "until": UNTIL_STATE,
     "neighbour": NEIGHBOUR, "groups": GROUPS, "spans": SPANS,
 }
-LEFT_KINDS = {"breaks": BREAKS, "runs": RUNS, "filters": FILTERS}
+LEFT_KINDS = {
+    "breaks": BREAKS, "runs": RUNS, "marks": MARKS, "ends": ENDS, "filters": FILTERS
+}
 STEP_KINDS = {
     "scan": SCAN, "probe": PROBE, "compute": COMPUTE, "attempt": ATTEMPT, "call": CALL,
     "listed": LISTED, "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE, "meet": MEET,
@@ -114,6 +116,7 @@ cdef int read_state(State *state, Allocations allocations, plan) except -1:
     state.operand = plan.operand
     state.is_future = plan.is_future
     state.is_exact = plan.is_exact
+    state.is_strict = plan.is_strict
     state.is_eager = any(one.kind == "filters" for one in plan.lefts)
     state.lower = plan.lower
     state.upper = -1 if plan.upper is None else plan.upper

@@ -22,12 +22,12 @@ cdef void apply_breaks(State *state, Left *left, const int64_t *row) noexcept no
         slot = following
 
 
-cdef void apply_runs(
+cdef void mark_matches(
     State *state, Left *left, const int64_t *rows, size_t count
 ) noexcept nogil:
-    """End the slots of SINCE that match none of the rows."""
+    """Mark the slots of SINCE that match one of the rows."""
     cdef Index *index = &state.indexes[left.index]
-    cdef uint32_t slot, following
+    cdef uint32_t slot
     cdef size_t k
     state.stamp += 1
     for k in range(count):
@@ -39,6 +39,31 @@ cdef void apply_runs(
         while slot != NONE:
             state.slots[slot].mark = state.stamp
             slot = index.next[slot]
+
+
+cdef void end_matches(
+    State *state, Left *left, const int64_t *rows, size_t count
+) noexcept nogil:
+    """End the slots of SINCE that match one of the rows and were not marked last."""
+    cdef Index *index = &state.indexes[left.index]
+    cdef uint32_t slot, following
+    cdef size_t k
+    for k in range(count):
+        slot = first_slot(index, &state.rows, rows + k * left.inbox.width, left.columns)
+        while slot != NONE:
+            # the first index has slots that are not live, and one for each row
+            following = NONE if left.index == 0 else index.next[slot]
+            if state.slots[slot].is_live and state.slots[slot].mark != state.stamp:
+                kill(state, slot)
+            slot = following
+
+
+cdef void apply_runs(
+    State *state, Left *left, const int64_t *rows, size_t count
+) noexcept nogil:
+    """End the slots of SINCE that match none of the rows."""
+    cdef uint32_t slot, following
+    mark_matches(state, left, rows, count)
     slot = state.first_live
     while slot != NONE:
         following = state.slots[slot].next_live
@@ -82,11 +107,12 @@ cdef int take_since(State *state, uint64_t here, int64_t now) except -1 nogil:
     cdef QueuedPoint *point
     cdef const int64_t *rows
     cdef uint32_t k
-    cdef size_t r
+    cdef size_t r, count
     cdef bint is_there
-    while state.processed <= here:
-        state.processed = next_since(state, here)
-        if state.processed > here:
+    cdef uint64_t end = here if state.is_strict else here + 1
+    while state.processed < end:
+        state.processed = next_since(state, end - 1)
+        if state.processed >= end:
             break
         for k in range(state.left_count):
             left = &state.lefts[k]
@@ -97,8 +123,13 @@ cdef int take_since(State *state, uint64_t here, int64_t now) except -1 nogil:
             )
             point = front_point(&left.inbox)
             rows = front_rows(&left.inbox)
+            count = point.count if is_there else 0
             if left.kind == RUNS:
-                apply_runs(state, left, rows, point.count if is_there else 0)
+                apply_runs(state, left, rows, count)
+            elif left.kind == MARKS:
+                mark_matches(state, left, rows, count)
+            elif left.kind == ENDS:
+                end_matches(state, left, rows, count)
             elif is_there:
                 for r in range(point.count):
                     apply_breaks(state, left, rows + r * left.inbox.width)
@@ -282,7 +313,7 @@ cdef inline bint holds_now(const State *state, uint32_t number) noexcept nogil:
     if state.kind == SINCE_STATE:
         return state.now - slot.time_stamp >= state.lower
     if state.kind == UNTIL_STATE:
-        return entry_of(state, slot.head).since <= state.position
+        return entry_of(state, slot.head).since <= state.position + state.is_strict
     return True
 
 

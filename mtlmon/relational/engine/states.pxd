@@ -18,6 +18,8 @@ cdef enum StateKind:
 cdef enum LeftKind:
     BREAKS                      # NOT of a formula, whose rows end what they match
     RUNS                        # a formula, whose rows let go on what they match
+    MARKS                       # like RUNS, among what the next conjunct ends
+    ENDS                        # a formula, whose rows end what they match and MARKS does not
     FILTERS                     # anything else: evaluated for all slots
 
 
@@ -50,15 +52,15 @@ cdef struct Slot:
     uint64_t tail
     bint is_live                # whether some entry counts
     int64_t time_stamp          # SINCE: of the first that counts
-    uint64_t mark               # RUNS: what let it go on last
+    uint64_t mark               # RUNS, MARKS: what let it go on last
     uint32_t next_live, previous_live
 
 
 cdef struct Left:
     # A conjunct of the left side of SINCE or UNTIL.
     LeftKind kind
-    uint32_t operand            # the query whose rows BREAKS and RUNS take
-    RowQueue inbox              # the rows of BREAKS and RUNS
+    uint32_t operand            # the query whose rows all but FILTERS take
+    RowQueue inbox              # these rows
     uint32_t index              # SINCE: the index of the slots that match those rows
     uint32_t block              # FILTERS
     # SINCE: where a row has the columns of the index. UNTIL: the column of the slots that each
@@ -80,6 +82,7 @@ cdef struct State:
     StateKind kind
     uint32_t operand            # the query whose rows it takes
     bint is_future
+    bint is_strict              # SINCE, UNTIL: whether the present does not count
     bint is_eager               # whether it takes in each time-point at that time-point
     int64_t lower
     int64_t upper               # -1: no bound

@@ -255,7 +255,7 @@ cdef inline bint is_over(
 ) noexcept nogil:
     """Whether a time-point has left the interval of a state that stands at another."""
     if state.is_future:
-        return point < here or time_stamp - now < state.lower
+        return point < here + state.is_strict or time_stamp - now < state.lower
     return state.upper >= 0 and now - time_stamp > state.upper
 
 

@@ -4,12 +4,14 @@
 from cython cimport final
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from mtlmon.arrays.native cimport KeyTable, Text
-from mtlmon.relational.native cimport HOLDS, MATCHES, Answer, AnswerBlock
+from mtlmon.relational.native cimport (
+    HOLDS, HOLDS_FOR, MATCHES, VIOLATED, Answer, AnswerBlock,
+)
 from mtlmon.text.native cimport (
     FILTER_BOOLEAN,
     FILTER_NONE,
@@ -42,6 +44,8 @@ cdef class AnswerLines:
     labels: for each policy, the bytes at the beginning of its lines.
     variables: for each policy, pairs of the name and the name of the kind of each variable.
     texts: the texts by number.
+    keys: for each policy whose first variables are texts of a key, the number of one for each field
+        behind the label, or None for an empty field; None for no such policy.
     verdicts: which answers to write: "all", "boolean" (the same), "false" (violations and matches)
         or "none".
 
@@ -49,12 +53,15 @@ cdef class AnswerLines:
         writer: holds the lines until they are flushed.
     """
 
-    def __cinit__(self, labels, variables, KeyTable texts not None, *, str verdicts="false"):
+    def __cinit__(
+        self, labels, variables, KeyTable texts not None, keys=None, *, str verdicts="false"
+    ):
         cdef uint32_t policy, k
         cdef ReportedPolicy *reported
         cdef bytes written
         labels, variables = list(labels), list(variables)
-        if len(labels) != len(variables):
+        keys = [()] * len(labels) if keys is None else list(keys)
+        if len(labels) != len(variables) or len(labels) != len(keys):
             raise ValueError("expected variables for each policy")
         self.writer = Writer()
         self.texts = texts
@@ -76,8 +83,21 @@ cdef class AnswerLines:
             if reported.variables == NULL:
                 raise MemoryError("mtlmon: out of memory")
             reported.room = reported.label_length + LINE_ROOM
+            fields = list(keys[policy])
+            reported.key_width = <uint32_t> len([one for one in fields if one is not None])
+            reported.key_field_count = <uint32_t> len(fields)
+            reported.key_fields = <int32_t *> calloc(len(fields) + 1, sizeof(int32_t))
+            if reported.key_fields == NULL:
+                raise MemoryError("mtlmon: out of memory")
+            reported.room += <size_t> len(fields)
+            for k, field in enumerate(fields):
+                if field is not None and not 0 <= field < reported.key_width <= reported.width:
+                    raise ValueError(f"policy {policy} has no variable {field} of a key")
+                reported.key_fields[k] = -1 if field is None else field
             for k, (name, kind) in enumerate(variables[policy]):
-                written = (f", {name}=" if k else f" ({name}=").encode()
+                if k < reported.key_width and kind != "text":
+                    raise ValueError("the variables of a key are texts")
+                written = (f", {name}=" if k > reported.key_width else f" ({name}=").encode()
                 self.kept.append(written)
                 reported.variables[k].name = <const uint8_t *> PyBytes_AS_STRING(written)
                 reported.variables[k].length = <size_t> len(written)
@@ -89,6 +109,7 @@ cdef class AnswerLines:
         if self.policies != NULL:
             for policy in range(self.policy_count):
                 free(self.policies[policy].variables)
+                free(self.policies[policy].key_fields)
         free(self.policies)
 
     def put(self, AnswerBlock answers not None, list endings=None):
@@ -123,6 +144,36 @@ cdef class AnswerLines:
     def close(self):
         """Do nothing: lines need no end."""
 
+    cdef uint8_t *put_key(
+        self, uint8_t *place, const ReportedPolicy *policy, const int64_t *cells
+    ) noexcept nogil:
+        """Write the fields of a key, each with a tab behind it."""
+        cdef uint32_t i
+        cdef size_t k
+        cdef Text text
+        cdef uint8_t escape
+        for i in range(policy.key_field_count):
+            if policy.key_fields[i] >= 0:
+                text = self.texts.text_of(<size_t> cells[policy.key_fields[i]])
+                for k in range(text.length):
+                    escape = 0
+                    if text.place[k] == c'\\':
+                        escape = c'\\'
+                    elif text.place[k] == c'\t':
+                        escape = c't'
+                    elif text.place[k] == c'\n':
+                        escape = c'n'
+                    elif text.place[k] == c'\r':
+                        escape = c'r'
+                    if escape:
+                        place[0] = c'\\'
+                        place += 1
+                    place[0] = escape or text.place[k]
+                    place += 1
+            place[0] = c'\t'
+            place += 1
+        return place
+
     cdef int put_line(
         self, AnswerBlock answers, size_t number, const uint8_t *ending, size_t ending_length
     ) except -1 nogil:
@@ -135,10 +186,10 @@ cdef class AnswerLines:
         cdef uint32_t i
         cdef uint8_t *place
         cdef Text text
-        if answer.kind == HOLDS and self.filter > FILTER_BOOLEAN:
+        if self.filter > FILTER_BOOLEAN and (answer.kind == HOLDS or answer.kind == HOLDS_FOR):
             return 0
         if answer.kind != HOLDS:
-            for i in range(policy.width):
+            for i in range(policy.key_width if answer.kind == HOLDS_FOR else policy.width):
                 if policy.variables[i].kind == OF_TEXT:
                     room += 2 * self.texts.text_of(<size_t> cells[i]).length + 2
         if not self.writer.reserve(room // LINE_ROOM + 1):
@@ -146,17 +197,24 @@ cdef class AnswerLines:
                 raise MemoryError("mtlmon: out of memory")
         place = self.writer.data + self.writer.size
         memcpy(place, policy.label, policy.label_length)
-        place = put_natural(place + policy.label_length, <uint64_t> answer.time_stamp)
+        place += policy.label_length
+        if policy.key_width and answer.kind != HOLDS:
+            place = self.put_key(place, policy, cells)
+        else:
+            for i in range(policy.key_field_count):
+                place[0] = c'\t'
+                place += 1
+        place = put_natural(place, <uint64_t> answer.time_stamp)
         place[0] = c':'
         place = put_natural(place + 1, answer.offset)
-        if answer.kind == HOLDS:
+        if answer.kind == HOLDS or answer.kind == HOLDS_FOR:
             place = put_word(place, " true", 5)
         elif answer.kind == MATCHES:
             place = put_word(place, " match", 6)
         else:
             place = put_word(place, " false", 6)
-        if answer.kind != HOLDS and policy.width:
-            for i in range(policy.width):
+        if (answer.kind == VIOLATED or answer.kind == MATCHES) and policy.width > policy.key_width:
+            for i in range(policy.key_width, policy.width):
                 variable = &policy.variables[i]
                 place = put_word(place, <const char *> variable.name, variable.length)
                 if variable.kind == OF_TEXT:
@@ -191,7 +249,7 @@ def answer_arrays(AnswerBlock answers not None):
     """Return the answers as bytes of arrays, and forget them.
 
     Returns:
-        Policies (uint32), kinds (uint8: 0 violated, 1 holds, 2 matches), time-stamps (int64),
+        Policies (uint32), kinds (uint8: as in `AnswerBlock.take`), time-stamps (int64),
         offsets (uint64), the index of the first value of each (uint64), and all values (int64).
     """
     cdef size_t count = answers.count

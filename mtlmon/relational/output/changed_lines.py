@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.drive.native import policy_label
-from mtlmon.relational.atoms import cell_word
+from mtlmon.relational.atoms import cell_word, key_fields
 from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import AnswerLines
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
         def texts(self, time_stamps: Iterable[int]) -> list[str]: ...
         def lines(self, lines: bytes, fields: int) -> bytes: ...
 
+    class KeyNames(Protocol):
+        """Names time-points among those of their key."""
+
+        def renamed(self, changes: Iterable[ChangedAnswer]) -> list[ChangedAnswer]: ...
+
 
 __all__ = ["ChangedAnswerLines", "answer_block"]
 
@@ -35,8 +40,19 @@ _MARKS = (b"", b"!", b"!x")
 """What the last field of a line begins with, for NEW, AGAIN and GONE."""
 
 
-def answer_block(made: Plan, changes: Iterable[ChangedAnswer]) -> AnswerBlock:
-    """Return changed answers as answers, whose time-points have their numbers among these."""
+def answer_block(
+    made: Plan, changes: Iterable[ChangedAnswer], names: KeyNames | None = None
+) -> AnswerBlock:
+    """Return changed answers as answers, whose time-points have their numbers among these.
+
+    Args:
+        made: the plan of the policies.
+        changes: the changed answers.
+        names: gives time-points the names that they have among those of their key; None if no
+            policy has one.
+    """
+    if names is not None:
+        changes = names.renamed(changes)
     block = AnswerBlock(array("I", [len(one.variables) for one in made.named_policies]))
     for number, one in enumerate(changes):
         block.add(one.policy, one.kind, one.time_stamp, one.offset, number, one.cells)
@@ -49,22 +65,30 @@ class ChangedAnswerLines:
     Args:
         made: the plan of the policies.
         times: writes times in place of time-stamps; None for time-stamps.
-        key_count: how many empty fields of keys lines have, which other policies use.
+        key_columns: the columns of keys that lines have; by default, those of the policies.
+        key_names: as for `answer_block`.
     """
 
-    def __init__(self, made: Plan, times: LineTimes | None = None, key_count: int = 0) -> None:
+    def __init__(
+        self,
+        made: Plan,
+        times: LineTimes | None = None,
+        key_columns: Sequence[str] | None = None,
+        key_names: KeyNames | None = None,
+    ) -> None:
+        self._key_names = key_names
         self._plan = made
         self._times = times
         names = [one.name for one in made.named_policies]
         # policies without names are alone
-        self._fields = sum(name is not None for name in names[:1]) + key_count
+        fields = key_fields(made, key_columns)
+        self._fields = sum(name is not None for name in names[:1]) + len(fields[0])
         variables = [
             tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
             for one in made.named_policies
         ]
-        keys = b"\t" * key_count
-        labels = [(b"" if name is None else policy_label(name)) + keys for name in names]
-        self._lines = AnswerLines(labels, variables, made.texts, verdicts="all")
+        labels = [b"" if name is None else policy_label(name) for name in names]
+        self._lines = AnswerLines(labels, variables, made.texts, fields, verdicts="all")
 
     def lines(
         self, changes: Sequence[ChangedAnswer], tails: list[bytes] | None = None
@@ -75,7 +99,7 @@ class ChangedAnswerLines:
             changes: the changes.
             tails: what each line ends with, before its line feed; None for nothing.
         """
-        self._lines.put(answer_block(self._plan, changes), tails)
+        self._lines.put(answer_block(self._plan, changes, self._key_names), tails)
         text = bytes(self._lines.writer.take())
         if self._times is not None:
             text = self._times.lines(text, self._fields)

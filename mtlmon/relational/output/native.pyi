@@ -18,6 +18,7 @@ class AnswerLines:
         labels: Iterable[bytes],
         variables: Iterable[Sequence[tuple[str, str]]],
         texts: KeyTable,
+        keys: Iterable[Sequence[int | None]] | None = None,
         *,
         verdicts: Literal["all", "boolean", "false", "none"] = "false",
     ) -> None: ...

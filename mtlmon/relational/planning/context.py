@@ -86,6 +86,12 @@ class Context:
             own = one.analysis.kinds
             self.kinds |= zip(one.names, (own[name] for name in one.analysis.reported), strict=True)
 
+    def key_of(self, name: str) -> tuple[str, ...]:
+        """The columns of a key that are the last arguments of an atom."""
+        relation = self._file.relations.get(name)
+        arguments = () if relation is None else relation.arguments
+        return tuple(one.name for one in arguments if one.is_key)
+
     def is_declared(self, name: str) -> bool:
         """Whether the file declares a relation or an atom of that name."""
         relation = self._file.relations.get(name_of_rows(name))

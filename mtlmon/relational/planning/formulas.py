@@ -8,7 +8,7 @@ from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.formula import STRICT, Formula
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ def sides(formula: Formula) -> list[Formula]:
     return found
 
 
+def joined(operator: ops.Operator, parts: Sequence[Formula]) -> Formula:
+    """The formulas, at least one, joined by AND or OR."""
+    found = parts[0]
+    for one in parts[1:]:
+        found = Formula(operator, (found, one), None, None, found.span)
+    return found
+
+
 def exists_of(names: Iterable[str], formula: Formula, origin: Formula) -> Formula:
     free = free_variables(formula)[id(formula)]
     own = tuple(name for name in names if name in free)
@@ -79,6 +87,7 @@ def shape(formula: Formula, names: Sequence[str]) -> object:
         bounds = None if node.interval is None else (node.interval.lower, node.interval.upper)
         own = [numbers.setdefault(name, len(numbers)) for name in quantified(node)]
         found = tuple(map(of_term, terms_of(node)))
-        return (node.operator.name, node.name, bounds, tuple(own), found, *map(of, node.operands))
+        name = f"{node.operator.name} strict" if node.value == STRICT else node.operator.name
+        return (name, node.name, bounds, tuple(own), found, *map(of, node.operands))
 
     return of(formula), len(names)

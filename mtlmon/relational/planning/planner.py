@@ -101,6 +101,8 @@ class Planner:
         names = (*one.names, *one.exposed)
         shown = (*one.analysis.reported, *(name.partition(" ")[0] for name in one.exposed))
         policy = one.analysis.policy
+        key = (policy.key or ()) if policy.key_variables else ()
+        shown = (*key, *shown[len(key) :])
         plan.named_policies.append(
             PolicyPlan(
                 policy.name,
@@ -109,6 +111,7 @@ class Planner:
                 tuple(self._context.kinds[name] for name in names),
                 policy.text,
                 policy.severity,
+                key,
             )
         )
         if names or not looks_ahead_without_bound(one.formula):

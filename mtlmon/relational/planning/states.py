@@ -9,9 +9,9 @@ from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.plan import NO_QUERY, LeftPlan, SidePlan, StatePlan, StepPlan
 from mtlmon.relational.planning.blocks import Block, Scope
-from mtlmon.relational.planning.formulas import shape
+from mtlmon.relational.planning.formulas import joined, shape, sides
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.formula import STRICT, Formula
 from mtlmon.syntax.interval import Interval
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class States:
             interval.upper,
             scope.owner,
             is_exact,
+            node.value == STRICT,
             tuple(shape(one, names) for one in node.operands),
         )
         if key in self._context.known_states:
@@ -93,12 +94,10 @@ class States:
         inner = Scope(scope.owner)
         if operator in (ops.SINCE, ops.UNTIL):
             for part in conjuncts(node.operands[0]):
-                left = self._left(part, node, names, indexes, inner)
-                if left is None:
-                    continue
-                if left.operand != NO_QUERY:
-                    feeds.append((left.operand, len(lefts)))
-                lefts.append(left)
+                for left in self._lefts(part, node, names, indexes, inner):
+                    if left.operand != NO_QUERY:
+                        feeds.append((left.operand, len(lefts)))
+                    lefts.append(left)
         number = self._context.add_state(
             StatePlan(
                 _KINDS[operator],
@@ -111,6 +110,7 @@ class States:
                 indexes,
                 lefts,
                 is_exact=is_exact,
+                is_strict=node.value == STRICT,
             ),
             key,
             list(inner.states),
@@ -124,36 +124,28 @@ class States:
             self._context.plan.queries[feeder].consumers.append((number, place))
         return number
 
-    def _left(
+    def _lefts(
         self,
         part: Formula,
         node: Formula,
         names: Sequence[str],
         indexes: list[tuple[int, ...]],
         scope: Scope,
-    ) -> LeftPlan | None:
-        """Plan a conjunct of the left side of SINCE or UNTIL; None if it is always true."""
+    ) -> list[LeftPlan]:
+        """Plan a conjunct of the left side of SINCE or UNTIL; nothing if it is always true."""
         if part.operator is ops.TRUE:
-            return None
+            return []
         negation = normal_form(part, negated=True)
         is_since = node.operator is ops.SINCE
         for kind, formula in (("breaks", negation), ("runs", part)):
             if self._context.is_alone(formula):
-                own = free_variables(formula)[id(formula)]
-                query = self._planner.operand(formula, own)
-                places = tuple(names.index(name) for name in own)
-                texts = self._context.text_columns(own)
-                if not is_since:
-                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, places, texts)
-                if len(own) == len(names):
-                    positions = tuple(own.index(name) for name in names)
-                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, positions, texts)
-                if places not in indexes[1:]:
-                    indexes.append(places)
-                index = indexes.index(places, 1)
-                return LeftPlan(
-                    kind, query, len(own), index, NO_QUERY, tuple(range(len(own))), texts
-                )
+                return [self._rows_of_left(kind, formula, node, names, indexes)]
+        if is_since and (asked := self._asked(part)) is not None:
+            # what the second one matches ends, unless the first one matches it
+            return [
+                self._rows_of_left(kind, formula, node, names, indexes)
+                for kind, formula in zip(("marks", "ends"), asked, strict=True)
+            ]
         if not is_since:
             # A witness within `upper` of the present is also within that of each time-point up to
             # it. So only rows of which EVENTUALLY is true there need to be asked about.
@@ -165,10 +157,46 @@ class States:
             query = self._planner.operand(Formula(ops.AND, (awaited, broken)), names)
             places = tuple(range(len(names)))
             texts = self._context.text_columns(names)
-            return LeftPlan("breaks", query, len(names), 0, NO_QUERY, places, texts)
+            return [LeftPlan("breaks", query, len(names), 0, NO_QUERY, places, texts)]
         block = Block({name: place for place, name in enumerate(names)}, len(names) + 1)
         self._planner.conjunction(conjuncts(part), block, scope)
-        return LeftPlan("filters", NO_QUERY, 0, 0, self._context.finished(block), (), ())
+        return [LeftPlan("filters", NO_QUERY, 0, 0, self._context.finished(block), (), ())]
+
+    def _rows_of_left(
+        self,
+        kind: str,
+        formula: Formula,
+        node: Formula,
+        names: Sequence[str],
+        indexes: list[tuple[int, ...]],
+    ) -> LeftPlan:
+        """Plan the rows of a formula that say which slots of SINCE or UNTIL go on, or end."""
+        own = free_variables(formula)[id(formula)]
+        query = self._planner.operand(formula, own)
+        places = tuple(names.index(name) for name in own)
+        texts = self._context.text_columns(own)
+        if node.operator is not ops.SINCE:
+            return LeftPlan(kind, query, len(own), 0, NO_QUERY, places, texts)
+        if len(own) == len(names):
+            positions = tuple(own.index(name) for name in names)
+            return LeftPlan(kind, query, len(own), 0, NO_QUERY, positions, texts)
+        if places not in indexes[1:]:
+            indexes.append(places)
+        index = indexes.index(places, 1)
+        return LeftPlan(kind, query, len(own), index, NO_QUERY, tuple(range(len(own))), texts)
+
+    def _asked(self, part: Formula) -> tuple[Formula, Formula] | None:
+        """Take NOT of a formula, or another one, apart; None if these cannot be evaluated alone.
+
+        Returns:
+            The other one, and the formula that stands below NOT.
+        """
+        ends = [one.operands[0] for one in sides(part) if one.operator is ops.NOT]
+        goes_on = [one for one in sides(part) if one.operator is not ops.NOT]
+        if not ends or not goes_on:
+            return None
+        found = joined(ops.OR, goes_on), joined(ops.AND, ends)
+        return found if all(map(self._context.is_alone, found)) else None
 
     def count(self, node: Formula, block: Block, scope: Scope, mode: str) -> None:
         """Add HISTORICALLY or ALWAYS, whose variables are bound."""

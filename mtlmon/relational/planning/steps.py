@@ -43,7 +43,8 @@ class Steps:
             name = "point"
         if name not in self._atoms:
             self._atoms[name] = len(self._atoms)
-            self._context.plan.named_atoms.append(AtomPlan(name, found))
+            key = self._context.key_of(name)
+            self._context.plan.named_atoms.append(AtomPlan(name, found, key))
         number = self._atoms[name]
         scope.atoms[number] = None
         return number

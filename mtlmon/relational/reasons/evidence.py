@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from mtlmon.relational.atoms import made_atoms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.cells import from_cell
+from mtlmon.relational.keyed import HERE
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import opened, opened_policy, prepared_policies, readable
 from mtlmon.relational.programs import kinds_of_variables
-from mtlmon.relational.reasons.patterns import HERE, patterns_of
+from mtlmon.relational.reasons.patterns import HERE as AT_POINT
+from mtlmon.relational.reasons.patterns import patterns_of
 from mtlmon.relational.running import RelationalRun
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.printer import name_of_rows, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,9 +46,15 @@ if TYPE_CHECKING:
         def place_of(self, point: int, /) -> object:
             """Return the row of a time-point, of which `str` makes words; None if not known."""
 
-    Reader = Callable[[Plan, PointBlock], Iterator[PointPlaces | None]]
+    class KeyPoints(Protocol):
+        """Gives time-points the names that they have among those of their key."""
 
-__all__ = ["Evidence", "Explainer", "Finding", "Reason", "Violation"]
+        def offset_of(self, atom: str, point: int) -> int | None: ...
+        def forget(self, count: int) -> None: ...
+
+    Reader = Callable[[Plan, PointBlock], Iterator["Known | None"]]
+
+__all__ = ["Evidence", "Explainer", "Finding", "Known", "Reason", "Violation"]
 
 LISTED = 5
 """How many rows of a pattern are kept, unless all are asked for."""
@@ -67,6 +76,18 @@ class Violation(NamedTuple):
     policy: int
     point: int
     values: tuple[Value, ...]
+
+
+class Known(NamedTuple):
+    """What is known of the time-points that are read.
+
+    Attributes:
+        places: where their rows are.
+        names: their names among those of their keys, if policies have keys.
+    """
+
+    places: PointPlaces | None = None
+    names: KeyPoints | None = None
 
 
 class Finding(NamedTuple):
@@ -189,7 +210,7 @@ class Explainer:
         file: the policy file.
         analysis: what is known of these policies.
         read: reads the log from its beginning: it adds time-points with the atoms of a plan to a
-            block, and yields whenever they are to be taken, with what knows where their rows are.
+            block, and yields whenever they are to be taken, with what is known of them.
         end_time: what is known about the time after the log.
         skips_overflows: whether a term that overflows has no value, instead of being an error.
         most_rows: how many rows of a pattern are kept, those nearest to the time-point; None for
@@ -268,7 +289,10 @@ class Explainer:
         return (*prepared.names, *prepared.exposed)
 
     def _conjuncts(self, policy: int) -> list[Formula]:
-        return conjuncts(self._shown[policy])
+        # that the key has a row here goes without saying
+        return [
+            one for one in conjuncts(self._shown[policy]) if written_name(one.name or "") != HERE
+        ]
 
     def _valuations(self, violations: Sequence[Violation]) -> dict[Violation, tuple[Value, ...]]:
         """The values of all variables of violations, those of witnesses among them."""
@@ -297,7 +321,8 @@ class Explainer:
         texts = self._plan.texts
         number = offset = 0
         before = -1
-        for places in self._read(self._plan, points):
+        for known in self._read(self._plan, points):
+            places, names = known or Known()
             for time_stamp, rows in points.take():
                 offset = offset + 1 if time_stamp == before else 0
                 before = time_stamp
@@ -308,12 +333,17 @@ class Explainer:
                             from_cell(cell, kind, texts)
                             for cell, kind in zip(cells, kinds[atom], strict=True)
                         )
-                        finding = Finding(time_stamp, offset, row)
+                        of_key = None
+                        if names is not None:
+                            of_key = names.offset_of(name_of_rows(atoms[atom].name), number)
+                        finding = Finding(time_stamp, offset if of_key is None else of_key, row)
                         for search in by_atom[atom]:
                             search.see(number, finding, places)
                 number += 1
+            if names is not None:
+                names.forget(number)
 
 
 def is_here(evidence: Evidence) -> bool:
     """Whether a pattern is about the time-point of the violation only."""
-    return evidence.pattern.region == HERE
+    return evidence.pattern.region == AT_POINT

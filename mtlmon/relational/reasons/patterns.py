@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as terms
+from mtlmon.relational.keyed import HERE as KEY_OF_ROW
 from mtlmon.relational.preparation import value_of_constant
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,7 +99,7 @@ def patterns_of(
         if node.operator is ops.ATOM:
             found[Pattern(node.name or "", (), (), region)] = None
         elif node.operator is ops.PREDICATE:
-            if node.name not in made:
+            if node.name not in made and written_name(node.name or "") != KEY_OF_ROW:
                 kinds = relations[node.name or ""]
                 found[_pattern(node, valuation, kinds, region)] = None
         else:

@@ -8,7 +8,7 @@ from mtlmon.analysis.describe import brief_words
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.reasons.evidence import is_here
 from mtlmon.syntax.durations import distance_text
-from mtlmon.syntax.printer import written_name
+from mtlmon.syntax.printer import key_width, written_name
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _place(finding: Finding, violation: Violation, unit: str | None) -> str:
 def pattern_text(atom: str, values: Sequence[Value | None], kinds: Sequence[Kind]) -> str:
     """Write an atom with its arguments, `_` for those that may be anything."""
     name = written_name(atom)
+    width = len(kinds) - key_width(atom)
+    values, kinds = values[:width], kinds[:width]
     if not kinds:
         return name
     written = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.policy_file import DEFAULT_TIME
+from mtlmon.relational.keyed import with_key
 from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
 from mtlmon.spark.batch.relations import monitor_relations
@@ -211,6 +212,8 @@ def monitor(
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
+    if file is not None:
+        file = with_key(file, default)
     source, prepared = given.sources(policies, keys, file)
     for rows_of_relations in at_rest:
         rows_of_relations.evaluate(source)

@@ -13,6 +13,7 @@ from mtlmon.arrays.canonical import canonical_number, canonical_texts
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.atoms import refuse_traces
+from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
 from mtlmon.spark.common.atom_rows import (
     ATOM,
@@ -85,6 +86,7 @@ def prepared_relations(
         MtlmonError: an argument is invalid.
     """
     refuse_traces(file)
+    refuse_keys(file, file.key or (), "Spark")
     source = relation_source(
         file,
         time=time,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
+from mtlmon.relational.keyed import with_key
 from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
 from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.common.both_kinds import has_both_kinds
@@ -216,6 +217,8 @@ def monitor_stream(
     policies.watch(default)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
+    if file is not None:
+        file = with_key(file, default)
     source, prepared = given.sources(policies, keys, file)
     check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)

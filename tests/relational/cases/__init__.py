@@ -6,6 +6,7 @@ name        unique among all cases
 rationale   why the answers are what they are, and what would go wrong otherwise
 policy      the file
 log         one string for each line
+table       instead of a log: one string for each line of a table in CSV
 answers     one string for each line that the command writes with `--end-time inf`
 error       instead of answers: a part of the message with which the run ends
 refused     instead of a log and answers: a part of the message, and of its hint if there are two
@@ -28,6 +29,7 @@ class Case(NamedTuple):
     rationale: str
     policy: str
     log: tuple[str, ...] = ()
+    table: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     error: str = ""
     refused: tuple[str, ...] = ()

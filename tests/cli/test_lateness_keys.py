@@ -1,0 +1,126 @@
+"""Late rows of policies with variables for each key: what the changes leave."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.process import Ended
+
+    Command = Callable[..., Ended]
+
+RULES = """
+unit s
+key ip
+atom read(f) = what = "read"
+atom open(f) = what = "open"
+policy again: read(f) IMPLIES PREVIOUS open(f)
+policy owned: read(f) IMPLIES (NOT read(f) SINCE open(f))
+policy kept: read(f) IMPLIES (read(f) SINCE open(f))
+policy followed: open(f) IMPLIES NEXT[0,3] read(f)
+policy whole per none: read(f) IMPLIES PREVIOUS open(f)
+"""
+
+
+def rows_of(seed: int) -> list[str]:
+    """Random rows, some of which come late."""
+    source = random.Random(seed)
+    latest, rows = 0, []
+    for _ in range(source.randint(1, 14)):
+        latest += source.choice([0, 0, 1, 2])
+        stamp = max(0, latest - source.choice([0, 0, 0, 1, 2, 3]))
+        rows.append(f"{stamp},{source.choice('ab')},{source.choice(['open', 'read'])},"
+                    f"{source.choice('xy')}")  # fmt: skip
+    return rows
+
+
+def write(path: Path, rows: list[str]) -> Path:
+    path.write_text("\n".join(["ts,ip,what,f", *rows, ""]))
+    return path
+
+
+def latest_lines(command: Command, folder: Path, output: str) -> list[str]:
+    """The lines of the answers that a changelog leaves."""
+    changes = folder / "changes"
+    changes.write_text(output)
+    lines = command("latest", changes).output.splitlines()
+    return sorted(line for line in lines if not line.startswith("!@"))
+
+
+BESIDE = 'atom reads = what = "read"\npolicy quiet: reads IMPLIES PREVIOUS NOT reads\n'
+
+
+@pytest.mark.parametrize("more", ["", BESIDE], ids=["alone", "beside"])
+@pytest.mark.parametrize("given", [[], ["--verdicts", "all"], ["--time-points", "stamp"]])
+def test_the_latest_answers_are_those_of_the_sorted_log(
+    command: Command, tmp_path: Path, given: list[str], more: str
+) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(RULES + more)
+    given = [*given, "--end-time", "inf"]
+    revised = 0
+    for seed in range(20):
+        rows = rows_of(seed)
+        places = sorted(random.Random(seed).sample(range(len(rows) + 1), 1)) * 2
+        parts = [rows[: places[0]], rows[places[0] :]]
+        logs = [write(tmp_path / f"{k}.csv", part) for k, part in enumerate(parts) if part]
+        late = command(*given, "--lateness", "9s", rules, *logs)
+        assert not late.errors
+        revised += "!x" in late.output
+        whole = write(tmp_path / "whole.csv", rows)
+        expected = command(*given, "--sort", rules, whole).output.splitlines()
+        assert latest_lines(command, tmp_path, late.output) == sorted(expected)
+        # a run that goes on, wherever the log ended
+        kept, out, log = tmp_path / "kept", tmp_path / "out", tmp_path / "log.csv"
+        kept.unlink(missing_ok=True)
+        for part in (parts[0], rows):
+            write(log, part)
+            resumed = [*given, "--lateness", "9s", "--checkpoint", kept, "--resume", "-o", out]
+            assert command(*resumed, rules, log).status in (0, 1)
+        assert latest_lines(command, tmp_path, out.read_text()) == sorted(expected)
+    assert revised
+
+
+def test_rows_that_are_taken_back(command: Command, tmp_path: Path) -> None:
+    """Once ann's open is taken back, her read has no previous row, whatever bob has done."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text(RULES.split("policy owned", maxsplit=1)[0])
+    rows = ["1,1,+,ann,open,x", "2,2,+,bob,open,x", "3,3,+,ann,read,x", "1,1,-,ann,open,x"]
+    log.write_text("\n".join(["ts,id,op,ip,what,f", *rows, ""]))
+    done = command("--lateness", "9s", "--op", "op", "--id", "id", rules, log)
+    assert "again\tann\t3:0 false (f=x)" in latest_lines(command, tmp_path, done.output)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--explain"], "--explain and --lateness do not work with"),
+        (["--report", "page.html"], "--report and --lateness do not work with"),
+        (["--verdicts", "all", "--time-points", "stamp"], "--time-points stamp and --lateness"),
+        (["--clock", "key"], "for which the log has one time"),
+    ],
+)
+def test_what_is_refused(command: Command, tmp_path: Path, given: list[str], message: str) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(RULES)
+    done = command("--lateness", "9s", *given, rules, write(tmp_path / "log.csv", rows_of(1)))
+    assert done.status == 2
+    assert message in done.errors
+
+
+def test_another_key_beside_policies_without_variables_is_refused(
+    command: Command, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(f'{RULES}atom reads = what = "read"\npolicy quiet per f: NOT reads\n')
+    done = command("--lateness", "9s", rules, write(tmp_path / "log.csv", rows_of(1)))
+    assert done.status == 2
+    assert "has the key ip, which no policy without variables has" in done.errors
