@@ -16,7 +16,7 @@ import numpy as np
 
 from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
-from mtlmon.cli.explaining import WIDTH, check_file, explanations_for
+from mtlmon.cli.explaining import WIDTH, check_file, explanations_for, is_json
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import is_violated, plural
 from mtlmon.cli.report_policies import (
@@ -371,6 +371,7 @@ class Findings(ReportedRun):
                 all_of_them,
                 has_columns=self.options.report is not None,
                 has_all_rows=self.options.rows,
+                keeps_all_rows=is_json(self.options.explain_output),
                 rows_option="--rows",
                 unit=self.options.resolution or self.options.unit,
             )

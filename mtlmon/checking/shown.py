@@ -79,12 +79,15 @@ class ShownValue(NamedTuple):
     Attributes:
         name: what it is called.
         text: the value.
-        rows: the rows of the window that it is about; empty if the log does not tell.
+        rows: the first rows of the window that it is about, or all of them; empty if the log does
+            not tell.
+        row_count: how many rows there are.
     """
 
     name: str
     text: str
     rows: Sequence[RowPlace]
+    row_count: int
 
     def row_words(self, most: int | None, option: str | None) -> list[str]:
         """Return the rows in words: web.csv:2, web.csv:5, and 7 more.
@@ -94,7 +97,7 @@ class ShownValue(NamedTuple):
             option: what lets all of them be named; None if nothing does.
         """
         words = list(map(str, self.rows[:most]))
-        more = len(self.rows) - len(words)
+        more = self.row_count - len(words)
         how = "" if option is None else f" ({option} names them)"
         return [*words, f"and {more:,} more{how}"] if more else words
 
@@ -443,6 +446,7 @@ class Details:
         violations: policy, number of the trace, time-stamp and offset of each violation.
         has_columns: whether the values of columns are wanted, too.
         has_all_rows: whether people see all rows of windows.
+        keeps_all_rows: whether programs do; if neither does, only the first ones are kept.
         rows_option: the option that asks for that, if there is one.
         unit: the unit of time-stamps; if it is not given, that of the file.
     """
@@ -457,11 +461,13 @@ class Details:
         *,
         has_columns: bool = False,
         has_all_rows: bool = False,
+        keeps_all_rows: bool = False,
         rows_option: str | None = None,
         unit: str | None = None,
     ) -> None:
         self._unit = unit or file.environment.unit
         self._most_rows = None if has_all_rows else _ROWS_SHOWN
+        self._kept_rows = None if has_all_rows or keeps_all_rows else _ROWS_SHOWN
         self._rows_option = rows_option
         self._policies = policies
         self._wanted: dict[
@@ -559,7 +565,7 @@ class Details:
             if item.window is not None:
                 known = self._rows[partition, number, item.window]
                 rows = [row for time, row in known if now - time >= item.window.lower]
-            others.append(ShownValue(item.label, text, rows))
+            others.append(ShownValue(item.label, text, rows[: self._kept_rows], len(rows)))
         last = None if last_row is None else self._last_row_words(last_row, now)
         message = message_of(self._policies[policy].message, values)
         place = None if last_row is None else last_row.place

@@ -70,11 +70,13 @@ def test_violations_are_described() -> None:
     collector = Collector("p", violations=2)
     collector.add_violations([1, 2, 2, 3], [0, 0, 0, 0], keys=[0, 0, 1, 0])
     assert collector.first_violations() == [(1, 0, 0), (2, 0, 0)]
-    collector.describe(2, 0, 0, row="log:7", message="so", values=[("x", "1")])
+    rows = {"x": ["log:5", "log:7"]}
+    collector.describe(2, 0, 0, row="log:7", message="so", values=[("x", "1")], rows_of_values=rows)
     # not listed
     collector.describe(2, 0, 1, row="log:8")
     first, second = collector.report().violations
     assert (first.row, first.message, first.values) == (None, None, ())
+    assert (first.rows_of_values, second.rows_of_values) == ({}, rows)
     assert (second.row, second.message, second.values) == ("log:7", "so", (("x", "1"),))
 
 
