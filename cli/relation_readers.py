@@ -198,6 +198,7 @@ def block_reader(
 
     def read(made: Plan, points: PointBlock) -> Iterator[Known]:
         from mtlmon.checking.point_rows import PointRows
+        from mtlmon.relational.reasons.evidence import Known
 
         rewind(start_of_input)
         order = text_order(options, is_again=True)
@@ -256,6 +257,7 @@ def table_reader(
     """
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.cli.policies import open_table_source
+    from mtlmon.relational.reasons.evidence import Known
     from mtlmon.tables.relation_traces import RelationTraces
 
     traces = RelationTraces(file, shown)
