@@ -139,7 +139,7 @@ class RelationalMonitor:
 
     Args:
         policy: a policy file, or its text.
-        verdicts: "false" for violations and what a `find` finds, "all" for the time-points
+        verdicts: "false" for violations and the matches of a `find`, "all" for the time-points
             without violations, too.
         slices: in how many slices the log is monitored, on threads; None for one monitor. The
             answers are the same.
