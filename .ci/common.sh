@@ -30,9 +30,10 @@ enter_environment() { # DIRECTORY
 }
 
 # Install the project with extras into the environment entered, from $MTLMON_WHEEL if that is set
-# (a run that has built the wheel already saves a build), else from the tree.
+# (a run that has built the wheel already saves a build), else from the tree. Modules are compiled
+# as they are imported, which are a few of those that there are.
 install() { # TREE EXTRAS
-    pip install "${MTLMON_WHEEL:-$1}[$2]"
+    pip install --no-compile "${MTLMON_WHEEL:-$1}[$2]"
 }
 
 # Memory must stay flat, over more rounds than in a run of all tests.

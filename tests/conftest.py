@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +37,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Spark's Java is short-lived here: without its second compiler two fifths less of the processors
 # are busy (98 s against 57 s for the tests of `monitor` and of plans).
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# It starts a program for each file whose permissions it sets, which is cheaper by `vfork`.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
 os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", JAVA_OPTIONS)
 
@@ -58,8 +60,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose cases for `--every`."""
+    """Choose cases for `--every`, and spread those with Spark over two groups, file by file."""
+    files: dict[str, int] = {}
+    for item in items:
+        marker = item.get_closest_marker("xdist_group")
+        if marker is not None and marker.args == ("spark",):
+            half = files.setdefault(item.location[0], len(files)) % 2
+            item.add_marker(pytest.mark.xdist_group(f"spark {half}"), append=False)
     every: int = config.getoption("--every")
     seen: dict[str, int] = {}
     chosen: list[pytest.Item] = []
@@ -87,33 +96,39 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of two threads. All tests that ask for it are of the group `spark`, which runs in
-    one process, so that there is only one.
+    two processes, so that there are no more than two.
     """
     pytest.importorskip("pyspark")
     from mtlmon import MtlmonError
     from mtlmon.spark import session, use_java
+    from tests.forking import Server
 
     try:
         use_java()
     except MtlmonError as error:
         pytest.skip(str(error))
     directory = tmp_path_factory.mktemp("spark")
-    started = session(
-        {
-            "spark.master": "local[2]",
-            "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "3",
-            "spark.sql.warehouse.dir": str(directory / "warehouse"),
-            "spark.local.dir": str(directory / "local"),
-            "spark.ui.showConsoleProgress": "false",
-        }
-    )
+    options = {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.local.dir": str(directory / "local"),
+        "spark.ui.showConsoleProgress": "false",
+    }
+    forks = Server("spark") if sys.platform == "linux" else None
+    # a context reads it as it starts; processes that tests start do without
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", str(forks.program) if forks else sys.executable)
+        started = session(options)
     started.sparkContext.setLogLevel("OFF")
     yield started
     started.stop()
+    if forks:
+        forks.close()
 
 
 @pytest.fixture(scope="module")

@@ -300,10 +300,19 @@ def quantile(
 
 
 def integral(
-    of: Argument, lower: Bound = 0, upper: Bound = "inf", *, default: Constant = None
+    of: Argument,
+    lower: Bound = 0,
+    upper: Bound = "inf",
+    *,
+    linear: bool = False,
+    default: Constant = None,
 ) -> Value:
-    """Return the integral over time, a value holding until the next; arguments as for `avg`."""
-    return _window("integral", of, lower, upper, default)
+    """Return the integral over time, a value holding until the next; arguments as for `avg`.
+
+    If it is linear, it is the area under the lines between successive values.
+    """
+    parameters = ["linear"] if linear else []
+    return _window("integral", of, lower, upper, default, *parameters)
 
 
 def _window(

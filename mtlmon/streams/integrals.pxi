@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Integrals over windows of the value that a trace holds: its last value so far."""
+"""Integrals over windows of values that hold until the next, or of the lines between values."""
 
 
 cdef struct Area:
@@ -17,6 +17,26 @@ cdef struct Event:
     int64_t cell, time_stamp
 
 
+cdef inline double number_of_cell(bint is_float, int64_t cell) noexcept nogil:
+    cdef double number
+    if not is_float:
+        return <double> cell
+    memcpy(&number, &cell, sizeof(number))
+    return number
+
+
+cdef double end_of_line(double begin, double end, int64_t length, int64_t part) noexcept nogil:
+    """The area under the end of a line: its last `part` units of time, of `length`."""
+    cdef double share, cut
+    if part == 0:
+        return 0
+    if isinf(begin) or isinf(end):
+        return begin + end
+    share = <double> part / <double> length
+    cut = begin * share + end * (1 - share)
+    return <double> part * (cut * 0.5 + end * 0.5)
+
+
 @final
 cdef class IntegralWindow(Window):
     """The integral over time of the held value, from the first value of the trace on.
@@ -24,29 +44,40 @@ cdef class IntegralWindow(Window):
     Each trace has the exact sum of value * length over the steps between the last row that left the
     window and the last one that entered. The steps at both ends of the window are added on reading.
 
+    If it is linear, values do not hold, but go to the next one on a line. Steps are lines, and have
+    twice their area. On reading, the one in which the window begins is taken off, and what lies in
+    the window is added to the rounded sum of the others.
+
     is_float: whether values are floats; otherwise, they are integers.
+    is_linear: whether there are lines between values.
     """
 
-    cdef bint is_float
+    cdef bint is_float, is_linear
     cdef Area *areas
+    cdef Chain *chains          # of the rows in the window, if it is linear and bounded
     cdef Numbers sums
     cdef Event *events          # those of the batch
     cdef size_t event_count, event_room
     cdef int64_t from_end, to_end   # how far before the present the window ends and begins
 
-    def __cinit__(self, bint is_float, int64_t lower, int64_t upper):
+    def __cinit__(self, bint is_float, int64_t lower, int64_t upper, bint is_linear=False):
         self.is_float = is_float
+        self.is_linear = is_linear
         self.set_bounds(lower, upper)
         # A row leaves when the window begins at its time-stamp: its step is then the first one.
         self.from_end = self.lower
         self.to_end = self.upper
         self.upper -= self.is_bounded
-        init_rows(&self.rows, True, False)
+        init_rows(&self.rows, True, self.has_chains())
         self.sums.width = 4
         self.sums.exponent = -128 if is_float else 0
 
+    cdef inline bint has_chains(self) noexcept nogil:
+        return self.is_linear and self.is_bounded
+
     def __dealloc__(self):
         free(self.areas)
+        free(self.chains)
         free(self.sums.words)
         free(self.events)
 
@@ -63,6 +94,9 @@ cdef class IntegralWindow(Window):
         resized(<void **> &self.areas, traces, sizeof(Area))
         memset(self.areas + self.traces, 0, (traces - self.traces) * sizeof(Area))
         resize_numbers(&self.sums, traces)
+        if self.has_chains():
+            resized(<void **> &self.chains, traces, sizeof(Chain))
+            memset(self.chains + self.traces, 0, (traces - self.traces) * sizeof(Chain))
         self.traces = traces
         return 0
 
@@ -93,6 +127,15 @@ cdef class IntegralWindow(Window):
         )
         return 0
 
+    cdef inline int add_line(
+        self, uint32_t trace, int64_t cell, int64_t other, int64_t length, int sign
+    ) except -1 nogil:
+        """Add or subtract what is between two values; the later one does not count for steps."""
+        self.add_step(trace, cell, length, sign)
+        if self.is_linear:
+            self.add_step(trace, other, length, sign)
+        return 0
+
     cdef inline void note(
         self, uint32_t trace, bint is_entry, bint had_value, int64_t cell, int64_t time_stamp
     ) noexcept nogil:
@@ -108,24 +151,44 @@ cdef class IntegralWindow(Window):
         cdef uint32_t trace = self.rows.numbers[index]
         cdef Area *area = &self.areas[trace]
         cdef int64_t now = self.rows.time_stamps[index]
+        cdef int64_t cell = self.rows.values[index]
         if area.has_entered:
-            self.add_step(trace, area.entered, now - area.entered_at, 1)
+            self.add_line(trace, area.entered, cell, now - area.entered_at, 1)
         self.note(trace, True, area.has_entered, area.entered, area.entered_at)
-        area.entered = self.rows.values[index]
+        area.entered = cell
         area.entered_at = now
         area.has_entered = True
+        if self.has_chains():
+            self.link(index)
         return 0
+
+    cdef inline void link(self, size_t index) noexcept nogil:
+        """Put a row at the end of the chain of its trace."""
+        cdef Chain *chain = &self.chains[self.rows.numbers[index]]
+        cdef uint32_t position = <uint32_t> (index + self.rows.base)
+        if chain.count:
+            self.rows.following[linked_index(&self.rows, chain.back)] = position
+        else:
+            chain.front = position
+        chain.back = position
+        chain.count += 1
 
     cdef inline int leave(self, size_t index) except -1 nogil:
         cdef uint32_t trace = self.rows.numbers[index]
         cdef Area *area = &self.areas[trace]
         cdef int64_t now = self.rows.time_stamps[index]
+        cdef int64_t cell = self.rows.values[index]
+        cdef Chain *chain
         if area.has_left:
-            self.add_step(trace, area.left, now - area.left_at, -1)
+            self.add_line(trace, area.left, cell, now - area.left_at, -1)
         self.note(trace, False, area.has_left, area.left, area.left_at)
-        area.left = self.rows.values[index]
+        area.left = cell
         area.left_at = now
         area.has_left = True
+        if self.has_chains():
+            chain = &self.chains[trace]
+            chain.front = self.rows.following[index]
+            chain.count -= 1
         return 0
 
     cdef inline void expect(self, uint32_t trace) noexcept nogil:
@@ -143,9 +206,13 @@ cdef class IntegralWindow(Window):
         cdef double total
         advance(self, time_stamp)
         area = &self.areas[trace]
-        if not area.has_entered:
+        if not area.has_entered or self.is_before_lines(area, time_stamp):
             value[0] = 0
             return NOTHING
+        if self.is_linear:
+            total = self.area_of_lines(trace, time_stamp)
+            memcpy(value, &total, sizeof(total))
+            return FOUND
         # The last step goes on to the end of the window; the first one begins with the window.
         last_step = time_stamp - self.from_end - area.entered_at
         first_step = time_stamp - self.to_end - area.left_at if area.has_left else 0
@@ -163,6 +230,33 @@ cdef class IntegralWindow(Window):
         self.add_part(trace, area.left, first_step, 1)
         memcpy(value, &total, sizeof(total))
         return FOUND
+
+    cdef inline bint is_before_lines(self, const Area *area, int64_t time_stamp) noexcept nogil:
+        """Whether the window begins after all values, of which none has a line to a next one."""
+        return self.has_chains() and area.entered_at < time_stamp - self.to_end
+
+    cdef double area_of_lines(self, uint32_t trace, int64_t time_stamp) except? -1 nogil:
+        cdef Area *area = &self.areas[trace]
+        cdef int64_t first = 0, length = 0
+        cdef double cut = 0, total
+        cdef size_t index
+        if area.has_left and self.chains[trace].count:
+            index = linked_index(&self.rows, self.chains[trace].front)
+            first = self.rows.values[index]
+            length = self.rows.time_stamps[index] - area.left_at
+            cut = end_of_line(
+                number_of_cell(self.is_float, area.left), number_of_cell(self.is_float, first),
+                length, self.rows.time_stamps[index] - (time_stamp - self.to_end)
+            )
+        self.add_line(trace, area.left, first, length, -1)
+        if has_specials(&area.specials):
+            total = special_sum(&area.specials)
+        else:
+            total = rounded(
+                number_of(&self.sums, trace), self.sums.width, self.sums.exponent - 1
+            )
+        self.add_line(trace, area.left, first, length, 1)
+        return total + cut
 
     cdef inline int add_part(
         self, uint32_t trace, int64_t cell, int64_t length, int sign
@@ -193,19 +287,33 @@ cdef class IntegralWindow(Window):
             area = &self.areas[event.trace]
             if event.is_entry:
                 if event.had_value:
-                    self.add_step(event.trace, event.cell, area.entered_at - event.time_stamp, -1)
+                    self.add_line(
+                        event.trace, event.cell, area.entered, area.entered_at - event.time_stamp,
+                        -1
+                    )
                 area.entered = event.cell
                 area.entered_at = event.time_stamp
                 area.has_entered = event.had_value
             else:
                 if event.had_value:
-                    self.add_step(event.trace, event.cell, area.left_at - event.time_stamp, 1)
+                    self.add_line(
+                        event.trace, event.cell, area.left, area.left_at - event.time_stamp, 1
+                    )
                 area.left = event.cell
                 area.left_at = event.time_stamp
                 area.has_left = event.had_value
         self.tail = self.marked_tail
         self.entry = self.marked_entry
         self.rows.end = self.marked_end
+        self.make_chains()
+
+    cdef void make_chains(self) noexcept:
+        """Make the chains of the rows that have entered and not left."""
+        cdef uint64_t position
+        if self.has_chains() and self.traces:
+            memset(self.chains, 0, self.traces * sizeof(Chain))
+            for position in range(self.tail, self.entry):
+                self.link(index_of(&self.rows, position))
 
     cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
         cdef size_t number
@@ -220,7 +328,9 @@ cdef class IntegralWindow(Window):
         moved_states(
             self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
         )
-        return Window.renumber(self, numbers, count, kept)
+        Window.renumber(self, numbers, count, kept)
+        self.make_chains()
+        return 0
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number
@@ -244,6 +354,8 @@ cdef class IntegralWindow(Window):
         Window.read(self, reader)
         read_numbers(&self.sums, reader)
         resized(<void **> &self.areas, self.sums.traces, sizeof(Area))
+        if self.has_chains():
+            resized(<void **> &self.chains, self.sums.traces, sizeof(Chain))
         self.traces = self.sums.traces
         for number in range(self.traces):
             area = &self.areas[number]
@@ -254,17 +366,22 @@ cdef class IntegralWindow(Window):
             area.left = self.read_value(reader)
             area.left_at = <int64_t> reader.get(INT64_MAX)
             read_specials(&area.specials, reader)
-        return self.require_rows()
+        self.require_rows()
+        self.make_chains()
+        return 0
 
     cdef size_t bytes_held(self):
         return (
             Window.bytes_held(self) + self.event_room * sizeof(Event)
-            + self.traces * (sizeof(Area) + number_bytes(&self.sums))
+            + self.traces * (self.state_bytes() + number_bytes(&self.sums))
         )
+
+    cdef size_t state_bytes(self):
+        return sizeof(Area) + self.has_chains() * sizeof(Chain)
 
     cdef object trace_bytes(self):
         cdef object words = most_words(&self.sums, self.is_float, 128)
-        return sizeof(Area) + words * sizeof(uint64_t)
+        return self.state_bytes() + words * sizeof(uint64_t)
 
     def most_bytes(self, traces, rows, rows_of_trace, batch):
         return (

@@ -325,7 +325,9 @@ class Kernel:
         if operator is ops.WINDOW_DISTINCT:
             return native.DistinctWindow(is_float, lower, upper)
         if operator is ops.WINDOW_INTEGRAL:
-            return native.IntegralWindow(is_float, lower, upper)
+            return native.IntegralWindow(
+                is_float, lower, upper, ops.LINEAR in self.node.window.parameters
+            )
         if operator in _QUANTILES:
             parameters = self.node.window.parameters
             share = constant_as(parameters[0], kinds.FLOAT) if parameters else 0.5

@@ -80,7 +80,7 @@ class QuantileWindow(Window):
 
 @final
 class IntegralWindow(Window):
-    def __init__(self, is_float: bool, lower: int, upper: int) -> None: ...
+    def __init__(self, is_float: bool, lower: int, upper: int, is_linear: bool = False) -> None: ...
 
 @final
 class Fold(Kernel):

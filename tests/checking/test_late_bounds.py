@@ -176,6 +176,17 @@ def test_ids_take_about_as_much(policy: str) -> None:
     assert total / 8 < most < 1.2 * total
 
 
+def test_ids_of_a_key_are_those_of_its_rate() -> None:
+    """A hundredth of what all keys have, as their rows come in a hundredth of the rate."""
+    bounds = bounds_of(
+        parse_policies(STREAMS + "policy one: x < 9"), SCHEMA, None, 2_000, has_ids=True
+    )
+    (kept,) = (one for bound in bounds.bounds for one in bound.kept if one.expression == "--id")
+    assert kept.total is not None
+    assert kept.per_key is not None
+    assert 90 < kept.total / kept.per_key < 110
+
+
 def test_why_there_is_no_limit_for_streams() -> None:
     text = STREAMS + "stream mid = median[0,inf](x)\npolicy one: mid > 5\n"
     bounds = bounds_of(parse_policies(text), SCHEMA, None, LATENESS)

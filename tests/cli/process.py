@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import subprocess
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cli.forking import COMMAND, Process
+from tests.forking import COMMAND, Process, command_server
 
 __all__ = [
     "COMMAND",
@@ -55,14 +56,20 @@ def mtlmon(*arguments: str, log: str | bytes = b"", **variables: str) -> Ended:
 
 
 def shell(script: str, *arguments: str) -> Ended:
-    """Run a shell script in which $M is the command; its arguments are $1, $2, ..."""
+    """Run a shell script in which $M is the command; its arguments are $1, $2, ...
+
+    The command is forked, unless the shell says what a process inherits, or runs another with its
+    Python.
+    """
+    is_started = re.search(r"\b(ulimit|trap)\b|&-|[$][{]M", script)
+    server = None if is_started else command_server()
     done = subprocess.run(
         ["bash", "-c", script, "bash", *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         timeout=SECONDS,
-        env=environment(M=" ".join(COMMAND)),
+        env=environment(M=" ".join(COMMAND) if server is None else str(server.program)),
     )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 

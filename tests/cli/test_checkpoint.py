@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mtlmon.cli.checkpoint import MAGIC, CheckpointFile
+from mtlmon.cli.failure import Failure
 from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell, wait_for_checkpoint
 from tests.verdicts import json_line
 
@@ -582,3 +584,28 @@ def test_several_commands_in_one_process(
         assert output.exists()
     finally:
         gc.enable()
+
+
+def test_a_file_that_is_replaced_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is locked in the end is the file of that name."""
+    path, other = tmp_path / "checkpoint", tmp_path / "other"
+    for file in path, other:
+        file.write_bytes(MAGIC)
+    claim = CheckpointFile.claim
+
+    def replaced(self: CheckpointFile, descriptor: int) -> None:
+        # another process gives the file of its own checkpoint the name
+        if other.exists():
+            other.rename(path)
+        claim(self, descriptor)
+
+    monkeypatch.setattr(CheckpointFile, "claim", replaced)
+    found = CheckpointFile(str(path))
+    found.lock()
+    assert found.descriptor is not None
+    assert os.path.samestat(os.fstat(found.descriptor), path.stat())
+    with pytest.raises(Failure, match="another process is using"):
+        CheckpointFile(str(path)).lock()
+    found.close()

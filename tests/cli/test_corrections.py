@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mtlmon.syntax.parser import parse
-from tests.cli.process import Ended, Live
+from tests.cli.process import Ended, Live, mtlmon
 from tests.reference.changelog import holds
 from tests.reference.history import (
     Arrival,
@@ -358,3 +358,15 @@ def test_a_key_whose_only_row_takes_another_one_back(tmp_path: Path, command: Co
     options = ("--lateness", 5, "--clock", "key", "--key", "k", "--op", "op", "--id", "id")
     done = command(*options, "-e", "NOT p", log)
     assert (done.status, done.output) == (1, "a\t9:0 false\na\t!@4\n")
+
+
+@pytest.mark.parametrize("row", ["-,,,3,", "+,2,,3,5"])
+def test_a_row_without_the_key_that_it_needs(row: str, tmp_path: Path) -> None:
+    """Only what takes back an id, or advances the time of all keys, is about no key."""
+    (tmp_path / "log.csv").write_text(f"op,id,k,ts,x\n+,1,a,1,5\n{row}\n")
+    options = ["--lateness", "10", "--op", "op", "--id", "id", "--key", "k"]
+    file = str(tmp_path / "log.csv")
+    done = mtlmon(*options, "-e", "policy p: x < 9", file)
+    assert done.status == 2
+    assert done.errors.startswith(f"mtlmon: {file}:3: ")
+    assert "'k' is empty" in done.errors

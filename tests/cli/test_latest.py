@@ -35,6 +35,13 @@ def test_latest(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_found_is_no_violation() -> None:
+    found = "f\t1:0 match (u=a)\nf\t2:0 match (u=b)\n"
+    assert mtlmon("latest", log=found) == (0, found, "")
+    violated = f"{found}p\t2:0 false (u=b)\n"
+    assert mtlmon("latest", log=violated) == (1, violated, "")
+
+
 def test_resolve() -> None:
     resolved = "5:0 true\n5:1 true\n7:0 false\n!5:0 false\n!5:1 false\n!@6\n8:0 true\n!x7:0\n"
     assert mtlmon("resolve", "--changelog", log=CHANGES) == (1, resolved, "")

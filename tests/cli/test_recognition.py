@@ -6,8 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +17,7 @@ from pyarrow import csv, feather, ipc, parquet
 
 from mtlmon.cli.recognition import format_of, is_enough
 from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, read_ready, take_begin
-from tests.cli.process import Ended, Live, mtlmon
+from tests.cli.process import Ended, Live, mtlmon, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,13 +58,9 @@ COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def run(arguments: list[str], path: Path, *, is_pipe: bool) -> Ended:
-    command = [sys.executable, "-m", "mtlmon", *arguments]
     if is_pipe:
-        done = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False)
-    else:
-        with path.open("rb") as log:
-            done = subprocess.run(command, stdin=log, capture_output=True, check=False)
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return mtlmon(*arguments, log=path.read_bytes())
+    return shell('$M "${@:2}" < "$1"', str(path), *arguments)
 
 
 @pytest.mark.parametrize("is_pipe", [True, False])

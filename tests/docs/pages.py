@@ -21,6 +21,8 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.forking import command_server
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -158,10 +160,12 @@ def _check_syntax(page: str, block: Block) -> Iterator[str]:
 
 def _environment() -> dict[str, str]:
     """Commands of this environment come first, and no setting of the user matters."""
+    server = command_server()
+    forked = [] if server is None else [str(server.program.parent)]
     environment = {
         **os.environ,
         "COLUMNS": "100",
-        "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([*forked, sysconfig.get_path("scripts"), os.environ["PATH"]]),
         "PYTHONUTF8": "1",
     }
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 Value = bool | int | float | str | None
@@ -156,6 +157,42 @@ def quantile(values: list[Value], share: float) -> float:
     if math.isinf(high - low):
         return low * (1 - part) + high * part
     return low + (high - low) * part
+
+
+def line_integral(
+    time_stamps: Sequence[int], values: Sequence[Value], row: int, lower: int, upper: int | None
+) -> float | None:
+    """The area under the lines between the values known at the end of the window.
+
+    Whole lines are added exactly and rounded once; the one in which the window begins counts from
+    there, and is added in floating point.
+    """
+    end = time_stamps[row] - lower
+    known = [
+        (time_stamps[j], values[j])
+        for j in range(row + 1)
+        if values[j] is not None and time_stamps[j] <= end
+    ]
+    start = None if upper is None else time_stamps[row] - upper
+    if not known or (start is not None and known[-1][0] < start):
+        return None
+    total, special, cut = Fraction(), [], 0.0
+    for (begin, value), (stop, following) in pairwise(known):
+        ends: list[Any] = [value, following]
+        if stop == begin or (start is not None and stop <= start):
+            continue
+        if start is not None and begin <= start:
+            low, high = float(ends[0]), float(ends[1])
+            if math.isinf(low) or math.isinf(high):
+                cut = low + high
+                continue
+            share = float(stop - start) / float(stop - begin)
+            cut = (stop - start) * ((low * share + high * (1 - share)) * 0.5 + high * 0.5)
+        elif not all(math.isfinite(one) for one in ends):
+            special += [one for one in ends if not math.isfinite(one)]
+        else:
+            total += Fraction(sum(map(Fraction, ends)) * (stop - begin), 2)
+    return (sum(special) if special else rounded(total)) + cut
 
 
 def integral(

@@ -14,7 +14,7 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.time_points import Changes
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.policy.evaluator import evaluate
-from tests.reference.aggregates import Overflow, at, fold, in_window, integral, last
+from tests.reference.aggregates import Overflow, at, fold, in_window, integral, last, line_integral
 
 
 class Program:
@@ -454,7 +454,8 @@ class _Trace:
         word = node.operator.word
         times = self.time_stamps(place)
         if word == "integral":
-            found: Any = integral(times, values, place, *bounds)
+            area = line_integral if "linear" in parameters else integral
+            found: Any = area(times, values, place, *bounds)
         else:
             window = in_window(times, values, place, *bounds)
             if not window and default is not None:

@@ -62,6 +62,7 @@ def test_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved:
             running = Query(node, SCHEMAS)
             running.restore(snapshot)
         answers.append(running.push(batch, mark))
+        assert found(pa.concat_tables(answers)) == told(node, tables, mark)
     rest = {
         name: table_of([one for one in records if arrives(one[0], marks, early) == len(marks)])
         for name, records in tables.items()
@@ -69,6 +70,22 @@ def test_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved:
     answers += [running.push(rest, max([*marks, 40])), running.finish()]
     whole = evaluate(node, {name: table_of(records) for name, records in tables.items()})
     assert found(pa.concat_tables(answers)) == found(whole)
+
+
+def told(node: a.Node, tables: Any, mark: int) -> Any:
+    """The records that are told by a watermark: those that have ended, in order of their starts,
+    up to the first one that may go on.
+    """
+    before = {
+        name: table_of([one for one in records if one[0] < mark])
+        for name, records in tables.items()
+    }
+    records = evaluate(node, before)
+    starts = records["start"].to_numpy()
+    ends = records["end"].fill_null(2**62).to_numpy()
+    goes_on = (starts < mark) & (ends >= mark)
+    first = starts.min(where=goes_on, initial=2**62)
+    return found(records.filter(pa.array((ends < mark) & (starts <= first))))
 
 
 def arrives(start: int, marks: list[int], early: int) -> int:

@@ -351,6 +351,8 @@ class Writer:
             inner = self.one(["integer", "float", "boolean", "text"])
         argument = self.argument(inner, depth, interval in {"[1,4]", "[2,2]", "[3,*)"})
         share = ", 0.9" if word == "quantile" else ""
+        if word == "integral":
+            share = self.one(["", ", linear"])
         return f"{word}{interval}({argument}{share}{self.default(kind)})"
 
     def default(self, kind: str) -> str:

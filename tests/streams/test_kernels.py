@@ -19,8 +19,9 @@ from tests.reference.aggregates import Value
 
 AGGREGATES = (
     *("count", "sum", "avg", "first", "last", "min", "max"),
-    *("var", "stddev", "distinct", "median", "quantile", "integral"),
+    *("var", "stddev", "distinct", "median", "quantile", "integral", "lines"),
 )
+AREAS = {"integral": reference.integral, "lines": reference.line_integral}
 SHARE = 0.3
 
 NUMBERS = {
@@ -36,8 +37,8 @@ def kernel_of(name: str, is_float: bool, lower: int, upper: int | None) -> nativ
     bound = -1 if upper is None else upper
     if name == "count":
         return native.CountWindow(lower, bound)
-    if name == "integral":
-        return native.IntegralWindow(is_float, lower, bound)
+    if name in AREAS:
+        return native.IntegralWindow(is_float, lower, bound, name == "lines")
     if name == "distinct":
         return native.DistinctWindow(is_float, lower, bound)
     if name in {"median", "quantile"}:
@@ -96,8 +97,8 @@ def expected(
         own = [one for one in rows[: row + 1] if one[1] == trace]
         values = [one[2] if name != "count" or one[2] is None else True for one in own]
         times = [one[0] for one in own]
-        if name == "integral":
-            found.append(reference.integral(times, values, len(own) - 1, lower, upper))
+        if name in AREAS:
+            found.append(AREAS[name](times, values, len(own) - 1, lower, upper))
             continue
         window = reference.in_window(times, values, len(own) - 1, lower, upper)
         try:
@@ -110,7 +111,7 @@ def expected(
 def gives_floats(name: str, is_float: bool) -> bool:
     if name in {"count", "distinct"}:
         return False
-    return is_float or name in {"avg", "var", "stddev", "integral"}
+    return is_float or name in {"avg", "var", "stddev", *AREAS}
 
 
 @st.composite

@@ -258,8 +258,13 @@ class CallParser(PrecedenceParser):
             if self.token.kind == DEFAULT:
                 default = self.read_default()
                 break
-            if len(parameters) == aggregate.constants:
-                takes = f"{aggregate.constants + 1} arguments" if parameters else "one argument"
+            if aggregate is ops.WINDOW_INTEGRAL and not parameters and self.is_linear():
+                parameters.append(ops.LINEAR)
+                self.index += 1
+                continue
+            if len(parameters) >= aggregate.constants:
+                count = aggregate.constants + 1
+                takes = "one argument" if count == 1 else f"{count} arguments"
                 hint = f"{window_hint(aggregate)}; a value for an empty window follows or:"
                 raise self.error(f"{aggregate.word} takes {takes}", self.token, hint)
             parameters.append(self.read_parameter(aggregate))
@@ -269,6 +274,10 @@ class CallParser(PrecedenceParser):
         own = _own(aggregate, self.waiting[-1].token)
         window = Window(interval, tuple(parameters), default, own)
         self.close_call(self.arguments(), aggregate, window)
+
+    def is_linear(self) -> bool:
+        """Whether the present token is `linear`."""
+        return self.token.kind == COLUMN and self.token.value == ops.LINEAR
 
     def read_parameter(self, aggregate: Operator) -> Constant:
         """Read the constant of a quantile."""

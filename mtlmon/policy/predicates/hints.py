@@ -16,6 +16,7 @@ from mtlmon.policy.predicates.operators import (
     LEAST,
     NEXT,
     OVER_WORDS,
+    WINDOW_INTEGRAL,
 )
 from mtlmon.support.guesses import advice, with_advice
 from mtlmon.support.other_words import AGGREGATES as OTHER_AGGREGATES
@@ -148,6 +149,8 @@ def call_hint(function: Operator) -> str:
 
 def window_hint(aggregate: Operator) -> str:
     """Return a hint at how an aggregate over a window is written."""
+    if aggregate is WINDOW_INTEGRAL:
+        return "as in integral[0,5](x), or integral[0,5](x, linear) for lines between values"
     return f"as in {aggregate.word}[0,5]({'x, 0.99' if aggregate.constants else 'x'})"
 
 

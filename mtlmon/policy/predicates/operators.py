@@ -187,6 +187,8 @@ WINDOW_STDDEV = _aggregate("stddev")
 WINDOW_MEDIAN = _aggregate("median")
 WINDOW_QUANTILE = _aggregate("quantile", constants=1)
 WINDOW_INTEGRAL = _aggregate("integral")
+LINEAR = "linear"
+"""The parameter of an integral of the lines between values, which do not hold then."""
 WINDOW_OWN = _aggregate("own aggregate")
 """An aggregate that a program defines, `Window.own`."""
 COUNT_ROWS = Operator("COUNT_ROWS", "count", 0, OPERAND)

@@ -155,7 +155,8 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
     if operator in ops.WINDOWS:
         interval, parameters, default, own = node.window
         word = operator.word if own is None else own.name
-        constants = [", " + constant_text(value) for value in parameters]
+        is_word = operator is ops.WINDOW_INTEGRAL
+        constants = [f", {one if is_word else constant_text(one)}" for one in parameters]
         constants += [] if default is None else [f", or: {constant_text(default)}"]
         return [f"{word}{interval_text(interval, unit)}(", *node.operands, *constants, ")"]
     return [operator.word, "(", *_separated(_arguments(node)), ")"]

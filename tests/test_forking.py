@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.forking import COMMAND, Process
 from tests.cli.process import environment
+from tests.forking import COMMAND, Process, command_server
 
 ARGUMENTS = [
     ["--version"],
@@ -65,3 +65,36 @@ def test_which_runs_are_forked(variables: dict[str, str]) -> None:
         running.send_signal(signal.SIGKILL)
     assert (b"fork_server" in arguments) == (not variables)
     assert running.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no process is forked on other systems")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mtlmon -e 'policy x: a > 2' log.csv; echo $?",
+        "mtlmon -e 'policy x: a > 2' < log.csv | head -n 1; echo ${PIPESTATUS[*]}",
+        "yes '@1 p' | mtlmon -e p | head -n 1; echo ${PIPESTATUS[*]}",
+        "(echo @1 p; sleep 5) | (mtlmon -e p & sleep 1; kill -TERM $!; wait $!; echo $?)",
+        "(echo @1 p; sleep 5) | timeout --signal INT 1 mtlmon -e p; echo ${PIPESTATUS[1]}",
+        "cd / && mtlmon -e p log.csv; echo $?",
+    ],
+)
+def test_in_a_shell(line: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ts,a\n1,2\n2,3\n")
+    server = command_server()
+    assert server is not None
+
+    def run(program: Path) -> str:
+        return subprocess.run(
+            ["bash", "-c", f"exec 2>&1\n{line}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=False,
+            encoding="utf-8",
+            cwd=tmp_path,
+            env={**environment(), "PATH": f"{program.parent}:/usr/bin:/bin"},
+        ).stdout
+
+    forked = run(server.program)
+    assert forked == run(Path(sys.executable).with_name("mtlmon"))
+    assert forked.splitlines()[-1].split()[0].isdecimal()
