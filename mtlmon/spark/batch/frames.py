@@ -375,7 +375,7 @@ def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
         if types.is_nested(kind) or types.is_interval(kind) or types.is_duration(kind):
             raise MtlmonError(
                 f"the key column {name!r} is of type {kind}: cast it to a text, or take a part of "
-                "it, before"
+                "it, first"
             )
 
 

@@ -387,7 +387,7 @@ def check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
         )
     if delay is None and not marked:
         raise MtlmonError(
-            "how late rows may be is not said: give a delay, or the column of time a watermark "
+            "nothing says how late rows may be: give a delay, or the column of times a watermark "
             "(DataFrame.withWatermark)"
         )
     if delay is None and time not in marked:
