@@ -40,8 +40,8 @@ class Answer(NamedTuple):
         policy: the name of the policy, or None if it has none.
         time_stamp: the time-stamp of the time-point.
         offset: which of the time-points of the time-stamp it is, from 0 on.
-        value: False for a violation of a policy, True if nothing violates it, None for what a
-            `find` has found.
+        value: False for a violation of a policy, True if nothing violates it, None for a match of a
+            `find`.
         valuation: the values of the variables, by name. Times are nanoseconds from 1970.
         point: the number of the time-point, from 0 on.
     """
