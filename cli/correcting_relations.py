@@ -73,9 +73,9 @@ def require_correctable_relations(options: Options) -> None:
     if options.rows and options.time_points == "stamp" and (options.op or options.id):
         given = "--op" if options.op else "--id"
         raise Failure(
-            f"--rows does not work with --time-points stamp and {given}: a time-point has the "
-            "first of its rows, and another one once that is taken back; leave out --time-points, "
-            "and each row is a time-point"
+            f"--rows does not work with --time-points stamp and {given}: a verdict names the first "
+            "row of its time-point, and would have to name another one if that row is taken back; "
+            "leave out --time-points, and each row is a time-point"
         )
 
 

@@ -231,7 +231,7 @@ class MixedWork(PolicyWork):
             rows = self.part.rows
             if rows is not None and rows.left_out:
                 what = plural(rows.left_out, "row")
-                note(f"left out {what} of atoms, as an argument is null or no number")
+                note(f"left out {what} of atoms, because an argument is null or not a number")
             self.part.check.report_end()
 
     def summary(self, seconds: float) -> str:

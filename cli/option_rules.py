@@ -49,7 +49,7 @@ def check_follow_options(parser: Parser, options: Options) -> None:
     if (known and known[1]) or format in ("parquet", "arrow", "xes"):
         what = known[1] if known and known[1] else format
         parser.error(
-            f"--follow reads lines as they are appended, which {what} has not: text logs, JSON "
+            f"--follow reads lines as they are appended, and {what} has none: text logs, JSON "
             "lines, CSV and lines of a pattern can be followed"
         )
 
@@ -79,8 +79,7 @@ def check_late_options(parser: Parser, options: Options) -> None:
     settle_lateness(parser, options)
     if options.clock is not None and options.lateness is None:
         parser.error(
-            "--clock says in what rows are late that --lateness takes in: say how late, as in "
-            "--lateness 5m"
+            "--clock says how the lateness of rows is measured: say how late, as in --lateness 5m"
         )
     if not options.reorders and options.lateness is None:
         return
@@ -119,7 +118,7 @@ def settle_lateness(parser: Parser, options: Options) -> None:
         parser.error("--consistency says how long rows wait: leave it or --wait out")
     if options.consistency != "middle" and options.clock is not None:
         parser.error(
-            f"--clock is for verdicts that are corrected: with --consistency "
+            f"--clock is only for verdicts that are corrected: with --consistency "
             f"{options.consistency}, rows are late in the time of the whole log"
         )
     if options.consistency == "middle":

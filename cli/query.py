@@ -214,7 +214,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     if not options.files:
         parser.error("no policy file: name one")
     if len(options.files) < 2:
-        parser.error("no relation: name one behind the policy file")
+        parser.error("no relation: name one after the policy file")
     file, options.relation, *options.tables = options.files
     options.files = [file]
     if STANDARD_STREAM in options.tables:

@@ -115,7 +115,7 @@ class RelationWork(LateWork, Generic[_Change]):
         made = self.answers.rows
         if isinstance(made, RelationRows) and made.left_out:
             rows = plural(made.left_out, "row")
-            note(f"left out {rows} of atoms, as an argument is null or no number")
+            note(f"left out {rows} of atoms, because an argument is null or not a number")
         if self.options.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
                 note(f"{name} was never triggered (--fail-on-vacuous)")

@@ -294,7 +294,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             note_refused(source.refused, source.row_name, options)
             if work.left_out:
                 rows = plural(work.left_out, "row")
-                note(f"left out {rows} of atoms, as an argument is null or no number")
+                note(f"left out {rows} of atoms, because an argument is null or not a number")
             if work.is_complete and (source.unseen_atoms or not source.rows):
                 note(absent_atoms(source.unseen_atoms, source.rows, lambda: source.seen_names))
             if work.check is None:

@@ -443,7 +443,7 @@ def lost_rows(
         ("left out", source.points_left_out, "time-points at which integers overflow"),
         ("other lines", unmatched, "that do not match the pattern"),
         ("over lines", spanning, "rows that span several lines"),
-        ("quotes", strays, "that begin a cell and are characters, as they do not end it"),
+        ("quotes", strays, "that were read as characters, because they do not end their cells"),
     ]
     return [row for row in rows if row[1]]
 

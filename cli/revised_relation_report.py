@@ -187,7 +187,7 @@ class RevisedRelationReport:
             if gone:
                 whose = f"Policy {policy.name}: " if policy.name else ""
                 yield (
-                    f"{whose}{plural(gone, 'violation')} taken back; what is shown is what holds "
+                    f"{whose}{plural(gone, 'violation')} taken back; the report shows what holds "
                     "at the end of the run."
                 )
             if policy.is_find:

@@ -176,7 +176,7 @@ class RevisedReport(ReportedRun):
             if changed or withdrawn:
                 whose = f"Policy {visible(policy.name)}: " if policy.name else ""
                 text = f"{plural(changed, 'verdict')} changed, {withdrawn:,} withdrawn"
-                yield f"{whose}{text}; what is shown is what holds at the end of the run."
+                yield f"{whose}{text}; the report shows what holds at the end of the run."
         if self.source.skipped:
             yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
         if any(collector.false for collector in self.collectors):

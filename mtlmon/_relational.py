@@ -27,7 +27,7 @@ class RelationalMonitor(MonitorOfRows):
 
     Args:
         policy: a policy file as `parse_policies` returns it, or its text.
-        verdicts: "false" for violations and what a `find` finds, "all" for the time-points
+        verdicts: "false" for violations and the matches of a `find`, "all" for the time-points
             without violations, too.
         slices: in how many slices the log is monitored, on threads; None for one monitor. The
             answers are the same.
@@ -49,7 +49,7 @@ class RelationalMonitor(MonitorOfRows):
 
     @guarded
     def start(self, schema: pa.Schema) -> None:
-        """Let the columns of a table say what types variables have, if nothing has come yet."""
+        """Take the types of variables from the columns of a table, if nothing has come yet."""
         self._start(schema)
 
     def _start(self, schema: pa.Schema) -> None:
@@ -70,7 +70,7 @@ class RelationalMonitor(MonitorOfRows):
         Args:
             table: a table or files, as `mtlmon.tables.open_tables` takes them.
             time_points: "row" if each row is a time-point, "stamp" if all rows of one time-stamp
-                are. Then a time-stamp does not go on in the next table.
+                are. Then all rows of a time-stamp must be in one table.
             options: how `open_tables` reads the table, as for `check_tables` without `key`.
 
         Returns:

@@ -238,10 +238,10 @@ class TableError(MtlmonError, ValueError):
 
 
 class ExecutorError(MtlmonError):
-    """An error of mtlmon's on an executor of Spark, in one line.
+    """An error of mtlmon on an executor of Spark, in one line.
 
     Attributes:
-        kind: the class that it was of there.
+        kind: the class that it had there.
     """
 
     def __init__(self, message: str, *, kind: type[MtlmonError]) -> None:
@@ -263,7 +263,7 @@ class MemoryLimitError(LimitError):
     Attributes:
         limit: in bytes.
         held: the bytes held, by category, as `Monitor.counters` names them.
-        verdicts: those earned in the call that raises it, where a call returns verdicts.
+        verdicts: the verdicts that the failed call has found, if it is one that returns verdicts.
     """
 
     verdicts: object = ()
@@ -294,7 +294,7 @@ class InUseError(MtlmonError):
 
 
 class CopyError(MtlmonError, TypeError):
-    """An object that cannot be copied or pickled, as its state cannot."""
+    """An object that cannot be copied or pickled, because its state cannot."""
 
 
 class MonitorBrokenError(MtlmonError):

@@ -1,1 +1,1 @@
-"""The history of traces: late events are judged again, and what that changes is told."""
+"""Histories of traces: late events are judged again, and changes of verdicts are returned."""

@@ -59,8 +59,8 @@ class Changes:
 
     Attributes:
         records: an array of `change_type()`, trace by trace.
-        final_below: all verdicts of time-points below this time-stamp are final; None if that is
-            no more than before the batch, and in histories with a clock for each key.
+        final_below: all verdicts of time-points below this time-stamp are final; None if it is the
+            same as before the batch, and in histories with a clock for each key.
         refused: the indices of the rows of the batch that came too late, which change nothing.
     """
 

@@ -46,8 +46,8 @@ class History:
     The history is what has come so far, sorted by time-stamp; events of one time-stamp keep the
     order in which they came. After every batch, the verdicts are those that a `Monitor` gives for
     the history. A late event takes the next free offset of its time-stamp, so no time-point ever
-    gets another name. Events are judged again from shortly before a late event on, up to where the
-    monitor's state is what it was.
+    gets another name. After a late event, the history judges events again from shortly before it,
+    until the monitor reaches the same state as before.
 
     Events can be retracted: the verdicts are then those of a history in which they have never
     been, but no other event gets their names. An event that has an id can be retracted by it, and
@@ -60,12 +60,12 @@ class History:
         lateness: how far below the largest time-stamp so far an event may be to be taken in, in the
             stream's unit. Events that come later are refused and counted. None means that all
             events are taken in; then nothing is ever forgotten.
-        wait: so much time must pass an event before it is judged. Events that come in the meantime
-            are put in order and need no corrections. At most `lateness`.
+        wait: how much time must pass after an event before it is judged. Events that come in the
+            meantime are put in order and need no corrections. At most `lateness`.
         clock: "all": there is one largest time-stamp so far; "key": one for each key.
         equality: whether events without ids can be retracted, by their key, time-stamp and atoms.
-            Then a verdict is final only when those events are too old for that which show that time
-            has passed.
+            Then a verdict becomes final only when the events that show that time has passed are too
+            old to be retracted.
         unmatched: "count" or "error": what to do with a retraction whose event does not come.
         unit: the unit of the time-stamps, as for `Monitor`.
         bdd: the back end of the library dd, as for `Monitor`.
@@ -177,7 +177,7 @@ class History:
                 time-stamps may decrease; the history is unchanged.
             EventError: an event is one too many in an interval given to `complete`, and `index`
                 tells which one; or retractions have waited in vain, and `unmatched` is "error".
-                What the rows before have changed is told by the next call.
+                The next call returns the changes of the rows before it.
             MonitorBrokenError: an earlier batch was interrupted.
         """
         if unknown not in ("ignore", "error"):
@@ -242,11 +242,11 @@ class History:
         key: Hashable = None,
         id: Hashable = None,
     ) -> Changes:
-        """Take one event back: it has never happened.
+        """Take one event back, as if it had never happened.
 
         Args:
-            time_stamp: that of the event, to retract the last one that is equal; the history must
-                have been made with `equality=True`.
+            time_stamp: the time-stamp of the event, to retract the last one that is equal; the
+                history must have been made with `equality=True`.
             atoms: the atoms of that event.
             key: the key of that event.
             id: the id of the event; nothing else is needed then.
@@ -289,9 +289,10 @@ class History:
     def advance(self, time_stamp: int, *, key: Hashable = None) -> Changes:
         """Let time pass without an event, in all traces that have events.
 
-        A later event below `time_stamp` is late. What it decides stays decided whatever events are
-        retracted, so it counts also if an event has come to that time before. With a wait, time
-        passes up to `time_stamp - wait`, and at the end up to `time_stamp`.
+        A later event below `time_stamp` is late. What this call decides stays decided even if
+        events are retracted, so the call has an effect even if earlier events have already reached
+        that time. With a wait, time passes up to `time_stamp - wait`, and at the end up to
+        `time_stamp`.
 
         Args:
             time_stamp: the time that it is now.
@@ -317,18 +318,18 @@ class History:
         """Say how many events there are in an interval of time, whenever they come.
 
         There are exactly `count` events, of all keys together, with time-stamps from `start` on
-        that are below `end`; retracted ones do not count. When they are there, and all events
-        before `start` are known as well, no event below `end` waits any longer, none can be
-        retracted, and what depends on these events alone is final. All events below the largest
-        time-stamp so far less the lateness are known, and those of intervals that are complete. No
-        time passes by this: `advance` does that.
+        that are below `end`; retracted ones do not count. Once these events have come, and all
+        events before `start` are known as well, no event below `end` waits any longer, none can be
+        retracted, and verdicts that depend on these events alone are final. Events are known if
+        they are below the largest time-stamp so far minus the lateness, or in an interval that is
+        complete. This call does not let time pass; `advance` does.
 
-        An interval whose events have not come when they would be refused is dropped and counted as
-        `incomplete`.
+        If some of the events have not come by the time at which they would be refused, the interval
+        is dropped and counted as `incomplete`.
 
         Raises:
-            EventError: there are more events than that already; or some of the interval may have
-                been forgotten, as they are final; or each key has its own time.
+            EventError: there are more events than that already; or events of the interval may have
+                been forgotten, because they are final; or each key has its own time.
         """
         if self._clock == "key":
             raise EventError("each key has its own time: events of an interval cannot be counted")
@@ -479,7 +480,7 @@ class History:
         waiting; retracted, duplicates (known ids of equal events), unmatched (retractions without
         an event), awaited (those that may still find one), ids (that are known), incomplete
         (intervals); replays, replayed_chunks, replayed_events and early_stops (replays that ended
-        because the state was what it had been); held_bytes (the memory for all events that are
+        because the state was the same as before); held_bytes (the memory for all events that are
         remembered), state_bytes (that for the states after them).
         """
         histories = self._histories

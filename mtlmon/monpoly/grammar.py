@@ -109,4 +109,4 @@ UNSUPPORTED = {
     **dict.fromkeys(("|>", "▷", "FORWARD", "MATCHF"), "matching of the future"),
     **dict.fromkeys(("<|", "◁", "BACKWARD", "MATCHP"), "matching of the past"),
 }
-"""What the operators are that are not supported."""
+"""The operators that are not supported."""

@@ -21,7 +21,7 @@ UNIT = "s"
 
 
 class MonPolyPolicy(NamedTuple):
-    """What a signature and a formula of MonPoly say.
+    """A policy that a signature and a formula of MonPoly define.
 
     Attributes:
         file: a policy file with one policy, which has no name: a `find`, or a policy whose

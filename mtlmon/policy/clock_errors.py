@@ -90,8 +90,8 @@ def key_errors(
         return []
     relation, column = column_text(clock.period.relation), column_text(missing[0])
     message = (
-        f"the traces are those of each {column}, which is no column of relation {relation}, so "
-        "it does not change for one of them"
+        f"the policy is checked for each {column}, but {column} is not a column of relation "
+        f"{relation}, so its changes belong to no {column}"
     )
     hint = (
         "write per none for the changes of the whole relation, or give it the column, as in "

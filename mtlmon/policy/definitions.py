@@ -90,7 +90,7 @@ class Policy:
         message: the text of its violations, with names of `PolicyFile.shown` for the
             expressions; None if there is none.
         is_find: whether it is a `find`, which reports where the formula holds.
-        is_trigger: whether it is a `trigger`, whose formula is that its condition is not true.
+        is_trigger: whether it is a `trigger`, whose formula says that its condition is not true.
         key_variables: the variables of its formula that are the columns of its key, if the formula
             is one of all keys, as `mtlmon.relational.keyed` makes it; else ().
     """
@@ -169,12 +169,12 @@ class Policy:
         return "" if self.tolerance is None else f"at most {float(100 * self.tolerance):g}%"
 
     def allows(self, violations: int, time_points: int) -> bool:
-        """Whether it may be violated so many times.
+        """Whether it may be violated that many times.
 
         Args:
             violations: the number of violated time-points.
-            time_points: the number that a share is of: the time-points at which the left side of an
-                implication held, or all of them.
+            time_points: the number of time-points that a share refers to: those at which the left
+                side of an implication held, or all of them.
         """
         if self.most is not None:
             return violations <= self.most

@@ -131,7 +131,7 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     if word == "message":
         return f"policies and triggers have messages, in double quotes: {_FORMS['trigger']}"
     if word in {"per", "on", "severity"} and declaration.kind == POLICY:
-        return f"this stands before the colon: {_FORMS[POLICY]}"
+        return f"write this before the colon: {_FORMS[POLICY]}"
     if word == "not" and (negated := _WORD.match(text, offset + 3 + _blanks(text, offset + 3))):
         word = negated.group()
     if word == "in":
@@ -192,7 +192,7 @@ def form_of(line: str) -> str | None:
         return f'write {other["keyword"]} "{escaped}"'
     if clause := _CLAUSE.match(line):
         key = ", or key COLUMN for all policies" if clause[1] == "per" else ""
-        return f"this stands behind the name of a policy: {_FORMS[POLICY]}{key}"
+        return f"write this after the name of a policy: {_FORMS[POLICY]}{key}"
     if clock := _CLOCK.match(line):
         more = " CONDITION" if clock["clock"].startswith("rows") else ""
         what = "CONDITION" if clock["head"].startswith("trigger") else "FORMULA"

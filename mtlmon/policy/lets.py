@@ -76,9 +76,9 @@ class Lets:
         place = _place_of(path[0], self.reader.written[path[-1]])
         if len(path) == 1:
             hint = "a let can use atoms and other lets"
-            return self.reader.error(place, f"{path[0]} is declared by itself", hint)
+            return self.reader.error(place, f"{path[0]} depends on itself", hint)
         via = ", ".join(path[1:])
-        message = f"{path[0]} is declared by itself, by way of {via}"
+        message = f"{path[0]} depends on itself, by way of {via}"
         return self.reader.error(place, message, "break the circle at one of them")
 
     def replaced(self, formula: Formula) -> Formula:

@@ -37,9 +37,9 @@ class PolicyFile:
         zone: the time zone of hours and days, or None.
         key: the columns whose values divide the log into traces; None if the file does not say.
         column_types: the types that are declared for columns, by the name of the column.
-        row_types: as what relations over validity intervals read columns of the log, by name, as
-            in `TypedColumn`; those that are not among them are read as they are.
-        table_types: likewise what they read columns of tables as, by the path of the table.
+        row_types: the types as which relations over validity intervals read columns of the log, by
+            the name of the column, as in `TypedColumn`; other columns are read as they are.
+        table_types: likewise for columns of tables, by the path of the table.
         assumptions: what the file assumes of the log.
         constants: the constants by name.
         lets: the named subformulas by name; those in them that have no parameters are replaced by
@@ -170,7 +170,7 @@ class PolicyFile:
 
     @property
     def environment(self) -> Environment:
-        """What the expressions of the file stand among, before the table is known."""
+        """The context of the file's expressions, before the table is known."""
         from mtlmon.policy.predicates.environment import UTC, Environment
 
         if self._environment is None:
@@ -204,7 +204,7 @@ class PolicyFile:
         return self.owners.get(relation) or (self, relation)
 
     def show(self, expression: Expression) -> str:
-        """Return the name of an expression in `shown`, where it is added if it is not there."""
+        """Add an expression to `shown`, unless it is there already, and return its name."""
         for name, known in self.shown.items():
             if known == expression:
                 return name

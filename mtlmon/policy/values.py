@@ -79,7 +79,7 @@ class Value:
         return self._text if self._is_whole else f"({self._text})"
 
     def last(self, distance: int = 1, *, default: Constant = None) -> Value:
-        """Return the value that is so many values ago: `.last()` of policy files.
+        """Return the value that is some values ago: `.last()` of policy files.
 
         Args:
             distance: how many values ago, at least 1.
@@ -88,11 +88,11 @@ class Value:
         return self._offset("last", str(distance), default)
 
     def next(self, distance: int = 1, *, default: Constant = None) -> Value:
-        """Return the value that is so many values ahead: `.next()` of policy files."""
+        """Return the value that is some values ahead: `.next()` of policy files."""
         return self._offset("next", str(distance), default)
 
     def at(self, ago: int | str | timedelta, *, default: Constant = None) -> Value:
-        """Return the last value that is at least so old: `.at(-5m)` for `at("5m")`."""
+        """Return the last value that is at least that old: `.at(-5m)` for `at("5m")`."""
         interval = apply(formula_ops.ONCE, (TRUE,), ago, ago).interval
         length = str(interval)[1:].partition(",")[0]
         return self._offset("at", f"-{length}", default)
@@ -307,7 +307,7 @@ def integral(
     linear: bool = False,
     default: Constant = None,
 ) -> Value:
-    """Return the integral over time, a value holding until the next; arguments as for `avg`.
+    """Return the integral over time, if each value holds until the next; arguments as for `avg`.
 
     If it is linear, it is the area under the lines between successive values.
     """

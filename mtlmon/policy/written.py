@@ -48,7 +48,8 @@ class Definition:
         kind: the word that it begins with: "const", "atom", "stream", "relation" or "let".
         name: the name that it defines.
         text: the declaration as written, without comments.
-        remark: what is not written there, as that an option has set a constant; or empty.
+        remark: a fact that is not written there, for instance that an option has set a constant; or
+            empty.
     """
 
     kind: str

@@ -266,7 +266,7 @@ class _Analyser:
         if operator is not None:
             hint += f"; what {operator} remembers is found by itself, so bind {name} inside it"
         if name in self.file.streams:
-            hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
+            hint = f"{name} is a variable here: a stream cannot be used beside variables; {hint}"
         if name in self.columns():
             hint = f"the column is row.{column_text(name)}; {hint}"
         return Finding(formula.span, message, hint)

@@ -113,7 +113,7 @@ def _step_words(step: Step, *, is_first: bool) -> str:
     if is_transient(formula):
         return f"{names} from the rows of {text}"
     if is_first or not _keys(step):
-        return f"{names} from all remembered rows of {text}, as no event drives it"
+        return f"{names} from all remembered rows of {text}, as no event selects some of them"
     return f"{names} looked up in {text} by {' and '.join(_keys(step))}"
 
 
@@ -180,7 +180,7 @@ def _naming(formula: Formula) -> list[str]:
         if any(one.name == MOMENT for one in conjuncts(node.operands[-1])):
             word = node.operator.word
             remarks[
-                f"{_short(node)} remembers time-points, as it is asked about values from outside: "
+                f"{_short(node)} remembers time-points, because it gets values from outside: "
                 f"give {word} an upper bound, or it remembers more and more"
             ] = None
     return list(remarks)

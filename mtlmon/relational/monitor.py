@@ -41,8 +41,8 @@ class Answer(NamedTuple):
         policy: the name of the policy, or None if it has none.
         time_stamp: the time-stamp of the time-point.
         offset: which of the time-points of the time-stamp it is, from 0 on.
-        value: False for a violation of a policy, True if nothing violates it, None for what a
-            `find` has found.
+        value: False for a violation of a policy, True if nothing violates it, None for a match of a
+            `find`.
         valuation: the values of the variables, by name. Times are nanoseconds from 1970.
         point: the number of the time-point, from 0 on.
         key: the values of the columns of the policy's key; () if it has none.
@@ -159,7 +159,7 @@ class RelationalMonitor:
 
     Args:
         policy: a policy file, or its text.
-        verdicts: "false" for violations and what a `find` finds, "all" for the time-points
+        verdicts: "false" for violations and the matches of a `find`, "all" for the time-points
             without violations, too.
         slices: in how many slices the log is monitored, on threads; None for one monitor. The
             answers are the same.

@@ -3,7 +3,7 @@
 A relation at a time is the bag of the records that are valid then, its snapshot. An operator of
 relations applies an operator of the relational algebra to every snapshot.
 
-What is here builds relations as policy files declare them, for `mtlmon.query`.
+This module builds relations as policy files declare them, for `mtlmon.query`.
 """
 
 from mtlmon.policy.validity.building import (

@@ -127,10 +127,10 @@ class TableCheck(NotCopied):
     @property
     @guarded
     def remarks(self) -> list[str]:
-        """What may be meant differently, by the rows so far: one sentence for each.
+        """Remarks about values that may be meant differently, by the rows so far, a sentence each.
 
-        Keys and other values that are compared as texts, but look like the same number, are told
-        with the declaration that makes them equal.
+        For keys and other values that are compared as texts, but look like the same number, the
+        remark names the declaration that makes them equal.
         """
         return list(self.events.remarks)
 
@@ -153,8 +153,8 @@ class TableCheck(NotCopied):
     def violations(self, frame: Any) -> Any:
         """Return the rows of a table that violate policies, in the order of the verdicts.
 
-        This reads all remaining verdicts. A row that violates several policies, or one for several
-        valuations, is there as often.
+        This reads all remaining verdicts. A row that violates several policies, or one policy for
+        several valuations, appears once for each.
 
         Args:
             frame: the only table that was checked: a data frame of pandas or polars, or a table or
@@ -163,8 +163,8 @@ class TableCheck(NotCopied):
         Returns:
             A table of the same kind, with the columns of the rows and three more: `policy`; `time`,
             the time-stamp; and `reason`, a text: the message of a trigger, or what the policy
-            means, or its formula; for policies with variables, with the values that violate it. The
-            prefix `violation_` is before names that are taken.
+            means, or its formula; for policies with variables, with the values that violate it.
+            Names that are taken get the prefix `violation_`.
 
         Raises:
             MtlmonError: the check does not tell the rows of violations, or the table is another

@@ -41,7 +41,7 @@ class EventBatch:
             on.
         origins: the files and rows of the events, if `TableEvents.track_rows` was called.
         corrections: what the rows do, if `open_tables` was asked for that.
-        inputs: the columns that streams read, if whoever checks the rows computes the streams.
+        inputs: the columns that streams read, if the caller computes the streams.
     """
 
     origins: Origins | None = None

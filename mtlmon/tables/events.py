@@ -263,7 +263,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
 
     @property
     def relations(self) -> RevisedRelations | None:
-        """The relations of rows that come in any order, which whoever checks them keeps up."""
+        """The relations of rows that come in any order; the caller must keep them up to date."""
         return self._order.relations if isinstance(self._order, Arrivals) else None
 
     @property
@@ -323,12 +323,12 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
 
     @property
     def stray_quotes(self) -> int:
-        """The number of cells that begin with a quote that is a character, as it ends no cell."""
+        """The number of cells whose first quote was read as a character, as it ends no cell."""
         return self._blocks.stray_quotes
 
     @property
     def remarks(self) -> list[str]:
-        """What may be meant differently, by the rows so far: sentences, with counts."""
+        """Remarks about values that may be meant differently, by the rows so far, with counts."""
         found = list(time_remarks(self.times, self._selection.options))
         steps, first = self._check.steps_back, self._check.first_step_back
         if isinstance(self._order, Arrivals):

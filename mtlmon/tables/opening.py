@@ -102,14 +102,14 @@ def open_tables(
             `PolicyFile.predicates`.
         policies: instead of `predicates`, the policy file that defines atoms. Only then can they
             depend on other rows.
-        atoms_of_partitions: with `policies`, the atoms that are needed for each of the partitions:
-            at rows under 0, and at the ticks of a period under the period, or under the changes of
-            relations that they are; by default, all at rows.
+        atoms_of_partitions: with `policies`, the atoms that each of the partitions needs: those at
+            rows are under 0, those at the ticks of a period under the period, and those at changes
+            of relations under these changes; by default, all are needed at rows.
         streams: with `policies`, the streams whose values batches have, as `EventBatch.values`. The
             traces are those of the first partition.
         shown: with `policies`, the names in `PolicyFile.shown` of the expressions whose values
-            batches have for each partition, as `EventBatch.shown_of`: at rows under 0, and at
-            ticks under their period.
+            batches have for each partition, as `EventBatch.shown_of`: those at rows are under 0,
+            and those at ticks under their period.
         format: "csv", "tsv", "jsonl", "arrow", "parquet" or "xes", instead of the format that the
             names imply. Compression (gzip, zstd, bz2, xz) is recognised from the content.
         pattern: instead of a format, a regular expression for the lines of text files, of which
@@ -120,8 +120,8 @@ def open_tables(
             logs of both), "nginx_error", "apache_error", "syslog", "sshd", "postfix", or
             "syslog:2024" and the like for a log that begins in 2024 and whose times have no year.
             "journald" is JSON of the journal, and the columns of "logfmt" are the names of pairs:
-            level=info user="ann lee". Of several patterns, each on a line of its own, a line has
-            the groups of the first that matches it.
+            level=info user="ann lee". If there are several patterns, each on a line of its own, a
+            line of the log has the groups of the first pattern that matches it.
         time: the column of times; the default is `ts`, and `time:timestamp` of XES. For several
             columns, names with commas between them, or a sequence of names: their texts are joined
             by blanks, and expressions call the joined column as its columns, `Date,Time`.
@@ -142,8 +142,8 @@ def open_tables(
         quote: the character around quoted cells of CSV and TSV; or "none", if quotes are characters
             as others are; or "lines", if a quote that does not end its cell on the line is a
             character, as in TSV, where this is the default. In CSV, quoted cells may span lines.
-        decimal: for CSV, TSV and patterns, what stands before the fraction of a number: a point or
-            a comma. It does not concern the time column.
+        decimal: for CSV, TSV and patterns, the decimal separator of numbers: a point or a comma. It
+            does not concern the time column.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
@@ -157,9 +157,9 @@ def open_tables(
             of CSV, and rows of other formats as JSON lines with the columns that are read. Without
             `wait`, all rows below the largest time-stamp so far are refused.
         in_any_order: whether batches have the rows as they come, although their times may decrease.
-            Whoever checks them refuses those that come too late, by `TableEvents.refuse`, and
-            computes atoms that depend on other rows, by `TableEvents.streams` of
-            `EventBatch.inputs`. Not together with `sort` and `wait`.
+            The caller refuses those that come too late, by `TableEvents.refuse`, and computes atoms
+            that depend on other rows, by `TableEvents.streams` of `EventBatch.inputs`. Not together
+            with `sort` and `wait`.
         operation: with `in_any_order`, the column that says what rows do, as for `History.push`;
             null means "insert".
         id: with `in_any_order`, the column of the ids of events, integers or texts.
@@ -215,9 +215,9 @@ def open_tables(
         },
     )
     if policies is not None and predicates is not None:
-        raise MtlmonError("policies= defines all atoms, so predicates= would say nothing")
+        raise MtlmonError("policies= defines all atoms, so predicates= would have no effect")
     if partitions is not None and key:
-        raise MtlmonError("partitions= has all keys, so key= would say nothing")
+        raise MtlmonError("partitions= has all keys, so key= would have no effect")
     if time_zone is None and policies is not None:
         time_zone = policies.time_zone
     of_tables = {
@@ -230,7 +230,9 @@ def open_tables(
     lines = None
     if pattern is not None:
         if format not in (None, LINES):
-            raise MtlmonError(f"a pattern is for lines of text, not for {format}: give one of both")
+            raise MtlmonError(
+                f"a pattern is for lines of text, not for {format}: leave one of them out"
+            )
         lines, format = line_pattern(pattern), LINES
         time = time or lines.time
         time_format = time_format or lines.time_format
@@ -357,7 +359,9 @@ def open_tables(
         order = Arrivals(late, corrections if corrections.columns else None, _revised(relations))
     elif wait is not None or late is not None:
         if sort:
-            raise MtlmonError("rows that are sorted do not wait for late ones: give one of both")
+            raise MtlmonError(
+                "rows that are sorted do not wait for late ones: leave one of them out"
+            )
         order = RowOrder(
             _length_of_time(0 if wait is None else wait),
             late,

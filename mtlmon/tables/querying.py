@@ -122,7 +122,7 @@ def query(
     elif isinstance(relation, str):
         name = relation
     else:
-        raise MtlmonError("query takes the name of a relation behind the policy file")
+        raise MtlmonError("query takes the name of a relation after the policy file")
     return evaluated(file_of(policies, options), name, tables, **options)
 
 
@@ -441,7 +441,7 @@ def _table(
         found = {name: column.take(pa.array(order)) for name, column in found.items()}
     if len(stamps) and stamps.max() == NO_END:
         raise TableError(
-            f"a record begins at {NO_END}, the largest time, behind which it cannot end",
+            f"a record begins at {NO_END}, the largest time, after which it cannot end",
             path=path,
             column=source.start,
         )

@@ -29,16 +29,17 @@ def time_remarks(times: Times, options: OptionNames) -> Iterator[str]:
     if steps:
         count = "once" if steps == 1 else f"{steps:,} times"
         yield (
-            f"times have no {missing}: the rows went on in the next {missing} {count}, where they "
-            f"stepped back by more than half a {missing}"
+            f"times have no {missing}: rows stepped back by more than half a {missing} {count}, "
+            f"and were taken to go on in the next {missing}"
         )
     zone, doubtful, second = times.repeated
     if doubtful:
         rows = "1 row is" if doubtful == 1 else f"{doubtful:,} rows are"
         which = options.written("time_zone", f"{zone} first") or f"{zone} first"
         yield (
-            f"{rows} in an hour that occurs twice in {zone}, {second:,} in the second one by the "
-            f"order of rows ({which} or second says which one it is)"
+            f"{rows} in an hour that occurs twice in {zone}; by the order of rows, {second:,} of "
+            f"these {'is' if second == 1 else 'are'} in the second one (add {which} or second to "
+            "say which one is meant)"
         )
 
 

@@ -154,9 +154,9 @@ class RowOrder:
         is_late = (latest - stamps > self._time_to_wait) | (stamps < self._passed)
         self._latest = int(latest[-1])
         if is_late.any():
-            reason = "it is below the largest one so far less the time to wait"
+            reason = f"it is more than the wait, {self._time_to_wait}, below the largest one so far"
             places = np.flatnonzero(is_late)
-            self.late.add(rows, places, f"{reason}, {self._time_to_wait}")
+            self.late.add(rows, places, reason)
             rows.keep(~is_late)
             stamps = rows.time_stamps
             if not len(stamps):

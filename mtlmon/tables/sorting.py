@@ -214,7 +214,7 @@ class _Run:
         while left:
             count = self._file.readinto(left)  # type: ignore[attr-defined]
             if not count:
-                raise MtlmonError("a temporary file of sorting has lost its end")
+                raise MtlmonError("a temporary file for sorting has been cut off")
             left = left[count:]
         self._rest -= len(buffer)
         self.buffer = _with_type(buffer, record_type)

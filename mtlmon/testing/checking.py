@@ -54,9 +54,9 @@ class Result:
             known to be equivalent to an earlier one.
         keys: with a key, the result of each: for a single name under its value, for several under
             the tuple of their values.
-        failure: the report of the violation that became known first, unless the policy may be
-            violated so often (`at most 1%`); or of time-points that are undecided although they
-            must not be; or None.
+        failure: the report of the violation that became known first, unless the policy allows that
+            many violations (`at most 1%`); or of time-points that are undecided although they must
+            not be; or None.
         vacuity: the error for an implication that was never triggered, with `vacuous="error"`, if
             there is no other failure; or None.
     """
@@ -280,8 +280,8 @@ def assert_holds(
     """Assert that every time-point of a trace satisfies a formula.
 
     The arguments are those of `check`. Reading stops at the first violation that becomes known,
-    unless the policy may be violated so often: with `at most 5` it stops at the sixth, and a share
-    such as `at most 1%` is one of the whole trace.
+    unless the policy allows more violations: with `at most 5` it stops at the sixth. A share such
+    as `at most 1%` refers to the whole trace, so the whole trace is read.
 
     Raises:
         VacuousError: the left side of the implication holds nowhere, and `vacuous="error"`.

@@ -98,13 +98,13 @@ class LiveMonitor(NotCopied):
 
     Events can come from any thread, from callbacks of asyncio and from signal handlers; they are
     queued in the order of the calls. The thread that creates the monitor, and in asyncio the task,
-    is its owner; a monitor that is created outside of asyncio is owned by what its thread runs
-    there. A violation, or the error of an event that is no such thing, is raised by the next call
-    that the owner makes, at the latest by `close`. `step`, `event` and `advance` never raise it in
-    other threads, tasks or callbacks, so the monitored program does not see it.
+    is its owner; if the monitor is created outside of asyncio, the owner is whatever the thread
+    runs outside of asyncio. A violation, or the error of an event that is no such thing, is raised
+    by the next call that the owner makes, at the latest by `close`. `step`, `event` and `advance`
+    never raise it in other threads, tasks or callbacks, so the monitored program does not see it.
 
-    A policy `at most 5` is violated at its sixth violation. A share such as `at most 1%` is one of
-    all events, so only `close` raises it.
+    A policy `at most 5` is violated at its sixth violation. A share such as `at most 1%` refers to
+    all events, so only `close` raises the violation.
 
     Attributes:
         formula: the monitored formula.

@@ -72,7 +72,7 @@ class EventOrder(Generic[Item]):
                 + (
                     "up to which time has passed"
                     if self._passed == self.frontier
-                    else f"the largest one so far less the time to wait, {self.wait}"
+                    else f"the largest one so far minus the wait of {self.wait}"
                 )
             )
         self._latest = max(self._latest, time_stamp)
@@ -159,8 +159,8 @@ def log_blocks(file: FileIO, lines: LineOrder | None, wait: int = 0) -> Iterator
     lines.finish()
     if lines.refused_count:
         raise LogError(
-            "this line comes too late: its time-stamp is below the largest one so far less the "
-            f"time to wait, {wait}",
+            f"this line comes too late: its time-stamp is more than the wait, {wait}, below the "
+            "largest one so far",
             path=str(file.name),
             line=lines.refused_line,
             column=1,

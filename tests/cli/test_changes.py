@@ -164,7 +164,7 @@ def test_outputs_and_explanations(folder: Path) -> None:
     ("options", "message"),
     [
         (["--lateness", "5s", "--clock", "key"], "work with ticks, as in policy capacity"),
-        (["--key", "kind"], "each kind, which is no column of relation sessions"),
+        (["--key", "kind"], "kind is not a column of relation sessions"),
     ],
 )
 def test_options_that_are_refused(folder: Path, options: list[str], message: str) -> None:

@@ -139,7 +139,7 @@ def test_logs(tmp_path: Path) -> None:
     done = mtlmon("-e", "p", str(tmp_path))
     assert (done.status, done.output) == (2, "")
     assert done.errors.startswith(f"mtlmon: {tmp_path}: no table in this directory, whose name")
-    assert done.errors.endswith("; --format says what files of other names are\n")
+    assert done.errors.endswith("; --format names the format of files with other names\n")
     assert mtlmon("-e", "p", "--format", "text", str(tmp_path)) == (
         2, "", f"mtlmon: cannot read {tmp_path}: Is a directory\n",
     )  # fmt: skip

@@ -120,9 +120,9 @@ def test_a_signal_that_comes_twice(tmp_path: Path) -> None:
         (["--follow", "a.log", "-e", "p", "b.log"], "--follow names the log: leave out b.log"),
         (["--follow", "-", "-e", "p"], "--follow needs files"),
         (["--follow", "a.log", "-"], "--follow needs files"),
-        (["--follow", "a.parquet", "-e", "p"], "which parquet has not"),
-        (["--follow", "a.csv.gz", "-e", "p"], "which gzip has not"),
-        (["--follow", "a", "--format", "arrow", "-e", "p"], "which arrow has not"),
+        (["--follow", "a.parquet", "-e", "p"], "and parquet has none"),
+        (["--follow", "a.csv.gz", "-e", "p"], "and gzip has none"),
+        (["--follow", "a", "--format", "arrow", "-e", "p"], "and arrow has none"),
         (
             ["--follow", "a.log", "--checkpoint", "s", "-o", "o", "-e", "p"],
             "--follow does not work with --checkpoint: the file may be replaced",

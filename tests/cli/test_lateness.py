@@ -205,11 +205,11 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         ),
         (
             ["--clock", "key"],
-            "--clock says in what rows are late that --lateness takes in: say how",
+            "--clock says how the lateness of rows is measured: say how",
         ),
         (
             ["--lateness", "5", "--consistency", "strong", "--clock", "key"],
-            "--clock is for verdicts that are corrected: with --consistency strong, rows are late",
+            "--clock is only for verdicts that are corrected: with --consistency strong",
         ),
     ],
 )

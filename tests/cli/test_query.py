@@ -43,7 +43,7 @@ def test_formats(doors: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "no policy file: name one (see mtlmon query --help)"),
-        (["{rules}"], "no relation: name one behind the policy file (see mtlmon query --help)"),
+        (["{rules}"], "no relation: name one after the policy file (see mtlmon query --help)"),
         (["{rules}", "opn", "{log}"], "there is no relation opn; did you mean 'open'?"),
         (["{rules}", "open"], "the relation reads the rows of a log: name a table"),
         (["{rules}", "open", "-"], "the log must be a file, not standard input (see mtlmon query"),

@@ -177,7 +177,7 @@ def test_one_column_for_variables_of_two_types(command: Command, tmp_path: Path)
 def test_rows_of_tables_are_rows_of_atoms(command: Command, tables: tuple[Path, Path]) -> None:
     done = command(*tables)
     assert (done.status, done.output) == (1, VIOLATION + MATCH)
-    assert "left out 1 row of atoms, as an argument is null" in done.errors
+    assert "left out 1 row of atoms, because an argument is null" in done.errors
     rules, table = tables
     assert command("--format", "csv", "--summary", rules, table).output == done.output
 

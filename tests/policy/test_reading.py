@@ -179,12 +179,12 @@ _TEXTS = {
     "equals": ("policy x = q", 1, 10, "expected ':' after the name, found '='", "policy x:"),
     "twice": ("let a = p\natom a = x\npolicy x: q", 2, 6, "a is declared in line 1 already", ""),
     "policy twice": ("policy x: p\npolicy x: q", 2, 8, "there is a policy x already", "another"),
-    "itself": ("let a = b OR a\npolicy x: a", 1, 14, "a is declared by itself", ""),
+    "itself": ("let a = b OR a\npolicy x: a", 1, 14, "a depends on itself", ""),
     "cycle": (
         "let a = b\nlet b = a\npolicy x: q",
         2,
         9,
-        "a is declared by itself, by way of b",
+        "a depends on itself, by way of b",
         "",
     ),
     "none": ("let a = b\n", 2, 1, "there is no policy", "policy NAME: FORMULA"),
@@ -274,7 +274,7 @@ _MORE_TEXTS = {
         "key a\nrelation r = rows select b as b\npolicy y on changes of r: exists r",
         3,
         24,
-        "each a, which is no column of relation r",
+        "a is not a column of relation r",
         "per none",
     ),
     "variables at changes": (

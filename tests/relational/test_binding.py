@@ -241,7 +241,7 @@ def test_a_variable_named_like_a_column_gets_a_hint() -> None:
 def test_a_variable_named_like_a_stream_gets_a_hint() -> None:
     text = "stream s = count[0,5](r)\nfind f: p(x) AND s > 3"
     (error,) = analyse(parse_policies(text)).errors
-    assert "a stream cannot stand among variables" in (error.hint or "")
+    assert "a stream cannot be used beside variables" in (error.hint or "")
 
 
 def test_the_order_of_a_plan() -> None:

@@ -191,7 +191,7 @@ def test_changes_are_those_of_the_command(
     for name in ("whole", "own", "road", "busy", "often"):
         assert {one[5] for one in found if one[0] == name} == {True, False}, name
     policies.write_text(f"{POLICIES}policy p on changes of limits: true\n")
-    with pytest.raises(MtlmonError, match="each car, which is no column of relation limits"):
+    with pytest.raises(MtlmonError, match="car is not a column of relation limits"):
         monitor(frame, policies, resolution="s", time_unit="s")
 
 

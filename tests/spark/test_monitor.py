@@ -251,7 +251,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"event": None}, TableError, r"no column 'p' for the atom p; .*say which with event="),
         ({"event": None, "atoms": {"p": "k"}}, PolicyError, "the predicate is a text"),
         ({"event": None, "atoms": {"p": "k > 3"}}, PolicyError, "column k of type string"),
-        ({"atoms": {"q": "flag"}}, MtlmonError, "no policy speaks of an atom 'q', only of 'p'"),
+        ({"atoms": {"q": "flag"}}, MtlmonError, "no policy has an atom 'q', only 'p'"),
         ({"mode": "fast"}, MtlmonError, "unknown mode 'fast'"),
         ({"time_unit": "week"}, MtlmonError, "no unit of time is called 'week'"),
         ({"resolution": "week"}, MtlmonError, "week"),

@@ -210,7 +210,7 @@ def test_times_that_are_texts_are_refused(spark: SparkSession) -> None:
     """They were sorted as texts, '9' after '10', and the last one was the greatest text."""
     rows = spark.sql("SELECT string(id) AS ts, true AS p FROM range(8, 12)")
     for run in (monitor, monitor_trace):
-        with pytest.raises(TableError, match=r"times are texts.*cast them before.*'ts'"):
+        with pytest.raises(TableError, match=r"times are texts.*cast them first.*'ts'"):
             run(rows, "p", end_time="last")
 
 
@@ -340,7 +340,7 @@ def test_end_times_that_do_not_fit(spark: SparkSession) -> None:
     events = frame(spark, rows_of_trace(9, 5))
     for time, end_time, message in (
         ("ms", datetime(2024, 1, 1, tzinfo=UTC), "values of type int64: give a time-stamp, or say"),
-        ("at", date(2024, 1, 1), "does not say until when: give a datetime"),
+        ("at", date(2024, 1, 1), "has no time of day: give a datetime"),
         ("at", datetime(1960, 1, 1, tzinfo=UTC), "end_time: 1960.* is before 1970"),
         ("at", True, "end_time is a time-stamp, 'last', 'inf' or None, not True"),
     ):

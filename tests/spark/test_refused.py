@@ -80,7 +80,7 @@ def test_data_frames_that_do_not_fit(spark: SparkSession) -> None:
         r"fields of the struct 'e' are no columns: .*'user', .*col\('e.user'\)": lambda: monitor(
             rows, "p", key="e.user"
         ),
-        "struct 'e' are no columns: make it one before, as in .*'p'": lambda: monitor(rows, "e.p"),
+        "struct 'e' are no columns: make it one first, as in .*'p'": lambda: monitor(rows, "e.p"),
         "'age' is of type interval .*, which Spark cannot pass": lambda: monitor(
             rows, "p", key="age"
         ),

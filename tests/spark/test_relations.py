@@ -319,7 +319,7 @@ def test_predicates_can_be_given_for_policies_of_both_kinds(spark: SparkSession)
         ("a", True),
         ("small", False),
     ]
-    with pytest.raises(MtlmonError, match="no policy speaks of an atom 'other'"):
+    with pytest.raises(MtlmonError, match="no policy has an atom 'other'"):
         monitor(df, text, atoms={**both, "other": "n > 1"}, slices=1)
 
 

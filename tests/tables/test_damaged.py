@@ -202,7 +202,7 @@ def test_arrow_files_cut_between_batches(tmp_path: Path) -> None:
     with ipc.new_stream(stream, ROWS.schema) as writer:
         writer.write_table(ROWS, max_chunksize=50)
     stream.write_bytes(stream.read_bytes() + b"x")
-    with pytest.raises(TableError, match="damaged: there is more behind the end of the stream"):
+    with pytest.raises(TableError, match="damaged: there are more bytes after the end"):
         read(stream, "p")
 
 

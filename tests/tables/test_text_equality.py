@@ -384,12 +384,12 @@ def test_integers_that_became_floats(suffix: str, position: str, tmp_path: Path)
     options: dict[str, Any] = {"pattern": "logfmt"} if suffix == ".log" else {}
     with check_tables(paths, rule, sort=True, **options) as check:
         list(check)
-        found = [one for one in check.remarks if "nearest floats" in one]
+        found = [one for one in check.remarks if "rounded to floats" in one]
     if position == "none":
         assert not found
         return
     (remark,) = found
-    assert "integers as 9007199254740993 became the nearest floats" in remark
+    assert "integers such as 9007199254740993 were rounded to floats" in remark
     assert remark.endswith("write in the policy file: column id: decimal")
     with check_tables(paths, f"column id: decimal\n{rule}", sort=True, **options) as check:
         verdicts = check.to_arrow().column("verdict").to_pylist()

@@ -301,7 +301,7 @@ def test_a_first_year_that_is_told() -> None:
     assert times.cycles == ("year", 1)
     assert times.texts(stamps(Times(), ["2024-02-29T01:00:00"])) == ["Feb 29 01:00:00"]  # type: ignore[arg-type]
     found = stamps(Times(None, "%b %d:2023"), ["Jan 1", "Feb 29", "Mar 1"])
-    assert found[1] == "'Feb 29' is not a day of its year, which is no leap year"
+    assert found[1] == "'Feb 29' does not exist: its year is not a leap year"
     assert found[2] == stamps(Times(), ["2023-03-01"])[0]
     (message,) = stamps(Times(None, "%b %d"), ["Feb 29"])
     assert "say in which year the log begins, as in time_format='%b %d:2024'" in str(message)

@@ -205,7 +205,7 @@ class FirstOrderDeclarations:
         if used is not None and used.kind == LET and used.place >= declaration.place:
             start = 0 if node.span is None else node.span.start
             if used is declaration:
-                message = f"{declaration.name} is declared by itself"
+                message = f"{declaration.name} depends on itself"
                 hint = "a let can use atoms and lets that are declared before it"
             else:
                 message = f"let {declaration.name} uses {node.name}, which is declared later"

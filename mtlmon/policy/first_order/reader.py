@@ -298,7 +298,7 @@ class FirstOrderReader(Conditions):
             message = f"{read.aggregate.word}(...) is a value, not true or false"
             hint = "compare it with something, as in ... > 3"
             if re.match(r"BY\b", self._text[skip_blanks(self._text, stop, end) : end]):
-                hint = f"BY stands before the parenthesis: {read.aggregate.word}(... BY u) > 3"
+                hint = f"write BY inside the parentheses: {read.aggregate.word}(... BY u) > 3"
             raise self._error(position, message, hint)
         columns = [node for node in postorder(read) if node.operator is ops.ROW_COLUMN]
         if columns:
@@ -307,7 +307,7 @@ class FirstOrderReader(Conditions):
                 return Token(ATOM, position, stop, self._add(read))
             place = columns[0].span
             column = column_text(columns[0].name)
-            message = f"row.{column} stands beside what is no column of the row"
+            message = f"row.{column} cannot be used beside values that are not columns of the row"
             hint = f"make the column an argument of an atom: atom NAME({column}, ...)"
             raise self._error(position if place is None else place.start, message, hint)
         expression = self._term(read)
@@ -327,17 +327,17 @@ class FirstOrderReader(Conditions):
             start = 0 if node.span is None else node.span.start
             if operator is ops.ROW_COLUMN:
                 hint = f"make it an argument of an atom: atom NAME({column_text(node.name)}, ...)"
-                raise self._error(start, "a column cannot stand among variables", hint)
+                raise self._error(start, "a column cannot be used beside variables", hint)
             if operator in _OTHER_ROWS:
-                message = "windows, streams and other rows cannot stand among variables"
+                message = "windows, streams and other rows cannot be used beside variables"
                 hint = "write an aggregate over a formula, as in COUNT(ONCE[0,5m] p(u, a) BY u)"
                 raise self._error(start, message, hint)
             if operator in ops.LOOK_UPS:
-                message = "a look-up in a relation cannot stand among variables"
+                message = "a look-up in a relation cannot be used beside variables"
                 hint = f"make it an argument of an atom: atom NAME(x: {node}, ...) = CONDITION"
                 raise self._error(start, message, hint)
             if operator in _NULL_TESTS:
-                hint = "a row with a null is no row of its atom"
+                hint = "a row with a null argument is left out of its atom"
                 raise self._error(start, "variables are never null", hint)
             if operator is not ops.COLUMN:
                 operands = tuple(done[id(operand)] for operand in node.operands)

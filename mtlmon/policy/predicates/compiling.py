@@ -225,7 +225,7 @@ def compile_predicates(
 def compile_predicate(
     predicate: Predicate, schema: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
-    """Compile one predicate to a function from a batch to where the predicate is true.
+    """Compile one predicate to a function that says in which rows of a batch it is true.
 
     Args:
         predicate: the predicate.

@@ -1,4 +1,4 @@
-"""What an expression stands among: streams, parameters, and the time of the rows."""
+"""The context of an expression: streams, parameters, and the time of the rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TIME_STAMPS = "\0time-stamps"
 
 
 class Environment(NamedTuple):
-    """What an expression of a policy file stands among.
+    """The context of an expression of a policy file.
 
     Attributes:
         streams: the kind of each stream's values; a stream that is not in it has an unknown kind.
@@ -86,4 +86,4 @@ class Environment(NamedTuple):
 
 
 NOTHING = Environment()
-"""What an expression stands among where nothing but columns is known."""
+"""The context of an expression if only columns are known."""

@@ -43,7 +43,7 @@ FUNCTIONS_ARE = "the functions are"
 """How the hint begins for it if no function is called alike."""
 
 FORMULA_IN_EXPRESSION = (
-    "ONCE, SINCE and other operators of formulas stand in policies and lets; a let of the past can "
+    "use ONCE, SINCE and other operators of formulas in policies and lets; a let of the past can "
     "be named in an expression: let NAME = FORMULA"
 )
 """The hint for an operator of formulas inside an expression."""

@@ -49,7 +49,7 @@ _COMPARE_NUMBERS: dict[Operator, Callable[..., Numbers]] = {
 }
 
 LONG_INTEGER = (
-    "{} is an integer that a float does not tell apart from the next ones, and nothing says that "
+    "{} is an integer that a float does not tell apart from its neighbours, and nothing says that "
     "all numbers are integers: declare the argument, as in atom NAME(COLUMN: int)"
 )
 """Why an integer cannot be the value of a variable that may have fractions."""

@@ -79,12 +79,14 @@ def register_aggregate(
     them. An aggregate of a window without values is null, or what `or:` says.
 
     Args:
-        name: its name; one that is registered already is replaced for files that are read later.
-        lift: makes a state of a value that is not null.
-        combine: makes a state of the state of earlier values and that of later ones.
-        lower: makes the result of a state; None stands for null.
-        inverse: makes the state of the later values of that of all values and that of the first
-            ones. Without it, windows keep two stacks of states; both ways take a few calls a row.
+        name: its name; an aggregate that is already registered under it is replaced for files that
+            are read later.
+        lift: makes a state from a value that is not null.
+        combine: makes a state from the state of earlier values and that of later ones.
+        lower: makes the result from a state; None stands for null.
+        inverse: makes the state of the later values from that of all values and that of the first
+            ones. Without it, windows keep two stacks of states; both ways take a few calls for each
+            row.
         result: the type of the results.
 
     Raises:

@@ -43,7 +43,7 @@ class Relation:
     the time-stamps, texts such as "15m", or of type `timedelta`.
 
     Args:
-        text: the relation, as behind the sign of its declaration.
+        text: the relation, as after `=` in its declaration.
         others: the relations with names that the text mentions.
         name: its own name, by which others can mention it.
 
@@ -162,7 +162,7 @@ class Relation:
         return self._combined("join", other, on)
 
     def semijoin(self, other: Relation, on: Condition) -> Relation:
-        """Return the records while the other relation has one that meets a condition with them."""
+        """Return the records while one of the other relation meets a condition with them."""
         return self._combined("semijoin", other, on)
 
     def union(self, other: Relation) -> Relation:
@@ -191,11 +191,11 @@ class Relation:
         return self._with("distinct")
 
     def coalesce(self, longest: Length | None = None) -> Relation:
-        """Return as few records as can be, none of them longer than so long."""
+        """Return as few records as possible, none of them longer than `longest`."""
         return self._with("coalesce" if longest is None else f"coalesce max {_length(longest)}")
 
     def split(self, length: Length) -> Relation:
-        """Cut records after every so much time from their start."""
+        """Cut records into pieces of the given length, counted from their start."""
         return self._with(f"split {_length(length)}")
 
     def _with(self, step: str, *others: Relation) -> Relation:

@@ -242,7 +242,7 @@ class Explainer:
         for number, one in enumerate(prepared):
             formula, hidden = opened_policy(one, kinds, file.environment)
             shown, own = (formula, hidden) if one.written is None else opened(one.written)
-            # what is shown is what was written, and so are its witnesses
+            # show the text as written, and its witnesses
             exposed = tuple(name for name in hidden if name in own)
             others = tuple(name for name in hidden if name not in own)
             if others:

@@ -19,7 +19,7 @@ __all__ = ["Frequent", "RowCounts", "Statistics"]
 
 
 class Statistics(NamedTuple):
-    """What is known of a log when it is sliced. The default says that all atoms are alike.
+    """What is known about a log when it is sliced. By default, all atoms are equally frequent.
 
     Attributes:
         rates: the number of rows of each atom, by name, in any unit.

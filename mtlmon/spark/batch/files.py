@@ -203,7 +203,9 @@ def monitor_files(
     if pattern is not None:
         line_pattern(pattern)
         if format not in (None, LOG):
-            raise MtlmonError(f"a pattern is for lines of text, not for {format}: give one of both")
+            raise MtlmonError(
+                f"a pattern is for lines of text, not for {format}: leave one of them out"
+            )
         format = None
     # find an invalid end time here rather than on executors
     monitors_of(policies, resolve, end_time)

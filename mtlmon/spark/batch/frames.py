@@ -124,7 +124,7 @@ def monitor(
             default, the rows are read twice, the first time for that.
         rows: add columns `file` and `row` to verdicts: the path of the Parquet file that the row of
             the time-point was read from, and its number there, from 1. Null for ticks.
-        keep: columns of the data frame that verdicts have, with the values of the row of the
+        keep: columns of the data frame to add to verdicts, with the values of the row of the
             time-point, such as an identifier. Null for ticks.
 
     Returns:
@@ -378,7 +378,7 @@ def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
         if types.is_nested(kind) or types.is_interval(kind) or types.is_duration(kind):
             raise MtlmonError(
                 f"the key column {name!r} is of type {kind}: cast it to a text, or take a part of "
-                "it, before"
+                "it, first"
             )
 
 

@@ -29,7 +29,7 @@ def kept_names(keep: str | Sequence[str] | None) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise MtlmonError(
                 f"keep is the names of columns, and {name!r} is a {type(name).__name__}: make an "
-                "expression a column of its own before (DataFrame.withColumn)"
+                "expression a column of its own first (DataFrame.withColumn)"
             )
     if len(set(names)) != len(names):
         raise MtlmonError("a column of keep is given twice")
@@ -93,6 +93,6 @@ def kept_fields(df: DataFrame, columns: Sequence[Column]) -> list[StructField]:
         if isinstance(field.dataType, ArrayType | MapType | StructType | VariantType):
             raise MtlmonError(
                 f"the column {field.name!r} is of type {field.dataType.simpleString()}, and keep "
-                "names columns with simple values: cast it to a text, or take a part of it, before"
+                "names columns with simple values: cast it to a text, or take a part of it, first"
             )
     return [StructField(field.name, field.dataType) for field in fields]

@@ -96,7 +96,7 @@ def records_of(
     relation: str | None,
     options: dict[str, Any],
     *,
-    mend: str = "remove such rows before",
+    mend: str = "remove such rows first",
 ) -> DataFrame:
     """Return what `query` does, for a data frame at rest.
 
@@ -118,7 +118,7 @@ def records_of(
     if options.pop("pattern") is not None:
         raise MtlmonError(
             "the policy file has a line with pattern, which is for lines of text: extract columns "
-            "before (pyspark.sql.functions.regexp_extract)"
+            "first (pyspark.sql.functions.regexp_extract)"
         )
     wanted = columns_of_rows(file, relation)
     if wanted is None:

@@ -41,8 +41,8 @@ def latest_verdicts(changelog: DataFrame) -> DataFrame:
     Returns:
         The newest revision of each time-point that has a verdict, with the columns of verdicts,
         `revision`, and `is_final`, which says whether the verdict cannot change any more.
-        Equivalences stay: `resolve_verdicts` resolves them. Of policies with variables, all
-        valuations that violate them or match.
+        Equivalences stay: `resolve_verdicts` resolves them. For policies with variables, these are
+        all valuations that violate them or match.
 
     Raises:
         MtlmonError: a column is missing.

@@ -53,7 +53,7 @@ def time_stamp_of(
     if not isinstance(end_time, datetime):
         if not pa.types.is_date(kind):
             raise MtlmonError(
-                f"end_time is the date {end_time}, which does not say until when: give a datetime"
+                f"end_time is the date {end_time}, which has no time of day: give a datetime"
             )
         return _time_stamp(pa.array([end_time], pa.date32()), source, is_calendar)
     if end_time.tzinfo is None and pa.types.is_timestamp(kind) and kind.tz is not None and spark:

@@ -207,7 +207,7 @@ def event_source(
     if len(names := time_columns(time)) > 1:
         listed_names = ", ".join(repr(name) for name in names)
         raise MtlmonError(
-            f"times in several columns of a data frame, {time!r}: join them in a column before, as "
+            f"times in several columns of a data frame, {time!r}: join them in a column first, as "
             f"in df.withColumn('at', concat_ws(' ', {listed_names}))"
         )
     if not separator:
@@ -220,12 +220,12 @@ def event_source(
             raise MtlmonError(f"the atom {name!r} has a predicate in the policy file already")
         if name not in policies.atoms:
             known = listed(policies.atoms)
-            raise MtlmonError(f"no policy speaks of an atom {name!r}, only of {known}")
+            raise MtlmonError(f"no policy has an atom {name!r}, only {known}")
         if not isinstance(text, str):
             raise MtlmonError(
                 f"the predicate of the atom {name!r} is a {type(text).__name__}: write it as a "
                 "text, such as 'speed > 120', or make it a Boolean column called "
-                f"{name!r} before (DataFrame.withColumn)"
+                f"{name!r} first (DataFrame.withColumn)"
             )
         predicates[name] = parse_predicate(text, f"<atom {name}>", name)
     policies = policies._replace(predicates=predicates)
@@ -286,7 +286,7 @@ def _require_name(argument: str, name: object) -> None:
     if not isinstance(name, str):
         raise MtlmonError(
             f"{argument} is the name of a column, not a {type(name).__name__}: make an "
-            "expression a column of its own before (DataFrame.withColumn)"
+            "expression a column of its own first (DataFrame.withColumn)"
         )
 
 

@@ -86,7 +86,7 @@ def require_columns(df: DataFrame, selection: Selection, place: str) -> None:
         if isinstance(df.schema[struct].dataType, StructType):
             raise TableError(
                 f"no column {name!r}, and fields of the struct {struct!r} are no columns: make it "
-                f"one before, as in df.withColumn({field!r}, pyspark.sql.functions.col({name!r}))",
+                f"one first, as in df.withColumn({field!r}, pyspark.sql.functions.col({name!r}))",
                 path=place,
             )
     selection.require(df.columns, place)
@@ -124,7 +124,7 @@ def check_passable(fields: Sequence[StructField]) -> None:
         except PySparkTypeError:
             raise MtlmonError(
                 f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark "
-                "cannot pass to Python: cast it to a number or text before"
+                "cannot pass to Python: cast it to a number or text first"
             ) from None
 
 

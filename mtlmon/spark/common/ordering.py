@@ -153,7 +153,7 @@ def check_order_types(
     name = source.selection.time_name
     if is_text(schema.field(name).type):
         raise TableError(
-            "times are texts, which would be sorted as such, 9 after 10: cast them before "
+            "times are texts, which would be sorted as such, 9 after 10: cast them first "
             f"(.cast('bigint') or pyspark.sql.functions.to_timestamp({name!r}))",
             path=source.place,
             column=name,
@@ -184,7 +184,7 @@ def check_collations(fields: Sequence[StructField]) -> None:
             changed = "F.lower" if "LCASE" in collation or "_CI" in collation else "F.rtrim"
             raise MtlmonError(
                 f"the key column {field.name!r} has the collation {collation}, by which different "
-                "texts are equal: give it one spelling of each key before, as in "
+                "texts are equal: give it one spelling of each key first, as in "
                 f"df.withColumn({field.name!r}, {changed}(F.collate({field.name!r}, "
                 "'UTF8_BINARY')))"
             )

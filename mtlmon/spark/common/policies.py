@@ -227,7 +227,7 @@ class Policies(NamedTuple):
         if self.remembering:
             raise MtlmonError(
                 f"the condition {self.remembering[0]} depends on other rows, which {function} does "
-                "not support: use mtlmon.spark.monitor, or compute it as a column before"
+                "not support: use mtlmon.spark.monitor, or compute it as a column first"
             )
 
 
@@ -462,7 +462,7 @@ def _refuse_pattern(file: PolicyFile) -> None:
     if file.pattern is not None:
         raise MtlmonError(
             "the policy file has a line with pattern, which only mtlmon.spark.monitor_files "
-            "supports: extract columns before (pyspark.sql.functions.regexp_extract)"
+            "supports: extract columns first (pyspark.sql.functions.regexp_extract)"
         )
 
 
@@ -476,7 +476,7 @@ def refuse_look_ups(file: PolicyFile) -> None:
         raise MtlmonError(
             f"the policy file looks values up in relation {name}: mtlmon.spark.monitor, "
             "monitor_stream and monitor_files do so for policies without variables; otherwise, "
-            "join the data frame with the table of the relation before"
+            "join the data frame with the table of the relation first"
         )
 
 

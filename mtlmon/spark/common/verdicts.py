@@ -63,7 +63,7 @@ def verdict_schema(
             if field.name.lower() in taken:
                 raise MtlmonError(
                     f"the {what}column {field.name!r} is called like a column of verdicts: rename "
-                    "it before (DataFrame.withColumnRenamed)"
+                    "it first (DataFrame.withColumnRenamed)"
                 )
             taken.add(field.name.lower())
     types = (LongType(), LongType(), BooleanType(), LongType(), LongType())

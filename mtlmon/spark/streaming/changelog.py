@@ -183,7 +183,7 @@ def changelog_schema(keys: Sequence[StructField]) -> StructType:
         if field.name.lower() in COLUMNS:
             raise MtlmonError(
                 f"the key column {field.name!r} is called like a column of changes: rename it "
-                "before (DataFrame.withColumnRenamed)"
+                "first (DataFrame.withColumnRenamed)"
             )
     for name, kind in zip(COLUMNS, (StringType(), LongType(), LongType()), strict=True):
         schema = schema.add(StructField(name, kind))

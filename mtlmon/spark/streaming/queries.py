@@ -95,11 +95,11 @@ def monitor_stream(
         delay: how far the time of a row can be behind the latest one: a number of time-stamps, or a
             text with a unit, "90s". With 0, rows with the latest time are still in time. Leave it
             out if the column of times has a watermark already, which is then used.
-        lateness: how far the time of a row can be behind the latest one of all earlier batches for
-            it to be taken in, at least `delay`, and written like it. Rows that come later are
-            returned as late rows. None means no more than `delay`, and no corrections. Policies
-            with messages or values of later rows do not support it, nor does `on_error="skip"`
-            with policies that have windows, streams or ticks.
+        lateness: rows are accepted if their time is behind the latest one of all earlier batches by
+            no more than this. It is written like `delay`, and is at least `delay`. Rows that come
+            later are returned as late rows. None means no more than `delay`, and no corrections.
+            Policies with messages or values of later rows do not support it, nor does
+            `on_error="skip"` with policies that have windows, streams or ticks.
         time: as for `monitor`.
         key: as for `monitor`.
         atoms: as for `monitor`.
@@ -120,9 +120,9 @@ def monitor_stream(
             the `checkpoint`, or else depends on the cores.
         statistics: for policies with variables, what is known of the rows; by default, what was
             known when the `checkpoint` was made, or else nothing.
-        checkpoint: for policies with variables, the `checkpointLocation` of the query. If there is
-            one already, of a query that does not run any more, with other slices or statistics,
-            what its slices remember is moved to the new ones, on the driver.
+        checkpoint: for policies with variables, the `checkpointLocation` of the query. If it has
+            states of other slices or statistics, the driver moves them to the new slices; the query
+            must not be running.
 
     Returns:
         A streaming data frame for the output mode "append". It has a row for each verdict:
@@ -145,9 +145,9 @@ def monitor_stream(
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
         late row is returned for each atom of which it is a row. If there are policies of both
         kinds, a row has the columns of both, as for `monitor`, and `late`. With `lateness`, there
-        is a row for each valuation that violates a policy or matches now and did not before, whose
-        `op` is "insert", or that did and does not any more, whose `op` is "delete". The values of
-        variables are part of its name, and there is no "update".
+        is a row for each valuation that changes: `op` is "insert" if it violates a policy or
+        matches now and did not before, and "delete" if it did before and does not any more. The
+        values of variables identify a row, too, so there is no "update".
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -390,7 +390,7 @@ def check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
         )
     if delay is None and not marked:
         raise MtlmonError(
-            "how late rows may be is not said: give a delay, or the column of time a watermark "
+            "nothing says how late rows may be: give a delay, or the column of times a watermark "
             "(DataFrame.withWatermark)"
         )
     if delay is None and time not in marked:

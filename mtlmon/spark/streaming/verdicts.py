@@ -41,7 +41,7 @@ def stream_schema(keys: Sequence[StructField], *, has_messages: bool = False) ->
         if field.name.lower() == LATE_ATOMS:
             raise MtlmonError(
                 f"the key column {field.name!r} is called like a column of verdicts: rename it "
-                "before (DataFrame.withColumnRenamed)"
+                "first (DataFrame.withColumnRenamed)"
             )
     return schema.add(StructField(LATE_ATOMS, ArrayType(StringType(), False)))
 

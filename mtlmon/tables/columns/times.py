@@ -147,7 +147,7 @@ class Times:
         return self.read_exactly(column)[:2]
 
     def read_exactly(self, column: pa.Array) -> ReadTimes:
-        """The time-stamps of a column as `read` returns them, and what is left behind these.
+        """The time-stamps of a column as `read` returns them, and the remainders of the times.
 
         Raises:
             MtlmonError: the column has a type without times.
@@ -197,7 +197,7 @@ class Times:
         if name == "leap day":
             assert isinstance(self._notation, TimeFormat)
             if self._notation.first_year or self._notation.has_year:
-                return f"{shown} is not a day of its year, which is no leap year"
+                return f"{shown} does not exist: its year is not a leap year"
             year = options.written("time_format", f"{self._notation.text}:2024")
             if self._notation.or_iso:
                 year = "syslog:2024"
@@ -239,14 +239,14 @@ class Times:
         return self._zone is not None
 
     def of_another(self, unit: str) -> Times:
-        """Return what reads another column of times of ISO 8601 in the same time zone."""
+        """Return a reader for another column of times of ISO 8601 in the same time zone."""
         found = Times(None, "iso", unit, disorder=ANY_ORDER)
         found._zone = self._zone
         return found
 
     @property
     def cycles(self) -> tuple[str, int]:
-        """What times are written without, "year" or "day", and how often a next one began."""
+        """The part that times lack, "year" or "day", and how often the next one began."""
         if self._reader is None or not isinstance(self._notation, TimeFormat):
             return "", 0
         return "year" if self._notation.has_date else "day", self._reader.steps
@@ -262,7 +262,7 @@ class Times:
         return self._zone.name, self._reader.doubtful, self._reader.second_hours
 
     def may_be_repeated(self, later: int, earlier: int) -> bool:
-        """Whether rows may step back because clocks are put back, not as they are out of order.
+        """Whether rows may step back because clocks are put back, and are not out of order.
 
         Args:
             later: the time-stamp of a row.

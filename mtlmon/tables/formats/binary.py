@@ -170,7 +170,7 @@ class BinaryReader:
             # To read the rest at once, Arrow would go to its end, which a stream does not do.
             _check_footer(b"".join(iter(partial(source.read, _BUFFER_BYTES), b"")))
         elif stream.is_regular and source.read(1):
-            raise pa.ArrowInvalid("there is more behind the end of the stream")
+            raise pa.ArrowInvalid("there are more bytes after the end of the stream")
 
     def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         """Convert the columns for further processing: predicates' columns get their first types."""
@@ -219,7 +219,7 @@ def _groups(footer: parquet.FileMetaData) -> Iterator[tuple[list[int], int]]:
     counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
     if sum(counts) != footer.num_rows:
         raise pa.ArrowInvalid(
-            f"the footer speaks of {footer.num_rows} rows, and of {sum(counts)} in the row groups"
+            f"the footer counts {footer.num_rows} rows, but {sum(counts)} in the row groups"
         )
     groups: list[int] = []
     rows = 0

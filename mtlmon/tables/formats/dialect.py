@@ -66,9 +66,7 @@ class Dialect(NamedTuple):
             )
 
         if self.decimal not in DECIMALS:
-            raise MtlmonError(
-                f"before the fraction of a number stands '.' or ',', not {self.decimal!r}"
-            )
+            raise MtlmonError(f"the decimal separator is '.' or ',', not {self.decimal!r}")
 
     def check_decimal(self, formats: Collection[str | None], option: str | None) -> None:
         """Check that the decimal comma is for numbers in the formats of the logs.

@@ -107,7 +107,7 @@ def _in_directory(directory: str, format: str | None, option_names: OptionNames)
             found.append(_table_file(str(path), str(path), format, option_names))
     if not found:
         option = option_names.written("format")
-        advice = f"; {option} says what files of other names are" if option else ""
+        advice = f"; {option} names the format of files with other names" if option else ""
         raise MtlmonError(
             f"{directory}: no table in this directory, whose name ends in {', '.join(FORMATS)}"
             f"{advice}"

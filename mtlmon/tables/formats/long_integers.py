@@ -83,7 +83,7 @@ class RoundedIntegers:
         for name, text in self._long.items():
             if name in self._floats:
                 yield (
-                    f"column {name}: numbers have a point in some rows, so integers as {text} "
-                    "became the nearest floats, and different ones may be equal; to keep all "
+                    f"column {name}: numbers have a point in some rows, so integers such as "
+                    f"{text} were rounded to floats, and different ones may be equal; to keep all "
                     f"digits, write in the policy file: column {column_text(name)}: decimal"
                 )
