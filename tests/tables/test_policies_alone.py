@@ -32,6 +32,7 @@ SCHEMA = pa.schema(
         ("i", pa.int64()),
         ("s", pa.string()),
         ("f", pa.float64()),
+        ("k", pa.string()),
     ]
 )
 LETS = """
@@ -76,6 +77,7 @@ def table_of(rng: random.Random) -> Any:
             "i": rng.choice([7, 8, 3, -1, None]),
             "s": rng.choice([*numbers, None]),
             "f": rng.choice([7.0, 8.0, 7.5, -1.0, None]),
+            "k": rng.choice(["one", "other"]),
         }
         for k in range(60)
     ]
@@ -165,15 +167,17 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_policies_of_a_file_against_each_alone(way: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["", "key k"])
+def test_policies_of_a_file_against_each_alone(way: Any, key: str, tmp_path: Path) -> None:
     rng = random.Random(5)
     table = table_of(rng)
-    alone = {name: way(table, f"{LETS}\n{policy}", tmp_path) for name, policy in POLICIES.items()}
+    head = f"{key}{LETS}"
+    alone = {name: way(table, f"{head}\n{policy}", tmp_path) for name, policy in POLICIES.items()}
     assert sum(map(bool, alone.values())) > len(POLICIES) - 3
     names = list(POLICIES)
     orders = [names, names[::-1], *(rng.sample(names, 3) for _ in range(2))]
     for some in orders:
-        rules = LETS + "\n".join(POLICIES[name] for name in some)
+        rules = head + "\n".join(POLICIES[name] for name in some)
         together = way(table, rules, tmp_path)
         for name in some:
             assert [one for one in together if one[0] == name] == alone[name], (some, name)
