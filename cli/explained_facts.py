@@ -9,6 +9,7 @@ from mtlmon.checking.row_files import RowPlace
 from mtlmon.errors import UndecidedError
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.reasons.words import pattern_text, region_words
+from mtlmon.syntax.printer import key_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,6 +91,8 @@ def facts_of_explanation(
 def _evidence(evidence: Evidence, kinds: Sequence[Kind], unit: str | None) -> Facts:
     """The rows that match a pattern."""
     pattern = evidence.pattern
+    # the columns of a key are no arguments to people
+    shown = kinds[: len(kinds) - key_width(pattern.atom)]
     return {
         "atom": pattern_text(pattern.atom, pattern.arguments, kinds),
         "where": region_words(pattern.region, unit),
@@ -100,7 +103,7 @@ def _evidence(evidence: Evidence, kinds: Sequence[Kind], unit: str | None) -> Fa
                 "time": one.time_stamp,
                 "offset": one.offset,
                 "arguments": [
-                    _value(value, kind) for value, kind in zip(one.row, kinds, strict=True)
+                    _value(value, kind) for value, kind in zip(one.row, shown, strict=False)
                 ],
             }
             for one in evidence.rows

@@ -12,7 +12,7 @@ from mtlmon.checking.text_logs import line_origins
 from mtlmon.cli.files import STANDARD_INPUT, open_log
 from mtlmon.cli.late_rows import table_order, text_order
 from mtlmon.cli.pump import BLOCK_BYTES
-from mtlmon.relational.atoms import named_rows
+from mtlmon.relational.atoms import rows_of_log
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import PointBlock
 
@@ -71,7 +71,7 @@ def log_events(
         streams = text_streams(file, tuple(computed), file.unit, name, memory=memory)
     used = () if streams is None else streams.atoms.log_atoms
     rows = RowScanner(
-        named_rows(made, computed),
+        rows_of_log(made, computed),
         points,
         made.texts,
         path=name,
@@ -122,7 +122,7 @@ def dropped_events(
         options: the options of the command line.
         atoms: the atoms that events have.
     """
-    names = named_rows(made, file.atoms)
+    names = rows_of_log(made, file.atoms)
     points = PointBlock(array("I", [len(kinds) for _, kinds in names]))
     skips = options.on_error == "skip"
     rows = RowScanner(names, points, made.texts, path=name, skip_errors=skips, marks=atoms)
@@ -140,7 +140,7 @@ def text_rows(
     """Return what reads a text log into time-points; the arguments are as for `text_events`."""
     if not computed_atoms(file, made):
         return RowScanner(
-            named_rows(made),
+            rows_of_log(made),
             points,
             made.texts,
             path=name,

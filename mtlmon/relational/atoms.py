@@ -8,7 +8,7 @@ from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.relational.outside import MOMENT
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.printer import written_name
+from mtlmon.syntax.printer import name_of_rows, written_name
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -28,6 +28,7 @@ __all__ = [
     "refuse_points",
     "refuse_traces",
     "require_rows_of_tables",
+    "rows_of_log",
     "used_atoms",
 ]
 
@@ -173,6 +174,14 @@ def key_fields(made: Plan, columns: Sequence[str] | None = None) -> list[list[in
     if columns is None:
         columns = tuple(dict.fromkeys(name for key in keys for name in key))
     return [[key.index(name) if name in key else None for name in columns] for key in keys]
+
+
+def rows_of_log(made: Plan, computed: Collection[str] = ()) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what `named_rows` does, with the names that the rows of a text log have.
+
+    There are several of a name where policies read its arguments as other types.
+    """
+    return [(name_of_rows(name), kinds) for name, kinds in named_rows(made, computed)]
 
 
 def named_rows(made: Plan, computed: Collection[str] = ()) -> list[tuple[str, tuple[str, ...]]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.first_order.readings import OwnNames, names_in
-from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.binding import Definition
 from mtlmon.relational.types import Facts, find_types
 from mtlmon.syntax.printer import name_of_rows, name_of_types
@@ -97,18 +96,7 @@ def find_typed(facts: Facts, policies: Sequence[Policy]) -> TypedFile:
 def _groups(
     file: PolicyFile, policies: Sequence[Policy]
 ) -> Iterator[tuple[Sequence[str], list[Formula], Sequence[Policy]]]:
-    """Yield policies of which types are found together, with the names and formulas that they use.
-
-    Rows of the log itself are read once, for all policies.
-    """
-    known = [file.relations[name] for name in used_atoms(file) if name in file.relations]
-    if any(relation.condition is None for relation in known):
-        yield (
-            [*file.relations, *file.parameters],
-            [policy.formula for policy in policies],
-            policies,
-        )
-        return
+    """Yield policies whose types are found together, with the names and formulas that they use."""
     seen: set[str] = set()
     for policy in policies:
         names = names_in(file, policy.formula)

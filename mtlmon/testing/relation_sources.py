@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import TraceError
-from mtlmon.relational.atoms import named_rows, require_rows_of_tables, used_atoms
+from mtlmon.relational.atoms import require_rows_of_tables, rows_of_log, used_atoms
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.input.native import RowScanner
 from mtlmon.relational.native import PointBlock
@@ -58,7 +58,7 @@ def log_events(
     """Return the time-points of a text log; the arguments and errors are those of `read_events`."""
     made = recording.monitor.plan
     points = _Points(made)
-    rows = RowScanner(named_rows(made), points.block, points.texts, path=os.fspath(path))
+    rows = RowScanner(rows_of_log(made), points.block, points.texts, path=os.fspath(path))
     if order is not None:
         rows.lines.order = LineOrder(order.wait)
     # The error for a wrong path comes now, not at the first event.

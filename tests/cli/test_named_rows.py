@@ -264,3 +264,18 @@ def test_rows_that_parts_of_policies_with_variables_find(
     ]
     numbers = [int(re.findall(r"\d+$", places[user])[0]) for _, _, user in APPROVED]
     assert [(one["file"], one["row"]) for one in rows] == [(str(path), one) for one in numbers]
+
+
+def test_columns_of_a_key_are_no_arguments(command: Command, tmp_path: Path) -> None:
+    rules, log, output = (tmp_path / name for name in ("rules.mtl", "log.csv", "why.jsonl"))
+    rules.write_text(
+        'unit s\nkey user\natom open(f) = what = "open"\natom read(f) = what = "read"\n'
+        "policy opened: read(f) IMPLIES ONCE open(f)\n"
+    )
+    log.write_text("ts,user,what,f\n1,a,open,x\n2,b,read,x\n3,a,read,x\n")
+    command("--explain-output", output, rules, log)
+    (explained,) = map(json.loads, output.read_text().splitlines())
+    assert explained["valuation"] == {"user": "b", "f": "x"}
+    (found,) = explained["reasons"][0]["found"]
+    assert found["atom"] == "read(x)"
+    assert [one["arguments"] for one in found["rows"]] == [["x"]]

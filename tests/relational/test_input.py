@@ -123,8 +123,23 @@ def test_relations_that_never_occur_are_known() -> None:
     assert rows.table.absent == ("q",)
 
 
-def test_two_relations_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two relations are called p"):
+def test_relations_of_one_name_have_the_same_rows() -> None:
+    rows = scanner([("p", ("text",)), ("q", ("integer",)), ("p", ("integer",)), ("p", ("float",))])
+    rows.load(b'@1 p(07)("8") q(1)\n')
+    rows.read()
+    ((time_stamp, found),) = taken(rows)
+    assert time_stamp == 1
+    expected = [("p", (value,)) for value in ("07", 7, 7.0, "8", 8, 8.0)]
+    assert sorted(found, key=repr) == sorted([*expected, ("q", (1,))], key=repr)
+    # a value must be of the types of all
+    rows.load(b"@2 p(x)\n")
+    with pytest.raises(LogError, match="x"):
+        while rows.read():
+            pass
+
+
+def test_relations_of_one_name_have_as_many_arguments() -> None:
+    with pytest.raises(ValueError, match="two relations are called p, with 0 and 1 arguments"):
         scanner([("p", ()), ("p", ("text",))])
 
 

@@ -183,6 +183,35 @@ def test_policies_of_a_file_against_each_alone(way: Any, key: str, tmp_path: Pat
             assert [one for one in together if one[0] == name] == alone[name], (some, name)
 
 
+TEXT_POLICIES = [
+    "policy number: NOT (a(x) AND x > 7)",
+    "policy text: b(x) IMPLIES ONCE a(x)",
+    "policy both: b(x) AND x < 9 IMPLIES ONCE a(x)",
+    'find written: a(x) AND NOT x = "7"',
+    "find sum: n = SUM(x OVER ONCE[0,9] b(x)) AND n > 12",
+]
+
+
+@pytest.mark.parametrize("more", [[], ["--slices", "2"], ["--lateness", "5"], ["--explain"]])
+def test_policies_on_a_text_log_against_each_alone(more: list[str], tmp_path: Path) -> None:
+    """The rows of a log are read by each policy as it needs them."""
+    rng = random.Random(3)
+    events = [f"@{k} {rng.choice('ab')}({rng.choice(['7', '07', '8', '9'])})\n" for k in range(40)]
+    log, rules = tmp_path / "text.log", tmp_path / "rules.mtl"
+    log.write_text("".join(events))
+
+    def lines(policies: list[str]) -> list[str]:
+        rules.write_text("\n".join(policies))
+        done = mtlmon("--no-summary", *more, str(rules), str(log))
+        assert done.status < 2, done.errors
+        return [line for line in done.output.splitlines() if not line.startswith("!@")]
+
+    alone = {policy: lines([policy]) for policy in TEXT_POLICIES}
+    assert all(alone.values())
+    for some in (TEXT_POLICIES, TEXT_POLICIES[::-1]):
+        assert sorted(lines(some)) == sorted(line for policy in some for line in alone[policy])
+
+
 def test_a_mistake_of_one_policy_is_told_of_that_one() -> None:
     """The error is in the policy that has it, wherever this stands in the file."""
     for policies in ([WRONG, *POLICIES.values()], [*POLICIES.values(), WRONG]):

@@ -13,6 +13,7 @@ cdef struct ReadRelation:
     uint32_t width
     const uint8_t *kinds    # of the arguments
     bint is_seen
+    ReadRelation *twin      # the next one of this name, which reads the same rows as other types
 
 
 cdef class RelationTable:

@@ -22,13 +22,14 @@ cdef class RelationTable:
     """The relations that are read, by name.
 
     relations: pairs of a name and the names of the kinds of its arguments. Their order is that of
-        the atoms in blocks of time-points.
+        the atoms in blocks of time-points. Those of one name are read from the same rows.
     """
 
     def __cinit__(self, relations):
         cdef size_t k, position
         cdef size_t size = 8
         cdef ReadRelation *entry
+        cdef ReadRelation *known
         cdef bytes name, kinds
         cdef uint8_t byte
         self.relations = tuple((name, tuple(kinds)) for name, kinds in relations)
@@ -54,8 +55,16 @@ cdef class RelationTable:
             for byte in name:
                 entry.hash = hash_byte(entry.hash, byte)
             entry.hash = finished_hash(entry.hash)
-            if self.find(entry.name, entry.length, entry.hash) != NULL:
-                raise ValueError(f"two relations are called {self.relations[k][0]}")
+            known = self.find(entry.name, entry.length, entry.hash)
+            if known != NULL:
+                if known.width != entry.width:
+                    raise ValueError(
+                        f"two relations are called {self.relations[k][0]}, with {known.width} and "
+                        f"{entry.width} arguments"
+                    )
+                entry.twin = known.twin
+                known.twin = entry
+                continue
             position = entry.hash & self.slot_mask
             while self.slots[position] != NULL:
                 position = (position + 1) & self.slot_mask
@@ -69,9 +78,9 @@ cdef class RelationTable:
     def absent(self):
         """The names of the relations that no time-point has had so far, in order."""
         cdef size_t k
-        return tuple(
+        return tuple(dict.fromkeys(
             self.relations[k][0] for k in range(self.count) if not self.entries[k].is_seen
-        )
+        ))
 
     cdef ReadRelation *find(
         self, const uint8_t *name, size_t length, uint64_t hash

@@ -53,6 +53,8 @@ cdef class RowReader:
         cdef size_t length, k
         cdef uint64_t hash
         cdef ReadRelation *relation
+        cdef ReadRelation *twin
+        cdef const uint8_t *opening
         while True:
             while classes[place[0]] == BLANK:
                 place += 1
@@ -86,9 +88,15 @@ cdef class RowReader:
                 self.marks.add(name, length, self.letter)
             if place[0] == c'(':
                 while place[0] == c'(':
-                    place = self.read_row(place, relation)
+                    opening = place
+                    place = self.read_row(opening, relation)
                     if place == NULL:
                         return NULL
+                    twin = NULL if relation == NULL else relation.twin
+                    while twin != NULL:
+                        if self.read_row(opening, twin) == NULL:
+                            return NULL
+                        twin = twin.twin
                     while classes[place[0]] == BLANK:
                         place += 1
             elif relation != NULL:
@@ -96,8 +104,10 @@ cdef class RowReader:
                     self.fault_relation = relation
                     self.fault_count = 0
                     return self.fail(WRONG_COUNT, end)
-                self.points.row(relation.number)
-                relation.is_seen = True
+                while relation != NULL:
+                    self.points.row(relation.number)
+                    relation.is_seen = True
+                    relation = relation.twin
 
     cdef bint is_without_values(self, const uint8_t *place) noexcept nogil:
         """Whether the row that begins at a place is `()`."""
