@@ -45,8 +45,8 @@ cdef class RowScanner:
     """Reads a log of relations, block by block.
 
     relations: pairs of a name and the names of the kinds of its arguments, in the order of the
-        atoms of `points`. A name may be there again with other kinds. Rows of other names are passed
-        over.
+        atoms of `points`. A name may be there again with other kinds. Rows of other names are
+        passed over.
     points: gets the time-points.
     texts: numbers the texts.
     path: the log's name in error messages.
