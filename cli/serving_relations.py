@@ -110,7 +110,10 @@ def _findings(
 ) -> PolicyFindings:
     policy = file.policies[number]
     own = [row for row in rows if row["policy"] == policy.name]
-    found = [(row, *_texts(row, has_variables=policy.is_first_order)) for row in own]
+    key: Sequence[str] | None = None
+    if policy.is_first_order:
+        key = (file.key or ()) if policy.key is None else policy.key
+    found = [(row, *_texts(row, key)) for row in own]
     wrong = [one for one in found if one[0]["verdict"] is False]
     others = [one for one in found if one[0]["verdict"] is not False]
     kept = [*wrong[:KEPT], *others[:KEPT]]
@@ -124,13 +127,13 @@ def _findings(
             row["offset"],
             row["verdict"],
             row.get("row") if has_lines else None,
-            key,
+            own_key,
             text,
         )
-        for row, key, text in kept
+        for row, own_key, text in kept
     ]
-    keys = {key for _, key, _ in found if key}
-    violating = Counter(key for _, key, _ in wrong if key)
+    keys = {one for _, one, _ in found if one}
+    violating = Counter(one for _, one, _ in wrong if one)
     false = len(wrong)
     return PolicyFindings(
         policy.name,
@@ -148,13 +151,22 @@ def _findings(
     )
 
 
-def _texts(row: dict[str, Any], *, has_variables: bool) -> tuple[str, str]:
-    """Return the key of a verdict, and its message or the values of its variables."""
+def _texts(row: dict[str, Any], key: Sequence[str] | None) -> tuple[str, str]:
+    """Return the key of a verdict, and its message or the values of its variables.
+
+    Args:
+        row: the verdict.
+        key: the columns of the key of a policy with variables; None for other policies, which have
+            no other columns.
+    """
     values = {
         name: value for name, value in row.items() if name not in _FIXED and value is not None
     }
     message = row.get("message") or ""
-    if not has_variables:
+    if key is None:
         return ", ".join(map(str, values.values())), message
+    # a column of a key that has the name of another one has a prefix
+    of_key = [name if name in values else f"key_{name}" for name in key]
+    keys = ", ".join(str(values.pop(name)) for name in of_key if name in values)
     text = ", ".join(f"{name} = {value}" for name, value in values.items())
-    return "", f"{message} ({text})" if message and text else message or text
+    return keys, f"{message} ({text})" if message and text else message or text

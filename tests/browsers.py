@@ -47,10 +47,15 @@ class Visit:
             reduced_motion="reduce",
         )
         self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("console", lambda message: self._note(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(address)
+
+    def _note(self, message: str) -> None:
+        """Note what the browser says, but for requests whose place a later one has taken."""
+        if "409 (Conflict)" not in message:
+            self.complaints.append(message)
 
     def __enter__(self) -> Visit:
         return self

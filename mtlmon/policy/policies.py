@@ -56,7 +56,9 @@ class PolicyReader:
             header = reader.clauses(*declaration.header)
             if declaration.kind == FIND:
                 clauses.text = header.text() or ""
-                header.require_end("':' (before it can be a text)")
+                if header.take("per"):
+                    clauses.key = header.columns()
+                header.require_end("':' (before it can be, in this order: a text, per)")
             else:
                 clauses.read(header, reader, is_trigger=declaration.kind == TRIGGER)
             if clauses.clock is not None and clauses.clock.condition is not None:

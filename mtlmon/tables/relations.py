@@ -13,6 +13,7 @@ from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, NUMBERS, OPEN, kin
 from mtlmon.policy.predicates.numbers import LONG_INTEGER, inexact_integers, to_floats
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
+from mtlmon.relational.keyed import HERE
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.syntax.printer import name_of_rows, written_name
 from mtlmon.tables.columns.arrow_text import is_text, text_array
@@ -294,6 +295,9 @@ class RelationRows:
         rows: dict[str, NDArray[np.uint32]] = {}
         for atom, own in zip(self._atoms, found, strict=True):
             name = written_name(atom.name or "")
+            if name == HERE:
+                # a row without a key is counted as such, if it needs one
+                continue
             # policies may read the columns of an atom in several ways
             rows[name] = np.union1d(rows[name], own) if name in rows else own
         return np.sort(np.concatenate([_NO_ROWS, *rows.values()]))

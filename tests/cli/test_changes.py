@@ -146,7 +146,7 @@ def test_outputs_and_explanations(folder: Path) -> None:
     opened = [one for one in found if one["policy"] == "open"]
     assert opened
     assert all(one["message"] == f"{one['door']} at {one['time']}" for one in opened)
-    assert "the last row was row" in ended.errors
+    assert f"the last row was {path}:" in ended.errors
     assert "policy free\n" in ended.errors
     report = folder / "report.html"
     mtlmon("--report", str(report), "--verdicts", "none", policies, path)

@@ -299,4 +299,4 @@ def test_a_time_point_of_several_rows_has_the_first_of_them(
     options = ["--lateness", 9, "--rows", "--time-points", "stamp", "--op", "op"]
     done = command(*options, file, log)
     assert done.status == 2
-    assert "another one once that is taken back" in done.errors
+    assert "another one if that row is taken back" in done.errors

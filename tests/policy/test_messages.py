@@ -158,11 +158,12 @@ def test_explanations_have_messages_and_values(log: tuple[str, str], tmp_path: P
     ended = mtlmon("--explain", "--verdicts", "none", *log)
     lines = ended.errors.splitlines()
     at = lines.index("a: 3 failures, 3.0 s")
-    assert lines[at - 1] == "policy many, key a"
-    assert lines[at + 1] == "fails was 3: rows 1, 3, 4"
+    path = log[1]
+    assert lines[at - 2 : at] == ["policy many, key a", f"at {path}:5"]
+    assert lines[at + 1] == f"fails was 3: {path}:2, {path}:4, {path}:5"
     page = tmp_path / "why.html"
     mtlmon("--explain", "--explain-output", str(page), "--verdicts", "none", *log)
-    assert "<p>fails was 3: rows 1, 3, 4</p>" in page.read_text()
+    assert f"<p>fails was 3: {path}:2, {path}:4, {path}:5</p>" in page.read_text()
 
 
 def test_reports_have_messages_and_values(log: tuple[str, str], tmp_path: Path) -> None:
@@ -171,7 +172,9 @@ def test_reports_have_messages_and_values(log: tuple[str, str], tmp_path: Path) 
     mtlmon("--report", str(page), "--verdicts", "none", *log)
     text = page.read_text()
     assert '<p class="message">a: 3 failures, 3.0 s</p>' in text
-    assert "<dt>fails</dt><dd>3 (rows 1, 3, 4)</dd>" in text
+    path = log[1]
+    places = ", ".join(f"<bdi>{path}:{line}</bdi>" for line in (2, 4, 5))
+    assert f'<dt>fails</dt><dd>3 <span class="faint">({places})</span></dd>' in text
 
 
 def test_only_the_rows_of_the_window_are_listed(tmp_path: Path) -> None:
@@ -180,8 +183,9 @@ def test_only_the_rows_of_the_window_are_listed(tmp_path: Path) -> None:
     log.write_text("ts,x\n" + "".join(f"{time},{time % 3}\n" for time in range(1, 13)))
     ended = mtlmon("--explain", "--explain-limit", "2", "--verdicts", "none", str(rules), str(log))
     lines = ended.errors.splitlines()
-    assert "count[2s,10s](x > 0) was 3: rows 1, 2, 4" in lines
-    assert "count[2s,10s](x > 0) was 4: rows 1, 2, 4, 5" in lines
+    places = [f"{log}:{line}" for line in (2, 3, 5, 6)]
+    assert f"count[2s,10s](x > 0) was 3: {', '.join(places[:3])}" in lines
+    assert f"count[2s,10s](x > 0) was 4: {', '.join(places)}" in lines
     assert "x.last() was 2" in lines
     assert "x.last() was 0" in lines
 

@@ -371,8 +371,8 @@ def test_messages_and_keys_of_policies_beside_some_with_variables() -> None:
     ]
     assert (failed.violating_keys, failed.key_count) == ({"ann": 2, "bob": 1}, 3)
     wrong = [one for one in again.verdicts if one.value is False]
-    assert [(one.key, one.text) for one in wrong] == [("", "u = ann"), ("", "u = bob")]
-    assert (again.violating_keys, again.key_count) == ({}, 0)
+    assert [(one.key, one.text) for one in wrong] == [("ann", "u = ann"), ("bob", "u = bob")]
+    assert (again.violating_keys, again.key_count) == ({"ann": 1, "bob": 1}, 3)
 
 
 def test_late_violations_of_policies_with_variables_are_kept(

@@ -46,7 +46,7 @@ key key
 atom requested(key, number) = what = "request"
 atom failed(key) = what = "request|error"
 policy changing: {CHANGING}
-policy failing: requested(k, n) IMPLIES EVENTUALLY[0,5] failed(k)
+policy failing per none: requested(k, n) IMPLIES EVENTUALLY[0,5] failed(k)
 find again: requested(k, n) AND ONCE[1,9] requested(k, m)
 """
 LATENESS = 20

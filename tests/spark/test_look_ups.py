@@ -161,7 +161,8 @@ def test_batch_and_command(spark: SparkSession, policies: Path, tmp_path: Path) 
     assert verdicts(found) == wanted
     assert len({row["verdict"] for row in found}) == 2
     # beside policies with variables
-    fast = "atom seen(road) = speed > 90\npolicy rare: seen(r) IMPLIES NOT ONCE[1s,20s] seen(r)\n"
+    fast = "atom seen(road) = speed > 90\n"
+    fast += "policy rare per none: seen(r) IMPLIES NOT ONCE[1s,20s] seen(r)\n"
     policies.write_text(POLICIES + fast)
     both = monitor(frame, policies, resolution="s", time_unit="s").collect()
     assert verdicts([row for row in both if row["r"] is None]) == wanted

@@ -32,13 +32,13 @@ unit s
 atom publish(user, file) = what = "publish"
 atom approve(file, level) = what = "approve"
 atom quiet = what = "quiet"
-policy approved: publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(f, n) AND n > 1
-policy soon: publish(u, f) IMPLIES EVENTUALLY[0,5] approve(f, _)
-policy answered: ALWAYS (quiet IMPLIES EVENTUALLY EXISTS u, f. publish(u, f))
-find pair: publish(u, f) AND (ONCE[0,4] publish(v, f)) AND NOT (u = v)
-find many: COUNT(ONCE[0,9] publish(u, f) BY u) > 2
-find some: EXISTS u, f. publish(u, f) AND ONCE[0,3] approve(f, _)
-find after: publish(u, f) AND PREVIOUS quiet
+policy approved per none: publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(f, n) AND n > 1
+policy soon per none: publish(u, f) IMPLIES EVENTUALLY[0,5] approve(f, _)
+policy answered per none: ALWAYS (quiet IMPLIES EVENTUALLY EXISTS u, f. publish(u, f))
+find pair per none: publish(u, f) AND (ONCE[0,4] publish(v, f)) AND NOT (u = v)
+find many per none: COUNT(ONCE[0,9] publish(u, f) BY u) > 2
+find some per none: EXISTS u, f. publish(u, f) AND ONCE[0,3] approve(f, _)
+find after per none: publish(u, f) AND PREVIOUS quiet
 """
 SCHEMA = "ts long, what string, user string, file string, level long"
 ARROW = pa.schema(
@@ -209,7 +209,7 @@ def test_streams_say_what_one_machine_says(
 OTHERS = """
 key user
 atom far(user, more = level * 3074457345618258603) = what = "publish"
-find far: far(u, n) AND n > 0
+find far per none: far(u, n) AND n > 0
 policy calm: quiet IMPLIES (what = "publish") SINCE[0,9] (what = "approve")
 policy few per file: count[0,9]() < 3
 policy often on every 5s: count[0,9](what = "publish") > 0

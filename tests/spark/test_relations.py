@@ -41,18 +41,19 @@ atom quiet = what = "quiet"
 
 let inside(u) = NOT ended(u) SINCE began(u)
 
-policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(f, n) AND n > 1
-policy soon: publish(u, f) IMPLIES EVENTUALLY[0,5] approve(f, _)
-policy inside: publish(u, f) IMPLIES inside(u)
-find pair: publish(u, f) AND (ONCE[0,4] publish(v, f)) AND NOT (u = v)
-policy answered: ALWAYS (quiet IMPLIES EVENTUALLY EXISTS u. began(u))
-find many: COUNT(ONCE[0,9] publish(u, f) BY u) > 2
-find whole: COUNT(ONCE[0,3] publish(u, f)) > 3
-find nothing: COUNT(ONCE[0,3] publish(u, f)) = 0
-find after: quiet AND PREVIOUS publish(u, f)
-find next: publish(u, f) AND NEXT[0,3] quiet
-find some: EXISTS u, f. publish(u, f) AND ONCE[0,3] approve(f, _)
-find again: publish("u1", f) AND ONCE[0,3] (publish(v, f) AND NOT (v = "u1"))
+policy approved per none:
+    FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(f, n) AND n > 1
+policy soon per none: publish(u, f) IMPLIES EVENTUALLY[0,5] approve(f, _)
+policy inside per none: publish(u, f) IMPLIES inside(u)
+find pair per none: publish(u, f) AND (ONCE[0,4] publish(v, f)) AND NOT (u = v)
+policy answered per none: ALWAYS (quiet IMPLIES EVENTUALLY EXISTS u. began(u))
+find many per none: COUNT(ONCE[0,9] publish(u, f) BY u) > 2
+find whole per none: COUNT(ONCE[0,3] publish(u, f)) > 3
+find nothing per none: COUNT(ONCE[0,3] publish(u, f)) = 0
+find after per none: quiet AND PREVIOUS publish(u, f)
+find next per none: publish(u, f) AND NEXT[0,3] quiet
+find some per none: EXISTS u, f. publish(u, f) AND ONCE[0,3] approve(f, _)
+find again per none: publish("u1", f) AND ONCE[0,3] (publish(v, f) AND NOT (v = "u1"))
 """
 SCHEMA = "ts long, what string, user string, file string, level long, amount double"
 ARROW = pa.schema(
@@ -269,7 +270,7 @@ def test_policies_of_both_kinds(spark: SparkSession, options: dict[str, Any]) ->
 
 FAR = """
 atom far(user, more = level * 3074457345618258603) = what = "publish"
-find far: far(u, n) AND n > 0
+find far per none: far(u, n) AND n > 0
 """
 
 
@@ -326,7 +327,7 @@ def test_predicates_can_be_given_for_policies_of_both_kinds(spark: SparkSession)
 def test_columns_of_keys_and_variables_have_names_of_their_own(spark: SparkSession) -> None:
     df = spark.createDataFrame([(1, "ann", 3)], "ts long, user string, n long")
     text = (
-        "key user\natom did(user, n) = n > 2\nfind a: did(user, message) AND message > 2\n"
+        "key user\natom did(user, n) = n > 2\nfind a per none: did(user, message) AND message > 2\n"
         'trigger t: n > 2 message "{n} of {user}"\n'
     )
     found_rows = [row.asDict() for row in monitor(df, text, slices=2).collect()]

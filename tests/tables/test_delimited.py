@@ -285,7 +285,7 @@ def test_where_decimal_commas_cannot_be(tmp_path: Path) -> None:
     path.write_text("ts,p\n1,true\n")
     with pytest.raises(MtlmonError, match="decimal=',': cells of CSV end at commas, too"):
         read(path, "p", decimal=",")
-    with pytest.raises(MtlmonError, match=r"stands '\.' or ',', not ';'"):
+    with pytest.raises(MtlmonError, match=r"separator is '\.' or ',', not ';'"):
         read(path, "p", decimal=";")
     other = tmp_path / "log.jsonl"
     other.write_text('{"ts":1,"p":true}')

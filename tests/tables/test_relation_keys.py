@@ -188,3 +188,15 @@ def test_a_file_is_rewritten_once() -> None:
     keyed = keyed_file(file, ("ip",))
     assert keyed is not file
     assert keyed_file(keyed, ("ip",)) is keyed
+
+
+def test_a_find_can_be_over_the_whole_log() -> None:
+    table = pa.table({"ts": [1, 2, 3], "u": ["a", "b", "b"], "x": [5, 5, 6]})
+    text = "key u\natom seen(x) = x > 0\nfind whole per none: seen(x) AND PREVIOUS seen(x)\n"
+    text += "find own: seen(x) AND ONCE[1,9] seen(_)\n"
+    with check_tables(table, text) as check:
+        rows = check.to_arrow().to_pylist()
+    assert [(row["policy"], row["u"], row["time"], row["x"]) for row in rows] == [
+        ("whole", None, 2, 5),
+        ("own", "b", 3, 6),
+    ]
