@@ -47,7 +47,7 @@ atom requested(key, number) = what = "request"
 atom failed(key) = what = "request|error"
 policy changing: {CHANGING}
 policy failing per none: requested(k, n) IMPLIES EVENTUALLY[0,5] failed(k)
-find again: requested(k, n) AND ONCE[1,9] requested(k, m)
+find again per none: requested(k, n) AND ONCE[1,9] requested(k, m)
 """
 LATENESS = 20
 STALLING_TIME = 1000
