@@ -264,7 +264,7 @@ def test_errors(text: str, column: int | None, message: str | None, hint: str | 
          "move the declaration of m up"),
         ("policy p on every 5: q(u)", 1, 10, "its time-points are rows", "leave out 'on'"),
         ("const c = 1\npolicy p: EXISTS c. q(c)", 2, 18, "c is a constant", "another name"),
-        ("find f per user: q(u)", 1, 8, "expected ':'", None),
+        ("find f at most 3: q(u)", 1, 8, "expected ':'", None),
     ],
 )  # fmt: skip
 def test_errors_of_declarations(
