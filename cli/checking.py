@@ -313,11 +313,11 @@ def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
 def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Policy) -> str:
     """Explain a policy with variables."""
     from mtlmon.relational import describe as describe_first_order
+    from mtlmon.relational.keyed import key_of
 
     assert analysis is not None
     (own,) = [one for one in analysis.policies if one.policy is policy]
-    key = (file.key or ()) if policy.key is None else policy.key
-    return describe_first_order(own, analysis.lets, file.unit, key)
+    return describe_first_order(own, analysis.lets, file.unit, key_of(policy, file.key or ()))
 
 
 def slices_block(

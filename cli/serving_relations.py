@@ -16,6 +16,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.explanation.html import body
 from mtlmon.explanation.words import verdict_text
 from mtlmon.policy.written import written_policies
+from mtlmon.relational.keyed import key_of
 from mtlmon.serving.findings import PolicyFindings, Verdict
 from mtlmon.serving.fragments import reasons_of
 from mtlmon.support.table_formats import BINARY_FORMATS
@@ -99,20 +100,19 @@ def found_relations(
         output.seek(0)
         rows: list[dict[str, Any]] = [json.loads(line) for line in output]
     found = [
-        _findings(file, number, written.text, rows, has_lines=options.format not in BINARY_FORMATS)
+        _findings(file, number, written.text, rows, options)
         for number, written in enumerate(written_policies(file, options.constants))
     ]
     return found, reasons.found, len({(row["time"], row["offset"]) for row in rows}), error
 
 
 def _findings(
-    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]], *, has_lines: bool
+    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]], options: Options
 ) -> PolicyFindings:
+    has_lines = options.format not in BINARY_FORMATS
     policy = file.policies[number]
     own = [row for row in rows if row["policy"] == policy.name]
-    key: Sequence[str] | None = None
-    if policy.is_first_order:
-        key = (file.key or ()) if policy.key is None else policy.key
+    key = key_of(policy, options.key_columns) if policy.is_first_order else None
     found = [(row, *_texts(row, key)) for row in own]
     wrong = [one for one in found if one[0]["verdict"] is False]
     others = [one for one in found if one[0]["verdict"] is not False]

@@ -26,6 +26,9 @@ def chromium() -> str | None:
     return os.environ.get("MTLMON_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
+SUPERSEDED = "Failed to load resource: the server responded with a status of 409 (Conflict)"
+
+
 class Visit:
     """A page that is looked at, and what the browser says of it."""
 
@@ -54,7 +57,7 @@ class Visit:
 
     def _note(self, message: str) -> None:
         """Note what the browser says, but for requests whose place a later one has taken."""
-        if "409 (Conflict)" not in message:
+        if message != SUPERSEDED:
             self.complaints.append(message)
 
     def __enter__(self) -> Visit:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HERE",
     "has_keys",
+    "key_of",
     "key_of_run",
     "keyed_file",
     "keys_of_atoms",
@@ -63,7 +64,7 @@ def has_keys(file: PolicyFile, key: Sequence[str] = ()) -> bool:
         file: the policies.
         key: the columns of the key of the run.
     """
-    return any(one.is_first_order and _key_of(one, key) for one in file.policies)
+    return any(one.is_first_order and key_of(one, key) for one in file.policies)
 
 
 def keyed_file(file: PolicyFile, key: Sequence[str] = ()) -> PolicyFile:
@@ -85,7 +86,7 @@ def keyed_file(file: PolicyFile, key: Sequence[str] = ()) -> PolicyFile:
     rewriters: dict[tuple[str, ...], _Rewriter] = {}
     policies = []
     for policy in file.policies:
-        columns = _key_of(policy, key)
+        columns = key_of(policy, key)
         if not policy.is_first_order or not columns:
             policies.append(policy)
             continue
@@ -157,7 +158,7 @@ def refuse_keys(file: PolicyFile, key: Sequence[str], place: str) -> None:
         MtlmonError: there is one.
     """
     for policy in file.policies:
-        if policy.is_first_order and (columns := _key_of(policy, key)):
+        if policy.is_first_order and (columns := key_of(policy, key)):
             name = "" if policy.name is None else f" {policy.name}"
             raise MtlmonError(
                 f"{'find' if policy.is_find else 'policy'}{name} has variables and the key "
@@ -207,8 +208,13 @@ def keys_of_atoms(file: PolicyFile) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _key_of(policy: Policy, key: Sequence[str]) -> tuple[str, ...]:
-    """The columns of the key of a policy; () if its formula is one of all keys already."""
+def key_of(policy: Policy, key: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the key of a policy; () if its formula is one of all keys already.
+
+    Args:
+        policy: the policy.
+        key: the columns of the key of the run, which policies have that do not name their own.
+    """
     if policy.key_variables:
         return ()
     return tuple(key) if policy.key is None else policy.key

@@ -375,6 +375,14 @@ def test_messages_and_keys_of_policies_beside_some_with_variables() -> None:
     assert (again.violating_keys, again.key_count) == ({"ann": 1, "bob": 1}, 3)
 
 
+def test_keys_of_the_command_line_are_those_of_policies_with_variables() -> None:
+    policy = "unit s\natom bad(n) = not ok\npolicy again: bad(n) IMPLIES ONCE[1s,10s] bad(n)"
+    log = "ts,user,ok,n\n1,ann,false,1\n2,bob,false,1\n"
+    (again,) = found(policy, log, "--format", "csv", "--key", "user").policies
+    wrong = [one for one in again.verdicts if one.value is False]
+    assert [(one.key, one.text) for one in wrong] == [("ann", "n = 1"), ("bob", "n = 1")]
+
+
 def test_late_violations_of_policies_with_variables_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
