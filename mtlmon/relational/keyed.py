@@ -122,7 +122,8 @@ def _without_key(node: Formula, operands: tuple[Formula, ...], keys: set[object]
         found = tuple(_term_without_key(one, keys) for one in arguments)
         if not found:
             return Formula(ops.ATOM, (), None, written_name(node.name or ""), node.span)
-        return Formula(operator, operands, None, node.name, node.span, Terms(*found))
+        name = written_name(node.name or "") if width else node.name
+        return Formula(operator, operands, None, name, node.span, Terms(*found))
     if operator is ops.NOT and operands[0].operator is ops.TRUE:
         return FALSE
     if operator in (ops.AND, ops.OR):

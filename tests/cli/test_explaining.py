@@ -206,3 +206,23 @@ def test_as_many_violations_are_explained_as_asked_for(tmp_path: Path) -> None:
     log.write_text("".join(f"@{time} q\n" for time in range(300)), encoding="utf-8")
     done = run("--explain", "--explain-limit", "250", "--verdicts", "none", "-e", "p", str(log))
     assert len(re.findall(r"^\d+:0 violates", done.errors, re.MULTILINE)) == 250
+
+
+def test_rows_of_a_key_are_numbered_by_themselves(tmp_path: Path) -> None:
+    """PREVIOUS is the row of the key before, not any earlier one; `late` is of its rows, too."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text(
+        'key user\natom login(ip) = kind = "login"\n'
+        "policy twice: login(x) IMPLIES NOT PREVIOUS login(x)\n"
+        "policy late: login(x) IMPLIES NOT ONCE[1,9] late\n"
+    )
+    rows = ["1,ann,A,true", "2,bob,A,true", "3,ann,A,false", "4,cid,A,true", "5,ann,A,false"]
+    log.write_text("ts,user,ip,late,kind\n" + "".join(f"{row},login\n" for row in rows))
+    done = run("--explain", "--verdicts", "none", str(rules), str(log))
+    behind = re.findall(r"[✓✗] (?:PREVIOUS|ONCE).*\n((?:  .*\n)*)", done.errors)
+    assert behind == [
+        f"  └─ 1:0 login(A) ({log}:2, 2 time units before)\n",
+        f"  └─ 1:0 late ({log}:2, 2 time units before)\n",
+        f"  └─ 3:0 login(A) ({log}:4, 2 time units before)\n",
+        f"  └─ 1:0 late ({log}:2, 4 time units before)\n",
+    ]

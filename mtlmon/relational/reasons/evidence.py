@@ -8,13 +8,13 @@ each conjunct asks for.
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon.relational.atoms import made_atoms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.cells import from_cell
-from mtlmon.relational.keyed import HERE
+from mtlmon.relational.keyed import HERE, without_keys
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import opened, opened_policy, prepared_policies, readable
@@ -25,9 +25,10 @@ from mtlmon.relational.running import RelationalRun
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.printer import name_of_rows, written_name
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Protocol
 
     from mtlmon.policy import PolicyFile
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     Reader = Callable[[Plan, PointBlock], Iterator["Known | None"]]
 
 __all__ = ["Evidence", "Explainer", "Finding", "Known", "Reason", "Violation"]
+
+# The atom that has a row for each row of the log, and the values of a key.
+_Key = tuple[str, tuple["Value", ...]]
 
 LISTED = 5
 """How many rows of a pattern are kept, unless all are asked for."""
@@ -148,20 +152,61 @@ class Explanation(NamedTuple):
     reasons: tuple[Reason, ...]
 
 
-class _Search:
-    """Looks for the rows of a pattern around a time-point."""
+class _KeyTrace:
+    """The time-points of a key.
 
-    def __init__(self, pattern: Pattern, violation: Violation, most: int | None) -> None:
+    Attributes:
+        count: how many there have been.
+        point: the number of the last one in the log.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.point = -1
+
+    def see(self, point: int) -> None:
+        """Take a time-point of the key."""
+        self.count += 1
+        self.point = point
+
+
+class _Search:
+    """Looks for the rows of a pattern around a time-point.
+
+    Args:
+        pattern: the pattern.
+        violation: the violation at the time-point.
+        most: how many rows are kept; None for all.
+        trace: the time-points of its key that have been read; None if there is no key.
+    """
+
+    def __init__(
+        self, pattern: Pattern, violation: Violation, most: int | None, trace: _KeyTrace | None
+    ) -> None:
         self.pattern = pattern
         self.violation = violation
         self.most = most
+        self.trace = trace
+        self.number_of_key: int | None = None
         self.count = 0
         self.rows: deque[Finding] = deque()
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether it matters how many time-points of the key are between."""
+        region = self.pattern.region
+        return self.trace is not None and bool(region.first or region.last)
 
     def see(self, point: int, finding: Finding, places: PointPlaces | None) -> None:
         """Take a row of the atom."""
         violation = self.violation
         number = point - violation.point
+        if self.trace is not None:
+            if self.trace.point != point:
+                # what the log says of a row of another key
+                return
+            if self.number_of_key is not None:
+                number = self.trace.count - self.number_of_key
         if not self.pattern.region.has(finding.time_stamp - violation.time_stamp, number):
             return
         if not self.pattern.matches(finding.row):
@@ -255,20 +300,26 @@ class Explainer:
     def explain(self, violations: Sequence[Violation]) -> list[Explanation]:
         """Explain violations of policies, in their order."""
         valuations = self._valuations(violations)
+        traces: dict[_Key, _KeyTrace] = defaultdict(_KeyTrace)
         searches: list[list[list[_Search]]] = []
         for violation in violations:
             names = self._names(violation.policy)
             valuation = dict(zip(names, valuations[violation], strict=True))
+            key = self._key(violation)
+            trace = None if key is None else traces[key]
             searches.append(
                 [
                     [
-                        _Search(pattern, violation, self._most_rows)
+                        _Search(pattern, violation, self._most_rows, trace)
                         for pattern in patterns_of(conjunct, valuation, self._relations, self._made)
                     ]
                     for conjunct in self._conjuncts(violation.policy)
                 ]
             )
-        self._search([one for own in searches for some in own for one in some])
+        every = [one for own in searches for some in own for one in some]
+        if any(one.needs_numbers for one in every):
+            self._number([one for one in every if one.needs_numbers], traces)
+        self._search(every, traces)
         found = []
         for violation, own in zip(violations, searches, strict=True):
             prepared = self._prepared[violation.policy]
@@ -277,8 +328,9 @@ class Explainer:
             parts = policy.variables[hidden], policy.kinds[hidden], valuations[violation][hidden]
             reasons = []
             for conjunct, some in zip(self._conjuncts(violation.policy), own, strict=True):
-                holds = conjunct.operator is not ops.NOT
-                text = readable(conjunct if holds else conjunct.operands[0], self._unit)
+                shown = without_keys(conjunct)
+                holds = shown.operator is not ops.NOT
+                text = readable(shown if holds else shown.operands[0], self._unit)
                 reasons.append(Reason(text, holds, tuple(one.evidence for one in some)))
             witnesses = tuple(zip(*parts, strict=True))
             found.append(Explanation(violation, witnesses, tuple(reasons)))
@@ -310,15 +362,66 @@ class Explainer:
             run.end(self._end_time)
         return witnesses.found
 
-    def _search(self, searches: list[_Search]) -> None:
+    def _key(self, violation: Violation) -> _Key | None:
+        """The key of a violation, with the atom that says which time-points are of the key.
+
+        None if there is no key, or all atoms of the policy have it as arguments.
+        """
+        prepared = self._prepared[violation.policy]
+        for node in postorder(prepared.formula):
+            name = node.name or ""
+            if node.operator is ops.PREDICATE and written_name(name) == HERE:
+                width = len(prepared.analysis.policy.key_variables)
+                return name, violation.values[:width]
+        return None
+
+    def _number(self, searches: list[_Search], traces: Mapping[_Key, _KeyTrace]) -> None:
+        """Find out which of the time-points of their keys violations are at."""
+        waiting: dict[int, list[_Search]] = defaultdict(list)
+        for one in searches:
+            waiting[one.violation.point].append(one)
+        last = max(waiting)
+        points = PointBlock(array("I", self._plan.atoms))
+        number = 0
+        for _ in self._read(self._plan, points):
+            for _, rows in points.take():
+                self._see_keys(number, rows, traces)
+                for one in waiting.get(number, ()):
+                    assert one.trace is not None
+                    one.number_of_key = one.trace.count
+                number += 1
+            if number > last:
+                break
+        for trace in traces.values():
+            trace.count, trace.point = 0, -1
+
+    def _see_keys(
+        self,
+        number: int,
+        rows: Iterable[tuple[int, tuple[int, ...]]],
+        traces: Mapping[_Key, _KeyTrace],
+    ) -> None:
+        """Let keys see a time-point, if it is one of theirs."""
+        atoms = self._plan.named_atoms
+        wanted = {atom for atom, _ in traces}
+        for place, cells in dict.fromkeys(rows):
+            if (name := atoms[place].name) in wanted:
+                trace = traces.get((name, self._values(place, cells)))
+                if trace is not None:
+                    trace.see(number)
+
+    def _values(self, atom: int, cells: tuple[int, ...]) -> tuple[Value, ...]:
+        kinds = self._plan.named_atoms[atom].kinds
+        texts = self._plan.texts
+        return tuple(from_cell(cell, kind, texts) for cell, kind in zip(cells, kinds, strict=True))
+
+    def _search(self, searches: list[_Search], traces: Mapping[_Key, _KeyTrace]) -> None:
         """Let searches see the rows of the log."""
         atoms = self._plan.named_atoms
         by_atom: list[list[_Search]] = [
             [one for one in searches if one.pattern.atom == atom.name] for atom in atoms
         ]
-        kinds = [atom.kinds for atom in atoms]
         points = PointBlock(array("I", self._plan.atoms))
-        texts = self._plan.texts
         number = offset = 0
         before = -1
         for known in self._read(self._plan, points):
@@ -326,13 +429,11 @@ class Explainer:
             for time_stamp, rows in points.take():
                 offset = offset + 1 if time_stamp == before else 0
                 before = time_stamp
+                self._see_keys(number, rows, traces)
                 # rows of a time-point are a set
                 for atom, cells in dict.fromkeys(rows):
                     if by_atom[atom]:
-                        row = tuple(
-                            from_cell(cell, kind, texts)
-                            for cell, kind in zip(cells, kinds[atom], strict=True)
-                        )
+                        row = self._values(atom, cells)
                         of_key = None
                         if names is not None:
                             of_key = names.offset_of(name_of_rows(atoms[atom].name), number)

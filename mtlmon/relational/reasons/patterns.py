@@ -9,6 +9,7 @@ from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.keyed import HERE as KEY_OF_ROW
 from mtlmon.relational.preparation import value_of_constant
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import STRICT
 from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ __all__ = ["HERE", "Pattern", "Region", "patterns_of"]
 class Region(NamedTuple):
     """Some time-points around one, the *origin*: a range of distances, and one of numbers.
 
-    A bound is None where there is none.
+    A bound is None where there is none. If a policy has a key, only the time-points of the key are
+    numbered.
 
     Attributes:
         earliest: how far time-stamps are behind that of the origin at least; negative before it.
@@ -135,7 +137,8 @@ def _parts(node: Formula) -> Iterator[tuple[Formula, Region]]:
             yield operand, HERE
         return
     lower, upper = node.interval.lower, node.interval.upper
-    if operator in (ops.PREVIOUS, ops.NEXT):
+    if operator in (ops.PREVIOUS, ops.NEXT) or node.value == STRICT:
+        # strict, they are those of a key
         wanted, step = Region(lower, upper, 1, 1), Region(0, upper, 0, 1)
     else:
         wanted, step = Region(lower, upper, 0, None), Region(0, upper, 0, None)
