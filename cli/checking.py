@@ -250,7 +250,7 @@ def explanation(
     conditions = file.conditions
     if len(file.atoms) > len(conditions):
         lines = ["Atoms defined by predicates"]
-        messages = [name for one in file.policies if one.message for name in one.message[1]]
+        messages = [name for one in file.policies if one.message for name in one.message.needed]
         used = needs_of(file, file.atoms_needed, messages).atoms
         for name, predicate in file.atoms.items():
             if name in conditions:

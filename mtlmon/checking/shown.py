@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.sources import EventBatch, Origins
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
-    from mtlmon.policy.messages import Message
+    from mtlmon.policy.messages import ShownMessage
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.time_points import When
 
@@ -241,7 +241,7 @@ def shown_names(
         assert not isinstance(period, Duration)
         own = names[partition].setdefault(period, {})
         if policy.message is not None:
-            own |= dict.fromkeys(policy.message[1])
+            own |= dict.fromkeys(policy.message.needed)
         items = items_of(file, policy, has_columns=has_columns) if has_values else ()
         for item in items:
             own[item.name] = None
@@ -269,27 +269,33 @@ class ValueRows:
         return {name: column[number] for name, column in self._columns.items()}
 
 
-def message_of(
-    written: tuple[Message, tuple[str, ...]] | None, values: Mapping[str, object]
-) -> str | None:
-    """Return the message of a trigger at a row; None if it has none, or no values there.
+def violated_at(
+    message: ShownMessage,
+    own_atoms: Sequence[str],
+    atoms: Sequence[str],
+    letters: NDArray[np.uint64],
+    shown: Mapping[str, pa.Array],
+) -> NDArray[np.intp]:
+    """Return the places of the rows or ticks that violate a policy with a message with values.
 
     Args:
-        written: the message, as `Policy.message`.
-        values: the values at the row, by their names in `PolicyFile.shown`.
+        message: the message.
+        own_atoms: the atoms of the policy.
+        atoms: those of the rows.
+        letters: which of these hold, as `LetterBuffer` has them.
+        shown: the values at the rows, by their names in `PolicyFile.shown`.
     """
-    if written is None:
-        return None
-    message, names = written
-    if any(name not in values for name in names):
-        return None
-    return message.filled([values[name] for name in names])
+    if message.violations is not None:
+        return np.flatnonzero(shown[message.violations].to_numpy(zero_copy_only=False))
+    bit = atoms.index(own_atoms[0])
+    return np.flatnonzero(letters[:, bit // 64] >> np.uint64(bit % 64) & np.uint64(1))
 
 
 class Messages:
-    """The messages of triggers for the verdicts that have not been written yet.
+    """The messages for the verdicts that have not been written yet.
 
-    A trigger is decided at its own row, so its violations come in the order of the rows.
+    A policy whose message has values is decided at its own row, so its violations come in the order
+    of the rows.
 
     Args:
         policies: the policies of the check.
@@ -308,11 +314,17 @@ class Messages:
         keeps_first: bool = False,
         repeats_ticks: bool = False,
     ) -> None:
-        self._triggers = [
-            (number, policy, partition_of[number], clocks[number])
-            for number, policy in enumerate(policies)
-            if policy.message is not None and policy.formula.atoms
-        ]
+        self._texts: dict[int, str] = {}
+        self._with_values: list[tuple[int, Policy, ShownMessage, int, Clock | None]] = []
+        for number, policy in enumerate(policies):
+            message = policy.message
+            if message is None:
+                continue
+            if message.text is not None:
+                self._texts[number] = message.text
+            else:
+                own = number, policy, message, partition_of[number], clocks[number]
+                self._with_values.append(own)
         self._keeps_first = keeps_first
         self._repeats_ticks = repeats_ticks
         # By policy and trace: the times of violations since the last batch began, and the last one
@@ -335,7 +347,7 @@ class Messages:
         self._ended.clear()
         for messages in self._repeated.values():
             del messages[:-1]
-        for number, policy, partition, clock in self._triggers:
+        for number, policy, message, partition, clock in self._with_values:
             if clock is None:
                 atoms, letters = batch.atoms, batch.letters_of(partition)
                 times, traces = np.asarray(batch.time_stamps), batch.numbers_of(partition)
@@ -346,8 +358,7 @@ class Messages:
                 traces, shown = points.numbers, points.shown
             if not len(times):
                 continue
-            bit = atoms.index(policy.formula.atoms[0])
-            places = np.flatnonzero(letters[:, bit // 64] >> np.uint64(bit % 64) & np.uint64(1))
+            places = violated_at(message, policy.formula.atoms, atoms, letters, shown)
             if self._keeps_first and len(places):
                 # The first violation is among those of the earliest time-stamp.
                 first = self._first.setdefault(number, int(times[places[0]]))
@@ -357,13 +368,13 @@ class Messages:
                 assert traces is not None
                 for index, place in enumerate(places.tolist()):
                     known = self._repeated.setdefault((number, int(traces[place])), [])
-                    known.append((int(times[place]), message_of(policy.message, rows.row(index))))
+                    known.append((int(times[place]), message.at(rows.row(index))))
                 self._note_ended(number, traces, places)
                 continue
             for index, place in enumerate(places.tolist()):
                 trace = 0 if traces is None else int(traces[place])
                 found = self._waiting.setdefault((number, trace, int(times[place])), [])
-                found.append(message_of(policy.message, rows.row(index)))
+                found.append(message.at(rows.row(index)))
 
     def snapshot(self) -> bytes:
         """Return what later verdicts may need, as bytes for `restore`.
@@ -423,6 +434,8 @@ class Messages:
             time_stamp: the time-stamp.
             reader: who asks; each reader gets every message once.
         """
+        if policy in self._texts:
+            return self._texts[policy]
         repeated = self._repeated.get((policy, number))
         if repeated is not None:
             last = bisect_right(repeated, time_stamp, key=itemgetter(0)) - 1
@@ -567,7 +580,8 @@ class Details:
                 rows = [row for time, row in known if now - time >= item.window.lower]
             others.append(ShownValue(item.label, text, rows[: self._kept_rows], len(rows)))
         last = None if last_row is None else self._last_row_words(last_row, now)
-        message = message_of(self._policies[policy].message, values)
+        written = self._policies[policy].message
+        message = None if written is None else written.at(values)
         place = None if last_row is None else last_row.place
         return Shown(message, columns, others, last, place, self._most_rows, self._rows_option)
 

@@ -246,8 +246,8 @@ class _Finder:
             if policy.clock is not None:
                 self.condition(policy.clock.condition, {})
             if policy.message is not None:
-                message, names = policy.message
-                for form, name in zip(message.formats, names, strict=True):
+                formats, names = policy.message.message.formats, policy.message.names
+                for form, name in zip(formats, names, strict=True):
                     if is_of_numbers(form):
                         self.slots.add(self.expression(file.shown[name], {}), ORDERED)
         self.relations()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from mtlmon.policy.messages import Message
+    from mtlmon.policy.messages import ShownMessage
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.time_points import Changes, Waiting
     from mtlmon.syntax.durations import Duration
@@ -87,8 +87,7 @@ class Policy:
         tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
         most: the number of time-points at which it may be violated, or None.
         severity: how serious a violation is, or None.
-        message: the text of its violations, with names of `PolicyFile.shown` for the
-            expressions; None if there is none.
+        message: the text of its violations; None if there is none.
         is_find: whether it is a `find`, which reports where the formula holds.
         is_trigger: whether it is a `trigger`, whose formula says that its condition is not true.
         key_variables: the variables of its formula that are the columns of its key, if the formula
@@ -123,7 +122,7 @@ class Policy:
         tolerance: Fraction | None = None,
         most: int | None = None,
         severity: str | None = None,
-        message: tuple[Message, tuple[str, ...]] | None = None,
+        message: ShownMessage | None = None,
         is_find: bool = False,
         is_trigger: bool = False,
     ) -> None:

@@ -252,9 +252,10 @@ class _Joiner:
         formula = renamer.formula(policy.formula)
         message = None
         if policy.message is not None:
-            own, names = policy.message
-            shown = tuple(self.file.show(renamer.expression(file.shown[one])) for one in names)
-            message = own, shown
+            own = policy.message
+            shown = [self.file.show(renamer.expression(file.shown[one])) for one in own.needed]
+            names, violations = tuple(shown[: len(own.names)]), shown[len(own.names) :]
+            message = own._replace(names=names, violations=violations[0] if violations else None)
         return Policy(
             name,
             formula,

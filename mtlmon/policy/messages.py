@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.expression import Constant
 
-__all__ = ["Message", "is_of_numbers", "read_message", "value_text", "with_held_columns"]
+__all__ = [
+    "Message",
+    "ShownMessage",
+    "is_of_numbers",
+    "read_message",
+    "value_text",
+    "with_held_columns",
+]
 
 _BRACE = re.compile(r"\{\{|\}\}|\{|\}")
 _FORMAT = re.compile(r":([^:()\[\]]*)\Z")
@@ -42,6 +49,41 @@ class Message(NamedTuple):
         shown = (value_text(value, form) for value, form in zip(values, self.formats, strict=True))
         first, *others = self.texts
         return first + "".join(f"{value}{text}" for value, text in zip(shown, others, strict=True))
+
+
+class ShownMessage(NamedTuple):
+    """The message of a policy or trigger, with the names of `PolicyFile.shown` that it needs.
+
+    Attributes:
+        message: the message.
+        names: the names of its expressions.
+        violations: the name of what is true at the rows or ticks that violate the policy; None if
+            an atom is, or if the message has no values and belongs to every violation.
+    """
+
+    message: Message
+    names: tuple[str, ...]
+    violations: str | None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """All of the names."""
+        return self.names if self.violations is None else (*self.names, self.violations)
+
+    @property
+    def text(self) -> str | None:
+        """The whole message if it has no values, else None."""
+        return None if self.names else self.message.filled(())
+
+    def at(self, values: Mapping[str, object]) -> str | None:
+        """Return the message at a row; None if there are no values there.
+
+        Args:
+            values: the values at the row, by their names in `PolicyFile.shown`.
+        """
+        if any(name not in values for name in self.names):
+            return None
+        return self.message.filled([values[name] for name in self.names])
 
 
 def value_text(value: object, form: str = "") -> str:

@@ -163,7 +163,7 @@ def later_values_of(file: PolicyFile, policy: Policy) -> tuple[str, ...]:
     """Return the later values that the rows of a policy wait for, as text, in order."""
     clock = policy.clock
     atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
-    shown = () if policy.message is None else policy.message[1]
+    shown = () if policy.message is None else policy.message.needed
     return needs_of(file, atoms, shown).later_values
 
 

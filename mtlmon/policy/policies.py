@@ -12,7 +12,7 @@ from mtlmon.syntax.lexer import comment_end, skip_blanks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.policy.declarations import Declaration
-    from mtlmon.policy.messages import Message
+    from mtlmon.policy.messages import ShownMessage
     from mtlmon.policy.reading import FileReader
     from mtlmon.syntax.formula import Formula
 
@@ -85,7 +85,7 @@ class PolicyReader:
 
     def _read_body(
         self, declaration: Declaration, clauses: PolicyClauses
-    ) -> tuple[Formula, Formula, tuple[Message, tuple[str, ...]] | None]:
+    ) -> tuple[Formula, Formula, ShownMessage | None]:
         """Read the formula of a policy, or the condition of a trigger, and the message.
 
         Returns:
@@ -104,11 +104,7 @@ class PolicyReader:
         formula = reader.lets.replaced(written)
         message = None
         if message_span is not None:
-            from mtlmon.policy.triggers import decided_at_once
-
-            has_clock = clauses.clock is not None
-            formula = decided_at_once(reader, formula, message_span[0], has_clock=has_clock)
-            message = self._read_message(*message_span)
+            message = self._read_message(*message_span, formula, clauses)
         return formula, written, message
 
     def _require_ordinary(self, formula: Formula, declaration: Declaration) -> None:
@@ -148,15 +144,25 @@ class PolicyReader:
                 depth += (found in "([") - (found in ")]")
         return None
 
-    def _read_message(self, start: int, end: int) -> tuple[Message, tuple[str, ...]]:
+    def _read_message(
+        self, start: int, end: int, formula: Formula, clauses: PolicyClauses
+    ) -> ShownMessage:
         """Read the message of a policy or trigger, which is a text in double quotes."""
-        from mtlmon.policy.messages import read_message
+        from mtlmon.policy.messages import ShownMessage, read_message
+        from mtlmon.policy.triggers import violations_of
 
         file, reader = self.file, self.reader
         place = reader.text, reader.source, start, end
         message = read_message(*place, file.unit, file.constants)
         names = tuple(file.show(reader.resolved(one)) for one in message.expressions)
-        return message, names
+        violations = violations_of(
+            reader,
+            formula,
+            start,
+            has_clock=clauses.clock is not None,
+            has_values=bool(names),
+        )
+        return ShownMessage(message, names, violations)
 
     def wait_for_later_values(self) -> None:
         """Give policies that look at later values the rows that wait for these."""

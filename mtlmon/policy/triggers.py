@@ -1,4 +1,4 @@
-"""Reads the conditions of triggers, and makes policies with messages conditions of their rows."""
+"""Reads the conditions of triggers, and finds out which rows violate policies with messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.syntax.formula import atom
-from mtlmon.syntax.operators import ATOM
+from mtlmon.syntax.operators import ATOM, NOT
 from mtlmon.syntax.rewrite import with_operands
 from mtlmon.syntax.traversal import postorder
 
@@ -91,37 +91,45 @@ def _condition_at(reader: FileReader, node: Formula) -> Expression | None:
         return None
 
 
-def decided_at_once(
-    reader: FileReader, formula: Formula, place: int, *, has_clock: bool
-) -> Formula:
-    """Return the formula of a policy with a message as the negation of an atom.
-
-    The message is made at each row or tick where the atom is true.
+def violations_of(
+    reader: FileReader, formula: Formula, place: int, *, has_clock: bool, has_values: bool
+) -> str | None:
+    """Return what is true at the rows or ticks that violate a policy with a message.
 
     Args:
         reader: the reader of the file.
         formula: the formula, without lets.
         place: the position of the message.
         has_clock: whether the policy has other time-points than all rows.
+        has_values: whether the message has values, which are those of the row.
+
+    Returns:
+        Its name in `PolicyFile.shown`; None if the formula is the negation of an atom, which says
+        so by itself, or if only its verdicts say so, and nothing of the row is needed.
 
     Raises:
         PolicyError: the formula looks at later time-points, or at others than rows.
     """
-    if formula.operator.word == "NOT" and formula.operands[0].operator is ATOM:
-        return formula
-    hint = "leave the message out; --explain shows the rows and values"
+    if formula.operator is NOT and formula.operands[0].operator is ATOM:
+        return None
     if formula.is_first_order:
         message = "policies with variables have no messages: their values are columns"
         raise reader.error(place, message, "leave the message out")
+    hint = "leave the values out of the message; --explain shows the rows and values"
     later = future_operator(formula)
-    if later is not None:
-        message = f"a message is made at its row, but {later.operator.word} looks at later ones"
+    is_elsewhere = has_clock and any(node.operator.is_temporal for node in postorder(formula))
+    if has_values and later is not None:
+        message = (
+            f"the values of a message are those of its row, but {later.operator.word} looks at "
+            "later ones, which decide whether there is a message"
+        )
         raise reader.error(place, message, hint)
-    if has_clock and any(node.operator.is_temporal for node in postorder(formula)):
-        message = "with 'on', a message cannot belong to a formula with temporal operators"
+    if has_values and is_elsewhere:
+        message = (
+            "with 'on', the message of a formula with temporal operators cannot have values of rows"
+        )
         raise reader.error(place, message, hint)
+    if later is not None or is_elsewhere:
+        return None
     value = as_expression(formula, lambda name: Expression(ops.ATOM, (), name))
-    name = f"NOT ({formula})"
-    if name not in reader.file.atoms:
-        reader.define(name, Expression(ops.NOT, (value,)), None)
-    return ~atom(name)
+    return reader.file.show(Expression(ops.NOT, (value,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ def filled(text: str, *values: object) -> str:
     file = parse_policies(f'trigger t: x > 1 message "{text}"')
     (policy,) = file.policies
     assert policy.message is not None
-    message, names = policy.message
+    message, names, violations = policy.message
+    assert violations is None, "the atom says where it is violated"
     assert len(names) == len(values)
     assert all(name in file.shown for name in names)
     return message.filled(values)
@@ -261,3 +263,24 @@ def test_columns_are_held_at_ticks(tmp_path: Path) -> None:
     done = mtlmon(*options, str(rules), str(log))
     found = [json.loads(line) for line in done.output.splitlines()]
     assert [(one["id"], one["time"], one["message"]) for one in found] == [("a", 10, "a 3 5 2 10")]
+
+
+def test_formulas_with_messages_are_explained_and_counted_as_those_without(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,up,x\n1,true,2\n2,false,3\n3,false,1\n4,false,1\n")
+    found = []
+    for message in ("", ' message "{x}"', ' message "up"'):
+        rules = tmp_path / "rules.mtl"
+        rules.write_text(f"policy p at most 20%: x > 1 IMPLIES PREVIOUS up{message}\n")
+        found.append(mtlmon("--explain", "--summary", str(rules), str(log)))
+    assert "p: 2 triggered, 1 violated (50.0%, at most 20%: too many), 0 open" in found[0].errors
+    plain = _without_speed(found[0].errors)
+    assert "1:0 violates x > 1 IMPLIES PREVIOUS up\n" in plain
+    place = f"at {log}:2\n"
+    for ended, text in zip(found[1:], ("2", "up"), strict=True):
+        assert (ended.status, ended.output) == (found[0].status, found[0].output)
+        assert _without_speed(ended.errors) == plain.replace(place, f"{place}{text}\n")
+
+
+def _without_speed(text: str) -> str:
+    return re.sub(r"^(events|seconds|peak memory) .*\n", "", text, flags=re.MULTILINE)

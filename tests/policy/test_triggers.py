@@ -84,10 +84,27 @@ def test_lets_of_both_directions() -> None:
         ),
         ('policy p: NOT x = 2 # message "x"', [(5, None)]),
         ('let l = once[0,1] up\npolicy p: NOT l message "{ok}"', [(3, "null")]),
+        # without values, nothing is needed of the row
+        (
+            'policy p: ok IMPLIES EVENTUALLY[1,2] up message "late {{x}}"',
+            [(5, "late {x}")],
+        ),
+        ('trigger t: eventually[1,2] up message "soon"', [(1, "soon"), (2, "soon")]),
+        (
+            'policy p on rows where x > 1: PREVIOUS ok message "a"',
+            [(2, "a"), (5, "a")],
+        ),
+        ('policy p on every 4: PREVIOUS any[0,3](up) message "no"', [(4, "no")]),
     ],
 )
 def test_messages(text: str, wanted: list[tuple[int, str | None]]) -> None:
-    assert violations(text) == wanted
+    assert violations(text, end_time=9) == wanted
+
+
+def test_messages_leave_the_formula_as_it_is() -> None:
+    plain = parse_policies("policy p: ok IMPLIES up").policies[0]
+    told = parse_policies('policy p: ok IMPLIES up message "{x}"').policies[0]
+    assert told.formula == plain.formula
 
 
 @pytest.mark.parametrize(
@@ -108,13 +125,15 @@ def test_messages(text: str, wanted: list[tuple[int, str | None]]) -> None:
             (1, 30),
         ),
         (
-            'policy p: x > 1 IMPLIES EVENTUALLY ok message "a"',
-            "a message is made at its row, but EVENTUALLY looks at later ones",
+            'policy p: x > 1 IMPLIES EVENTUALLY ok message "{x}"',
+            "the values of a message are those of its row, but EVENTUALLY looks at later ones, "
+            "which decide whether there is a message",
             (1, 47),
         ),
         (
-            'trigger t on every 2: once any[0,1](ok) message "a"',
-            "with 'on', a message cannot belong to a formula with temporal operators",
+            'trigger t on every 2: once any[0,1](ok) message "{x}"',
+            "with 'on', the message of a formula with temporal operators cannot have values of "
+            "rows",
             (1, 49),
         ),
     ],

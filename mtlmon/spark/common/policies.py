@@ -23,6 +23,7 @@ from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.durations import Duration
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.operators import ATOM, NOT
 from mtlmon.syntax.rewrite import has_durations
 from mtlmon.syntax.traversal import postorder
 from mtlmon.tables.columns.times import Times
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.policy import Policy, Predicate
-    from mtlmon.policy.messages import Message
+    from mtlmon.policy.messages import ShownMessage
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.tables.looking_up import GivenRelations, KnownLog
@@ -55,14 +56,14 @@ class CompiledPolicy(NamedTuple):
         program: the compiled formula.
         key: the key columns that the policy names; None if it has the key of the run.
         clock: its time-points, with a period in units of time; None for all rows.
-        message: for a trigger the text of its violations, as `Policy.message`.
+        message: the text of its violations, as `Policy.message`.
     """
 
     name: str | None
     program: Program
     key: tuple[str, ...] | None = None
     clock: Clock | None = None
-    message: tuple[Message, tuple[str, ...]] | None = None
+    message: ShownMessage | None = None
 
     @property
     def period(self) -> When:
@@ -192,7 +193,7 @@ class Policies(NamedTuple):
         found: dict[When, dict[str, None]] = {}
         for one in self.policies:
             if one.message is not None:
-                found.setdefault(one.period, {}).update(dict.fromkeys(one.message[1]))
+                found.setdefault(one.period, {}).update(dict.fromkeys(one.message.needed))
         return {period: tuple(names) for period, names in found.items() if names}
 
     @property
@@ -289,6 +290,7 @@ def compile_policies(
             refuse_look_ups(file)
         if not has_lines:
             _refuse_pattern(file)
+        _refuse_messages(file)
         if not leaves_out:
             refuse_first_order(file.policies)
         if replaces_keys:
@@ -451,6 +453,22 @@ def _clock_of(policy: Policy, unit: str | None) -> Clock | None:
             "with resolution='s', or with a line 'unit s' in the policy"
         )
     return Clock(period=period_in_units(clock.period, unit))
+
+
+def _refuse_messages(file: PolicyFile) -> None:
+    """Refuse messages of policies that are not decided at their own rows.
+
+    Raises:
+        MtlmonError: there is one.
+    """
+    for policy in file.policies:
+        message, formula = policy.message, policy.formula
+        is_of_atom = formula.operator is NOT and formula.operands[0].operator is ATOM
+        if message is not None and message.violations is None and not is_of_atom:
+            raise MtlmonError(
+                f"policy {policy.name} is not decided at its own row, and in Spark, such policies "
+                "have no messages: leave the message out"
+            )
 
 
 def _refuse_pattern(file: PolicyFile) -> None:

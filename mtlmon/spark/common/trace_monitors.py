@@ -9,7 +9,7 @@ import numpy as np
 from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.clocks import end_time_of_all
 from mtlmon.checking.row_offsets import SuccessiveOffsets
-from mtlmon.checking.shown import ValueRows, message_of
+from mtlmon.checking.shown import ValueRows, violated_at
 from mtlmon.drive.native import SuccessiveMonitor
 from mtlmon.errors import MtlmonError
 
@@ -94,17 +94,15 @@ def points_of(
 
 
 def messages_of(policy: CompiledPolicy, points: Points) -> list[str | None] | None:
-    """Return the messages of a trigger at the time-points where it fires; None if it has none."""
-    if policy.message is None or points.words is None or not policy.program.atoms:
+    """Return the messages of a policy at the time-points that violate it; None if it has none."""
+    message, own_atoms = policy.message, policy.program.atoms
+    if message is None or points.words is None:
         return None
-    name = policy.program.atoms[0]
-    if name not in points.atoms:
+    if message.violations is None and own_atoms[0] not in points.atoms:
         return []
-    bit = points.atoms.index(name)
-    fires = points.words[:, bit // 64] >> np.uint64(bit % 64) & np.uint64(1)
-    places = np.flatnonzero(fires).tolist()
+    places = violated_at(message, own_atoms, points.atoms, points.words, points.shown).tolist()
     rows = ValueRows(points.shown, places)
-    return [message_of(policy.message, rows.row(index)) for index in range(len(places))]
+    return [message.at(rows.row(index)) for index in range(len(places))]
 
 
 def monitors_of(
