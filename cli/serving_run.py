@@ -19,7 +19,7 @@ from mtlmon.cli.option_rules import require_no_columns, require_no_keys
 from mtlmon.cli.policies import assumption_watch, knows_rows, open_source, prepare_messages
 from mtlmon.cli.relations import has_variables
 from mtlmon.cli.report import absent_atoms, is_violated
-from mtlmon.cli.report_policies import wording_of
+from mtlmon.cli.report_policies import time_zone_of, wording_of
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
@@ -77,7 +77,8 @@ def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, E
             events = max(events, count)
         except (Failure, MtlmonError) as failure:
             error = failure
-    return Findings(policies, streams, unit, has_dates, events, reasons=reasons), error
+    zone = time_zone_of(file, options)
+    return Findings(policies, streams, unit, has_dates, zone, events, reasons=reasons), error
 
 
 def checked(file: PolicyFile, options: Options) -> LogCheck:

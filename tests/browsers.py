@@ -26,9 +26,6 @@ def chromium() -> str | None:
     return os.environ.get("MTLMON_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
-SUPERSEDED = "Failed to load resource: the server responded with a status of 409 (Conflict)"
-
-
 class Visit:
     """A page that is looked at, and what the browser says of it."""
 
@@ -50,15 +47,10 @@ class Visit:
             reduced_motion="reduce",
         )
         self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self._note(message.text))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(address)
-
-    def _note(self, message: str) -> None:
-        """Note what the browser says, but for requests whose place a later one has taken."""
-        if message != SUPERSEDED:
-            self.complaints.append(message)
 
     def __enter__(self) -> Visit:
         return self

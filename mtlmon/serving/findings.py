@@ -122,6 +122,7 @@ class Findings:
         streams: the values of streams, or None if there are none.
         unit: the unit of time-stamps, or None.
         has_dates: whether time-stamps are known to count from 1970.
+        zone: the time zone in which dates are shown, a name of IANA; None is UTC.
         events: how many events were read.
         problems: why there are no verdicts, or not all.
         remarks: sentences about the run.
@@ -133,6 +134,7 @@ class Findings:
     streams: StreamFindings | None = None
     unit: str | None = None
     has_dates: bool = False
+    zone: str | None = None
     events: int = 0
     problems: Sequence[Problem] = ()
     remarks: Sequence[str] = ()

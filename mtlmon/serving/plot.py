@@ -48,7 +48,7 @@ def clock_of(findings: Findings) -> Clock:
     """Return what formats the time-stamps of a run."""
     first, last = _range(findings)
     epoch = findings.has_dates or counts_from_1970(findings.unit, [first, last])
-    return Clock(findings.unit, epoch=epoch)
+    return Clock(findings.unit, epoch=epoch, zone=findings.zone)
 
 
 def drawn_keys(findings: Findings) -> tuple[list[str], int]:

@@ -197,7 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self.server.workers.answer(action, json.dumps(known).encode())
         except Cancelled:
-            self._refuse(HTTPStatus.CONFLICT, "a later request has come")
+            # nothing is wrong: browsers would log an error
+            self._send(HTTPStatus.OK, b'{"superseded": true}', "application/json")
         except TooLong:
             self._refuse(
                 HTTPStatus.GATEWAY_TIMEOUT,

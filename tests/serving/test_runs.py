@@ -277,6 +277,32 @@ def test_a_trigger_has_its_message() -> None:
     assert [one.text for one in own.verdicts] == ["", "x was 2"]
 
 
+ZONED = "ts,x\n2024-05-01T10:00:00,5\n2024-05-01T10:00:07,2\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "time"),
+    [
+        ("", (), "2024-05-01 10:00:07"),
+        ('time zone "Europe/Rome"\n', (), "2024-05-01 10:00:07"),
+        ("", ("--time-zone", "Europe/Rome"), "2024-05-01 10:00:07"),
+        # the hours of a policy are in a zone, the log is in UTC
+        ('zone "Europe/Rome"\n', (), "2024-05-01 12:00:07"),
+    ],
+)
+@pytest.mark.parametrize(
+    "policy", ["policy p: x > 3", "atom a(x) = x > 0\npolicy p: a(v) IMPLIES v > 3"]
+)
+def test_times_are_in_the_zone_of_the_log(
+    before: str, arguments: tuple[str, ...], time: str, policy: str
+) -> None:
+    text = f"unit s\n{before}{policy}\n"
+    answer = asked("run", text, ZONED, "p.mtl", "log.csv", *arguments, width=600)
+    assert answer["problems"] == ""
+    assert f"<time>{time}</time>" in answer["result"]
+    assert f"<title>{time}" in answer["plot"]
+
+
 def test_remarks_say_which_atom_is_nowhere() -> None:
     result = found("request IMPLIES ONCE answer", "@1 request\n@2 answr")
     assert any("answer" in remark for remark in result.remarks)

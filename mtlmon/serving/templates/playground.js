@@ -53,7 +53,7 @@ async function ask(action, body) {
       signal: control.signal,
     });
     const answer = await response.json();
-    if (response.status === 409 || running.get(action) !== control) {
+    if (answer.superseded || running.get(action) !== control) {
       return null;
     }
     return answer;
