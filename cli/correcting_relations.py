@@ -160,6 +160,8 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
     """
     options.for_people = False
     refuse_traces(file)
+    # the run that explains finds the keys by itself
+    reasons = Reasons(file, options)
     file = keyed_for_corrections(file, options)
     counts = counts_left_sides(file, options)
 
@@ -174,7 +176,6 @@ def correct_relations(file: PolicyFile, options: Options) -> int:
 
     # what is wrong whatever the log is, is said before it is opened
     first = plan_for()
-    reasons = Reasons(file, options)
     if options.time_points == "stamp":
         refuse_points(file)
     if not all(policy.is_first_order for policy in file.policies):
@@ -201,16 +202,11 @@ def keyed_for_corrections(file: PolicyFile, options: Options) -> PolicyFile:
         require_no_key(file, options)
     if has_keys(file, options.key_columns):
         wants_all = options.given_verdicts in ("all", "boolean")
-        for given, what in (
-            (options.explain, "--explain"),
-            (options.report is not None, "--report"),
-            (wants_all and options.time_points == "stamp", "--verdicts all, --time-points stamp"),
-        ):
-            if given:
-                raise Failure(
-                    f"{what} and --lateness do not work with policies with variables and a key: "
-                    "leave one of them out, or write 'key none'"
-                )
+        if wants_all and options.time_points == "stamp":
+            raise Failure(
+                "--verdicts all, --time-points stamp and --lateness do not work with policies with "
+                "variables and a key: leave one of them out, or write 'key none'"
+            )
     return valid_keyed_file(file, options.key_columns)
 
 

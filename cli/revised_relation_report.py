@@ -11,7 +11,7 @@ import numpy as np
 
 from mtlmon.cli.findings import INTERRUPTED, LISTED, peak_memory, save_report
 from mtlmon.cli.report import plural
-from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of
+from mtlmon.cli.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
 from mtlmon.cli.revised_report import what_is_explained
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.correcting.points import GONE
@@ -34,8 +34,9 @@ __all__ = ["RevisedRelationReport"]
 
 _INTERVALS = 100
 
-_Found = tuple[int, int, str]
-"""The time-stamp and offset of a violation, and its values as text."""
+_Found = tuple[int, int, str, int]
+"""The time-stamp and offset of a violation in the log, its values as text, and the offset that
+people see, which is that among the time-points of its key."""
 
 
 class RevisedRelationReport:
@@ -81,10 +82,14 @@ class RevisedRelationReport:
         """Take changes, and bounds below which answers are final."""
         for batch in batches:
             made = self.check.history.plan
-            for one in batch.changes:
+            shown = batch.changes
+            if self.check.key_points is not None:
+                shown = self.check.key_points.renamed(shown)
+            for one, renamed in zip(batch.changes, shown, strict=True):
                 if one.kind == HOLDS:
                     continue
-                found = one.time_stamp, one.offset, valuation(made, one.policy, one.cells)
+                values = valuation(made, one.policy, one.cells)
+                found = one.time_stamp, one.offset, values, renamed.offset
                 if one.change == GONE:
                     self.live[one.policy].remove(found)
                     self.gone[one.policy] += 1
@@ -102,7 +107,7 @@ class RevisedRelationReport:
             self.totals[policy] += len(final)
             self.first[policy] += final[: most - len(self.first[policy])]
             times = []
-            for time_stamp, offset, _ in final:
+            for time_stamp, offset, *_ in final:
                 if self.last[policy] != (time_stamp, offset):
                     times.append(time_stamp)
                 self.last[policy] = time_stamp, offset
@@ -129,6 +134,7 @@ class RevisedRelationReport:
             remarks=list(self.remarks(is_interrupted=is_interrupted)),
             policy_files=policy_files(self.options),
             settings=settings_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options),
         )
         save_report(ReportData(self.reports(), run), self.options)
 
@@ -145,7 +151,7 @@ class RevisedRelationReport:
         points = answered if self.options.time_points == "stamp" else self.check.event_count
         violations = tuple(
             Violation(time_stamp, offset, valuation=values or None)
-            for time_stamp, offset, values in self.first[number]
+            for time_stamp, _, values, offset in self.first[number]
         )
         report = PolicyReport(
             name=policy.name,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.test_lateness_report import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +92,33 @@ def test_the_latest_answers_are_those_of_the_sorted_log(
     assert revised
 
 
+@pytest.mark.parametrize("more", ["", BESIDE], ids=["alone", "beside"])
+@pytest.mark.parametrize("by", ["row", "stamp"])
+def test_explanations_and_reports_are_those_of_the_sorted_log(
+    command: Command, tmp_path: Path, by: str, more: str
+) -> None:
+    rules, log, page = tmp_path / "rules.mtl", tmp_path / "log.csv", tmp_path / "page.html"
+    rules.write_text(RULES + more)
+    for seed in range(12):
+        write(log, rows_of(seed))
+        given = ["--verdicts", "none", "--end-time", "inf", "--time-points", by, "--explain"]
+        given += [rules, log]
+        late = command("--lateness", "9s", "--report", page, *given)
+        found = told(page)
+        ordered = command("--sort", "--report", page, *given)
+        assert (late.status, late.errors) == (ordered.status, ordered.errors)
+        assert found == told(page)
+
+
+def told(page: Path) -> list[str]:
+    """What a report says of each policy: counts, violations over time, and the first of them."""
+    return re.findall(
+        r"(?:false|true|undecided|triggered|violating valuations) [\d,]+"
+        r"|Time Violations [\d ]+|\d+:\d+ (?:ip = \w, )?f = \w",
+        text_of(page),
+    )
+
+
 def test_rows_that_are_taken_back(command: Command, tmp_path: Path) -> None:
     """Once ann's open is taken back, her read has no previous row, whatever bob has done."""
     rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
@@ -102,8 +132,6 @@ def test_rows_that_are_taken_back(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--explain"], "--explain and --lateness do not work with"),
-        (["--report", "page.html"], "--report and --lateness do not work with"),
         (["--verdicts", "all", "--time-points", "stamp"], "--time-points stamp and --lateness"),
         (["--clock", "key"], "for which the log has one time"),
     ],
