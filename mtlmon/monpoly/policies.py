@@ -90,14 +90,13 @@ def read_policy(
             argument = Argument("argument 1", None, "int", 0)
             file.relations[name] = Relation(name, (argument,), None, 0, is_declared=False)
     is_find = not negate
-    written = formula
     if negate and formula.is_first_order:
         formula = _without_leading_forall(formula)
     elif negate:
         # policies without variables are for other engines
         formula = Formula(ops.NOT, (formula,), None, None, formula.span)
         is_find = True
-    file.policies = (Policy(None, formula, written, is_find=is_find),)
+    file.policies = (Policy(None, formula, parsed.formula, is_find=is_find),)
     columns = tuple((name, types.of_slot(slots[name])) for name in _columns(parsed.formula))
     return MonPolyPolicy(file, columns, signature, relations)
 

@@ -49,24 +49,25 @@ class _Names(NamedTuple):
     Attributes:
         new: the new name of each, by the name as written.
         taken: all names that have a meaning, also where another variable hides it.
-        written: all names in the formula, which no other variable gets.
     """
 
     new: dict[str, str]
     taken: frozenset[str]
-    written: frozenset[str]
 
     def extended(self, own: Iterable[str]) -> _Names:
-        """Add variables, by other names if theirs are taken."""
+        """Add variables, by other names if theirs are taken.
+
+        No variable of a file has a blank; people see what stands before it.
+        """
         new, taken = dict(self.new), set(self.taken)
         for name in own:
             unique, number = name, 1
-            while unique in taken or (unique in self.written and unique != name):
+            while unique in taken:
                 number += 1
-                unique = f"{name}_{number}"
+                unique = f"{name} {number}"
             taken.add(unique)
             new[name] = unique
-        return _Names(new, frozenset(taken), self.written)
+        return _Names(new, frozenset(taken))
 
 
 def resolve(formula: Formula, types: Types) -> Formula:
@@ -77,8 +78,7 @@ def resolve(formula: Formula, types: Types) -> Formula:
         types: the types of its expressions.
     """
     free = free_variables(formula)
-    written = {name for names in free.values() for name in names}
-    names = _Names({}, frozenset(), frozenset(written)).extended(free[id(formula)])
+    names = _Names({}, frozenset()).extended(free[id(formula)])
     return run(_Resolver(free, types).resolved(formula, names))
 
 

@@ -19,6 +19,7 @@ from mtlmon.relational.keyed import has_keys, keyed_file
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.nothing import is_total
 from mtlmon.relational.outside import Outside
+from mtlmon.relational.preparation import readable
 from mtlmon.relational.scopes import Finding, future_findings, scope_findings
 from mtlmon.relational.types import Facts
 from mtlmon.relational.typing import find_typed
@@ -245,8 +246,9 @@ class _Analyser:
             reported: the variables that the policy reports.
             operator: the word of the operator that cannot get values from outside, if one cannot.
         """
-        name, formula = error.variable, error.formula
-        written = shorten(visible(str(formula)), _SHOWN)
+        variable, formula = error.variable, error.formula
+        name = variable.partition(" ")[0]
+        written = shorten(visible(readable(formula)), _SHOWN)
         if error.reason == "sides":
             message = f"one side of OR binds '{name}', but not '{written}'"
             return Finding(formula.span, message, f"bind {name} on both sides, or around the OR")
@@ -255,11 +257,13 @@ class _Analyser:
         hint = f"bind {name} first, as in {example}"
         negated = formula.operands[0] if formula.operator is ops.NOT else None
         if error.is_quantified and negated is not None:
-            hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
-        elif name in reported and negated is not None and negated.operator is not ops.COMPARISON:
-            hint += f"; or did you mean EXISTS {name}. {negated}?"
+            hint += f"; or did you mean NOT EXISTS {name}. {readable(negated)}?"
+        elif (
+            variable in reported and negated is not None and negated.operator is not ops.COMPARISON
+        ):
+            hint += f"; or did you mean EXISTS {name}. {readable(negated)}?"
         aggregate = next((one for one in aggregates_of(formula) if is_total(one)), None)
-        if aggregate is not None and name in (aggregate.aggregate.by or ()):
+        if aggregate is not None and variable in (aggregate.aggregate.by or ()):
             word = aggregate.aggregate.word
             hint = f"{word} of nothing is 0, so it can hold for any {name} without rows: bind "
             hint += f"{name} by another part, as in {example}"

@@ -112,7 +112,7 @@ def left_sides(analysis: Analysis) -> list[LeftSide]:
         own = tuple(free_variables(left)[id(left)])
         is_own = antecedent.is_own and set(own) == set(names)
         as_written = antecedent_of(one.policy.formula)
-        written = readable(left) if as_written is None else str(as_written.formula)
+        written = readable(left if as_written is None else as_written.formula)
         normal = outside.turned(normal_form(left))
         found.append(LeftSide(number, normal, own, is_own, written))
     return found

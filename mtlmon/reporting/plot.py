@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "MOST_KEYS", "PlottedPolicy", "PlottedStream", "chosen_keys", "draw"]
+__all__ = [
+    "FORMATS",
+    "MOST_KEYS",
+    "PlottedPolicy",
+    "PlottedStream",
+    "chosen_keys",
+    "draw",
+    "own_points",
+    "ticks_among",
+]
 
 FORMATS = ("svg", "png")
 """What pictures can be, by the ending of their name."""
@@ -108,11 +117,11 @@ def draw(
     panels = figure.subplots(
         len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
-    at = _dates(times, unit) if is_date else times
     figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold")
     own = np.array(keys, dtype=object)
+    is_tick = ticks_among(streams)
     for panel, stream in zip(panels, streams, strict=False):
-        _draw_stream(panel, stream, times, at, own, colours, unit, is_date=is_date)
+        _draw_stream(panel, stream, times, is_tick, own, colours, unit, is_date=is_date)
         for policy in policies:
             marked = [key == "" or key in colours for key in policy.keys]
             for time in np.unique(policy.times[marked])[:200]:
@@ -157,11 +166,57 @@ def chosen_keys(
     return order[:most], max(0, len(order) - most)
 
 
+def ticks_among(streams: Sequence[PlottedStream]) -> NDArray[np.bool_]:
+    """Which time-points are ticks: those at which only streams on ticks have values."""
+    found = np.zeros(len(streams[0].values) if streams else 0, np.bool_)
+    for one in streams:
+        if one.period is not None:
+            found |= ~np.isnan(one.values)
+    for one in streams:
+        if one.period is None:
+            found &= np.isnan(one.values)
+    return found
+
+
+def own_points(
+    stream: PlottedStream, is_tick: NDArray[np.bool_], is_known: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """The places that are time-points of a stream, as far as that is known.
+
+    A stream that has no value at one of them is not drawn from there on.
+    """
+    if not stream.is_on_rows:
+        return np.flatnonzero(is_known)
+    return np.flatnonzero(is_known | ~is_tick)
+
+
+def _line(
+    stream: PlottedStream, times: NDArray[np.int64], places: NDArray[np.intp]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The line of a stream: time-stamps, and the values from there on; NaN where there is none."""
+    xs, ys = times[places], stream.values[places]
+    if stream.period is not None:
+        # a value of a tick holds until the next tick would be
+        last = np.flatnonzero(np.diff(xs) > stream.period)
+        xs = np.insert(xs, last + 1, xs[last] + stream.period)
+        ys = np.insert(ys, last + 1, np.nan)
+    if len(xs) <= _MOST_POINTS:
+        return xs, ys
+    is_known = ~np.isnan(ys)
+    is_end = ~is_known & np.append(False, is_known[:-1])
+    chosen = [
+        some[np.linspace(0, len(some) - 1, min(len(some), _MOST_POINTS)).astype(int)]
+        for some in (np.flatnonzero(is_known), np.flatnonzero(is_end))
+    ]
+    kept = np.sort(np.concatenate(chosen))
+    return xs[kept], ys[kept]
+
+
 def _draw_stream(
     panel: Any,
     stream: PlottedStream,
     times: NDArray[np.int64],
-    at: NDArray[Any],
+    is_tick: NDArray[np.bool_],
     keys: NDArray[np.object_],
     colours: Mapping[str, str],
     unit: str | None,
@@ -169,18 +224,19 @@ def _draw_stream(
     is_date: bool,
 ) -> None:
     highest: tuple[float, int, str] | None = None
+    is_known = ~np.isnan(stream.values)
     for key, colour in colours.items():
-        places = np.flatnonzero((keys == key) & ~np.isnan(stream.values))
+        own = np.flatnonzero(keys == key)
+        places = own[is_known[own]]
         if not len(places):
             continue
         top = int(places[np.argmax(stream.values[places])])
         if highest is None or stream.values[top] > highest[0]:
             highest = float(stream.values[top]), top, colour
-        if len(places) > _MOST_POINTS:
-            places = places[np.linspace(0, len(places) - 1, _MOST_POINTS).astype(int)]
+        xs, ys = _line(stream, times, own[own_points(stream, is_tick[own], is_known[own])])
         marker = "o" if len(times) <= 120 else None
         panel.step(
-            at[places], stream.values[places], where="post", color=colour, lw=1.4, alpha=0.9,
+            _dates(xs, unit) if is_date else xs, ys, where="post", color=colour, lw=1.4, alpha=0.9,
             marker=marker, ms=3,
         )  # fmt: skip
     if stream.window is not None and highest is not None and stream.window[1] > 0:

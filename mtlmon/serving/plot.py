@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.reporting.clock import Clock, counts_from_1970
-from mtlmon.reporting.plot import chosen_keys
+from mtlmon.reporting.plot import chosen_keys, own_points, ticks_among
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Picture:
         self.keys, _ = drawn_keys(findings)
         if panels:
             assert findings.streams is not None
-            self.is_tick = _ticks(findings.streams)
+            self.is_tick = ticks_among(findings.streams.streams)
             self.xs = np.array([self.x(time) for time in map(int, findings.streams.times)])
 
     def x(self, time_stamp: int) -> float:
@@ -188,7 +188,7 @@ class _Picture:
         heights = base - (values - low) / (high - low) * size
         heights[~known] = np.nan
         for number, (key, own) in enumerate(self.own_places(streams)):
-            chosen = own[_own_points(panel, self.is_tick[own], known[own])]
+            chosen = own[own_points(panel, self.is_tick[own], known[own])]
             points = list(zip(self.xs[chosen].tolist(), heights[chosen].tolist(), strict=True))
             name = f"{panel.name}, {key}" if key else panel.name
             yield f'<g class="series s{number}"><title>{_escaped(name)}</title>'
@@ -221,30 +221,6 @@ class _Picture:
         if period is None or self.first == self.last:
             return inf
         return period / (self.last - self.first) * self.span
-
-
-def _ticks(streams: StreamFindings) -> NDArray[np.bool_]:
-    """Which time-points are ticks: those at which only streams on ticks have values."""
-    found = np.zeros(len(streams.times), np.bool_)
-    for one in streams.streams:
-        if one.period is not None:
-            found |= ~np.isnan(one.values)
-    for one in streams.streams:
-        if one.period is None:
-            found &= np.isnan(one.values)
-    return found
-
-
-def _own_points(
-    panel: PlottedStream, is_tick: NDArray[np.bool_], is_known: NDArray[np.bool_]
-) -> NDArray[np.intp]:
-    """The places that are time-points of a stream, as far as that is known.
-
-    A stream that has no value at one of them is not drawn from there on.
-    """
-    if not panel.is_on_rows:
-        return np.flatnonzero(is_known)
-    return np.flatnonzero(is_known | ~is_tick)
 
 
 class _Column:

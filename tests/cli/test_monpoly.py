@@ -192,6 +192,24 @@ def test_what_nothing_binds_is_refused(files: tuple[str, str, str], command: Com
     assert "the formula: one side of OR binds" in ended.errors or "nothing says" in ended.errors
 
 
+def test_variables_that_hide_others_have_their_names_in_errors(
+    tmp_path: Path, command: Command
+) -> None:
+    signature, formula, log = (tmp_path / name for name in ("sig", "formula", "log"))
+    signature.write_text("p(x: int) q(x: int, y: int)")
+    log.write_text("@1 p(1) q(1,0)\n")
+    given = "--signature", signature, formula, log
+    formula.write_text("p(x) AND (EXISTS x. NOT p(x))")
+    ended = command(*given)
+    assert "nothing says which values 'x' may take in 'NOT p(x)'" in ended.errors
+    assert "as in p(x) AND NOT p(x); or did you mean NOT EXISTS x. p(x)?" in ended.errors
+    formula.write_text("p(x) AND (EXISTS x, y. q(x, y) AND x / y > 1)")
+    assert "x / y cannot be computed with 1, 0" in command(*given).errors
+    formula.write_text("p(x) IMPLIES NOT (EXISTS x. p(x))")
+    ended = command("--negate", "--explain", *given)
+    assert "1:0 violates p(x) IMPLIES NOT EXISTS x. p(x)\n" in ended.errors
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,32 @@ def test_a_picture_has_streams_keys_and_violations(
     again = tmp_path / "again.svg"
     mtlmon("streams", "--plot", str(again), *map(str, files))
     assert len(again.read_bytes()) == len(target.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("stream", "lines"),
+    [
+        ("stream s = x", 2),
+        ("stream s = coalesce(x, 0)", 1),
+        # no rows from 20 to 60: there are ticks still
+        ("stream s = count[0,10s]() every 10s", 1),
+        ("stream s = max[0,10s](x) every 10s", 2),
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 3000])
+def test_lines_have_gaps_where_there_are_no_values(
+    tmp_path: Path, stream: str, lines: int, copies: int
+) -> None:
+    rules, log, target = tmp_path / "rules.mtl", tmp_path / "log.csv", tmp_path / "picture.svg"
+    rules.write_text(f"unit s\n{stream}\n")
+    values = {1: 5, 3: 6, 12: 7, 20: "", 60: 8, 62: 9}
+    rows = "".join(f"{time},{value}\n" * copies for time, value in values.items())
+    log.write_text(f"ts,x\n{rows}")
+    ended = mtlmon("streams", "--plot", str(target), str(rules), str(log))
+    assert ended == (0, "", "")
+    line = r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none; stroke: #2563a8'
+    (path,) = re.findall(line, target.read_text())
+    assert path.count("M") == lines
 
 
 def test_pictures_can_have_pixels_and_dates(files: tuple[Path, Path], tmp_path: Path) -> None:
