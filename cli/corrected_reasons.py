@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Reasons", "require_explainable"]
+__all__ = ["Reasons", "in_order", "require_explainable", "what_forbids_reasons"]
 
 
 def require_explainable(options: Options) -> None:
@@ -35,18 +35,34 @@ def require_explainable(options: Options) -> None:
     if not wants_reasons(options):
         return
     what = "--explain" if options.explain else "--context"
+    name = what_forbids_reasons(options)
+    if name is not None:
+        raise Failure(
+            f"{what} does not work yet with --lateness and {name}: violations are explained by "
+            "checking the rows of the log once more, in the order of time"
+        )
+
+
+def what_forbids_reasons(options: Options) -> str | None:
+    """Return the option with which rows in order are others than those of the run; or None."""
     others = {
         "--op": options.op is not None,
         "--id": options.id is not None,
         "--clock key": options.clock == "key",
         "--checkpoint": options.checkpoint is not None,
     }
-    for name, is_given in others.items():
-        if is_given:
-            raise Failure(
-                f"{what} does not work yet with --lateness and {name}: violations are explained by "
-                "checking the rows of the log once more, in the order of time"
-            )
+    return next((name for name, is_given in others.items() if is_given), None)
+
+
+def in_order(options: Options) -> Options:
+    """Return the options of a run that lets rows wait, where these correct verdicts."""
+    found = copy.copy(options)
+    found.wait, found.lateness = options.lateness, None
+    found.output = found.report = None
+    found.output_format = "text"
+    found.resolve = found.summary = found.progress = False
+    found.clock = None
+    return found
 
 
 def wants_reasons(options: Options) -> bool:
@@ -88,17 +104,12 @@ class Reasons:
             Failure: the log cannot be read, or the explanations cannot be written.
             MtlmonError: likewise.
         """
-        options = copy.copy(self.options)
-        options.wait, options.lateness = options.lateness, None
-        options.output = options.report = None
-        options.output_format = "text"
+        options = in_order(self.options)
         if options.verdicts == "first":
             # that run stops where it knows the violation, too, which has been written
             options.output = os.devnull
         else:
             options.verdicts = "none"
-        options.resolve = options.summary = options.progress = False
-        options.clock = None
         if self.start_of_input is not None:
             os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
         file = self.file

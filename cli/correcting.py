@@ -389,8 +389,9 @@ def open_report(
     from mtlmon.cli.relation_findings import can_reread
     from mtlmon.cli.revised_report import RevisedReport
 
-    check_findings(options, logs, can_reread(logs))
-    return RevisedReport(check, source, list(logs), options, file)
+    is_rereadable = can_reread(logs)
+    check_findings(options, logs, is_rereadable)
+    return RevisedReport(check, source, list(logs), options, file, can_reread=is_rereadable)
 
 
 def make_output(check: HistoryCheck, source: Source, options: Options) -> ChangeOutput | None:

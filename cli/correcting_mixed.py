@@ -230,8 +230,11 @@ def correct_mixed(
             from mtlmon.cli.relation_findings import can_reread
             from mtlmon.cli.revised_mixed_report import RevisedMixedReport
 
-            check_findings(options, logs, can_reread(logs))
-            work.revised = RevisedMixedReport(both, source, list(logs), options, file)
+            is_rereadable = can_reread(logs)
+            check_findings(options, logs, is_rereadable)
+            work.revised = RevisedMixedReport(
+                both, source, list(logs), options, file, can_reread=is_rereadable
+            )
         return work
 
     def summary(seconds: float, events_before: int) -> str:

@@ -32,6 +32,7 @@ class RevisedMixedReport:
         inputs: the names of the logs.
         options: the options of the command line.
         file: the policies.
+        can_reread: whether the log can be read again, for messages with values.
     """
 
     def __init__(
@@ -41,8 +42,12 @@ class RevisedMixedReport:
         inputs: list[str],
         options: Options,
         file: PolicyFile,
+        *,
+        can_reread: bool,
     ) -> None:
-        self.plain = RevisedReport(check.plain, source, inputs, options, file)
+        self.plain = RevisedReport(
+            check.plain, source, inputs, options, file, can_reread=can_reread
+        )
         self.others = RevisedRelationReport(check.others, source, inputs, options, file)
         self.options = options
         self.names = [policy.name for policy in file.policies]

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mtlmon.changelog.lines import Kind
 from mtlmon.changelog.points import Points
 from mtlmon.checking.changes import PolicyChanges
+from mtlmon.cli.corrected_messages import messages_in_order, why_without_values
 from mtlmon.cli.findings import INTERRUPTED, ReportedRun, save_report
 from mtlmon.cli.report import plural
 from mtlmon.history.changes import INSERTED, WITHDRAWN
+from mtlmon.policy import PolicyFile
 from mtlmon.reporting import ReportData
 from mtlmon.syntax.report import visible
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.changelog.points import Point
     from mtlmon.checking import TextLog
     from mtlmon.checking.changes import Bound
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.cli.arguments import Options
-    from mtlmon.policy import PolicyFile
+    from mtlmon.cli.corrected_messages import Named
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
@@ -54,6 +57,7 @@ class RevisedReport(ReportedRun):
         inputs: the names of the logs.
         options: the options of the command line.
         file: the formula or the policies.
+        can_reread: whether the log can be read again, for messages with values.
     """
 
     def __init__(
@@ -63,9 +67,12 @@ class RevisedReport(ReportedRun):
         inputs: list[str],
         options: Options,
         file: Formula | PolicyFile,
+        *,
+        can_reread: bool,
     ) -> None:
         super().__init__(check, source, inputs, options, file)
         self.check = check
+        self.no_values = why_without_values(options, can_reread=can_reread)
         self.points = [Points() for _ in check.policies]
         self.settled: list[list[Point]] = [[] for _ in check.policies]
         # how often a verdict of each policy was changed, and withdrawn
@@ -161,7 +168,28 @@ class RevisedReport(ReportedRun):
 
     def reports(self) -> list[PolicyReport]:
         """Return the results of the policies, after `run`."""
-        return [self.policy_report(policy) for policy in range(len(self.collectors))]
+        reports = [self.policy_report(policy) for policy in range(len(self.collectors))]
+        messages = self.messages()
+        found = []
+        for policy, report, known in zip(self.check.policies, reports, messages, strict=True):
+            text = None if policy.message is None else policy.message.text
+            shown = (
+                replace(one, message=known.get((one.time_stamp, one.offset, one.key), text))
+                for one in report.violations
+            )
+            found.append(replace(report, violations=tuple(shown)))
+        return found
+
+    def messages(self) -> Sequence[Mapping[Named, str]]:
+        """Return messages with values of the violations that are listed."""
+        policies = self.check.policies
+        has_values = any(
+            policy.message is not None and policy.message.text is None and collector.false
+            for policy, collector in zip(policies, self.collectors, strict=True)
+        )
+        if not has_values or self.no_values is not None or not isinstance(self.file, PolicyFile):
+            return [{} for _ in policies]
+        return messages_in_order(self.file, policies, self.options)
 
     def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
         """Yield the report's remarks about the run as a whole."""
@@ -181,3 +209,9 @@ class RevisedReport(ReportedRun):
             yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
         if any(collector.false for collector in self.collectors):
             yield what_is_explained(self.options)
+        if self.no_values is not None:
+            for policy, collector in zip(self.check.policies, self.collectors, strict=True):
+                message = policy.message
+                if message is not None and message.text is None and collector.false:
+                    whose = f" of policy {visible(policy.name)}" if policy.name else ""
+                    yield f"The messages{whose} are left out, because {self.no_values}."

@@ -102,7 +102,7 @@ def test_explanations_and_reports_are_those_of_the_sorted_log(
     for seed in range(12):
         write(log, rows_of(seed))
         given = ["--verdicts", "none", "--end-time", "inf", "--time-points", by, "--explain"]
-        given += [rules, log]
+        given += [str(rules), str(log)]
         late = command("--lateness", "9s", "--report", page, *given)
         found = told(page)
         ordered = command("--sort", "--report", page, *given)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Ended, Live
+from tests.cli.process import Ended, Live, mtlmon
 
 Command = Callable[..., Ended]
 
@@ -203,3 +203,48 @@ def test_a_pipe_is_not_explained_beside_a_report(tmp_path: Path) -> None:
         ended = live.end()
     assert ended.status == 2
     assert "cannot explain: <stdin> cannot be read a second time" in ended.errors
+
+
+MESSAGES = """\
+key ip
+stream asks = count[0,5s](what = "ask")
+trigger many: asks > 2 message "{ip} asked {asks} times"
+policy follows: what = "reply" IMPLIES ONCE[0,9s] what = "ask" message "no ask"
+policy later: what = "ask" IMPLIES EVENTUALLY[0,5s] what = "reply" message "no reply"
+"""
+ASKED = 'atom asked(ip) = what = "ask"\npolicy seen per none: asked(x) IMPLIES x = "a"\n'
+
+
+@pytest.mark.parametrize("more", ["", ASKED], ids=["alone", "beside"])
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_are_those_of_the_rows_in_order(
+    seed: int, tmp_path: Path, command: Command, more: str
+) -> None:
+    rules, log, page = tmp_path / "rules.mtl", tmp_path / "log.csv", tmp_path / "page.html"
+    rules.write_text(f'unit s\ntime "time"\n{MESSAGES}{more}')
+    lines = [f"{time},{ip},{what}\n" for time, ip, what in rows(seed)]
+    log.write_text("time,ip,what\n" + "".join(lines))
+    found = []
+    for given in (["--lateness", "6s"], ["--wait", "6s"]):
+        done = command(*given, "--verdicts", "none", "--report", page, rules, log)
+        assert (done.status, done.errors) == (1, "")
+        found.append(listed_messages(page))
+    assert found[0] == found[1]
+    assert {text for _, text in found[0]} > {"no ask", "no reply"}
+    assert any("asked" in text for _, text in found[0])
+
+
+def listed_messages(page: Path) -> list[tuple[str, str]]:
+    """The time-points that are listed as violations, and their messages."""
+    text = page.read_text()
+    return re.findall(r'(\d+:\d+)(?:(?!\d+:\d+).)*?<p class="message">([^<]*)</p>', text, re.DOTALL)
+
+
+def test_a_report_says_which_messages_it_leaves_out(tmp_path: Path) -> None:
+    rules, page = tmp_path / "rules.mtl", tmp_path / "page.html"
+    rules.write_text('unit s\npolicy p: NOT a message "{ts}"\npolicy q: NOT a message "plain"\n')
+    given = ["--lateness", "5s", "--report", str(page), str(rules)]
+    assert mtlmon(*given, log="@1 a\n@3 b\n@2 a\n").status == 1
+    assert page.read_text().count('<p class="message">plain</p>') == 2
+    told = "The messages of policy p are left out, because the log could not be read again."
+    assert told in text_of(page)
