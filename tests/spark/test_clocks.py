@@ -255,14 +255,21 @@ def test_a_silent_key_is_woken_for_each_tick_only() -> None:
     ]
 
 
-def test_messages_of_a_query() -> None:
-    text = 'trigger t: count[0,9]() > 1 message "{i} {count[0,9]()}"\npolicy q: i > 1'
-    query = Query(source_of(text))
+@pytest.mark.parametrize(
+    ("policy", "messages"),
+    [
+        ('trigger t: count[0,9]() > 1 message "{i} {count[0,9]()}"', ["2 2", "4 3"]),
+        ('policy t: i > 1 IMPLIES NOT ONCE[0,9] i < 4 message "{i} of"', ["2 of", "4 of"]),
+        ('policy t: i > 1 IMPLIES NOT ONCE[0,9] i < 4 message "plain"', ["plain", "plain"]),
+    ],
+)
+def test_messages_of_a_query(policy: str, messages: list[str]) -> None:
+    query = Query(source_of(f"{policy}\npolicy q: i > 1"))
     query.go_on([(time, 1, {**dict.fromkeys(CELLS), "i": time}) for time in (1, 2, 4, 30)], 0)
     query.go_on([], 3)
-    assert query.messages == {(1, 0): ["2 2"]}
+    assert query.messages == {(1, 0): messages[:1]}
     query.go_on([], 50)
-    assert query.messages == {(1, 0): ["2 2", "4 3"]}
+    assert query.messages == {(1, 0): messages}
     assert [str(one) for one in query.verdicts[1, 0]] == [
         "1:0 true",
         "2:0 false",
@@ -442,6 +449,8 @@ def test_what_is_refused(spark: SparkSession) -> None:
     with pytest.raises(MtlmonError, match="'message' is called like a column"):
         named = spark.createDataFrame([(1, "a")], "ts long, message string")
         monitor(named, 'trigger t: ts > 1 message "x"', key="message")
+    with pytest.raises(MtlmonError, match="policy t is not decided at its own row"):
+        monitor(named, 'policy t: ts > 1 IMPLIES EVENTUALLY[0,3] ts > 5 message "x"')
 
 
 @pytest.fixture
