@@ -10,10 +10,7 @@ from hypothesis import assume, given, settings
 from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
-from mtlmon.relational.cells import number_texts
-from mtlmon.relational.keyed import HERE, keyed_file
-from mtlmon.relational.reasons import Explainer, Violation
-from mtlmon.syntax.printer import written_name
+from tests.doors import HERE, Explainer, Violation, keyed_file, number_texts, written_name
 from tests.reference.first_order import Log, Row, answers
 from tests.relational.formulas import safe_formulas
 from tests.relational.test_keyed import KeyedLog, keyed_logs
@@ -22,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.native import PointBlock
-    from mtlmon.relational.plan import Plan
+    from tests.doors import Plan, PointBlock
 
 _DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 _TYPES = dict.fromkeys("xyzn", int)
