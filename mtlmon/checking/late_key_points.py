@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlmon.relational.cells import number_text
+from mtlmon.relational.key_names import read_key
 from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 
@@ -105,13 +106,17 @@ class LateKeyPoints:
             strict=True,
         )
         for number, time_stamp, offset in names:
-            self.names.add(time_stamp, offset, self._waiting[number])
+            keys = self._waiting.get(number)
+            if not keys:
+                # it is behind a forged snapshot
+                raise damaged()
+            self.names.add(time_stamp, offset, keys)
         if self._listener is not None:
             self._listener.named(placed)
 
     def keep(self, numbers: NDArray[np.uint64]) -> None:
         """Forget rows without names, but those with some numbers."""
-        self._waiting = {one: self._waiting[one] for one in numbers.tolist()}
+        self._waiting = {one: self._waiting.get(one, ()) for one in numbers.tolist()}
         if self._listener is not None:
             self._listener.keep(numbers)
 
@@ -125,10 +130,14 @@ class LateKeyPoints:
             if keys is None:
                 found.append(one)
                 continue
+            policy = self._made.named_policies[one.policy]
+            if len(keys) != 1 or any(len(key) != len(policy.key) for key in keys):
+                # it is behind a forged snapshot
+                raise damaged()
             ((key, offset),) = keys.items()
             answer = one._replace(offset=offset)
             if one.kind == HOLDS:
-                width = len(self._made.named_policies[one.policy].variables)
+                width = len(policy.variables)
                 cells = [number_text(self._made.texts, text) for text in key]
                 cells += [0] * (width - len(cells))
                 answer = answer._replace(kind=HOLDS_FOR, cells=tuple(cells))
@@ -159,9 +168,10 @@ class LateKeyPoints:
         """
         waiting, names = take_sized(snapshot)
         try:
-            self._waiting = {
-                number: [tuple(key) for key in keys] for number, keys in json.loads(waiting)
-            }
+            for number, keys in json.loads(waiting):
+                self._waiting[number] = [read_key(key) for key in keys]
+                if len(keys) not in (0, len(self.names.used)):
+                    raise damaged()
         except (ValueError, TypeError):
             raise damaged() from None
         self.names.restore(names)

@@ -6,6 +6,7 @@ import json
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.keyed import keys_of_others
 from mtlmon.support.snapshot_parts import damaged
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile
 
-__all__ = ["Key", "KeyNames", "key_values", "names_of"]
+__all__ = ["Key", "KeyNames", "key_values", "names_of", "read_key"]
 
 Key = tuple[str, ...]
 T = TypeVar("T")
@@ -79,9 +80,18 @@ class KeyNames(Generic[T]):
             policy: the number of the policy, whose keys these are. If it has none, this is None.
             time_stamp: the time-stamp of the time-point.
             offset: its offset among all time-points.
+
+        Raises:
+            SnapshotError: a snapshot has lacked it.
         """
         place = self._places[policy]
-        return None if place is None else self._names[time_stamp][offset][place]
+        if place is None:
+            return None
+        try:
+            return self._names[time_stamp][offset][place]
+        except KeyError:
+            # it is behind a forged snapshot
+            raise damaged() from None
 
     def forget(self, below: int) -> None:
         """Declare that nobody asks about time-points below a time, and none comes there."""
@@ -111,15 +121,41 @@ class KeyNames(Generic[T]):
         """
         try:
             for time_stamp, offset, places in json.loads(snapshot):
-                own_places = self._named(int(time_stamp), int(offset))
+                own_places = self._named(_number(time_stamp), _number(offset))
                 for known, own, given in zip(
                     self._counts[time_stamp], own_places, places, strict=True
                 ):
-                    for key, count in given:
-                        own[tuple(key)] = int(count)
-                        known[tuple(key)] = max(known.get(tuple(key), 0), int(count) + 1)
-        except (ValueError, TypeError, KeyError):
+                    for written, count in given:
+                        key = read_key(written)
+                        own[key] = _number(count)
+                        known[key] = max(known.get(key, 0), count + 1)
+        except (ValueError, TypeError):
             raise damaged() from None
+
+
+def _number(value: object) -> int:
+    """A number of a snapshot.
+
+    Raises:
+        ValueError: it is no such number.
+    """
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise ValueError(value)
+    return value
+
+
+def read_key(written: object) -> Key:
+    """Return a key that a snapshot has.
+
+    Raises:
+        ValueError: it is no key.
+    """
+    if not isinstance(written, list) or not all(isinstance(one, str) for one in written):
+        raise ValueError(written)
+    for one in written:
+        # it must be text that can be written
+        one.encode()
+    return tuple(written)
 
 
 def names_of(file: PolicyFile) -> KeyNames[tuple[str, ...]] | None:

@@ -16,7 +16,7 @@ from mtlmon.relational.key_names import key_values, names_of
 from mtlmon.relational.keyed import HERE
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
-from mtlmon.support.snapshot_parts import sealed, sized, take_sized, unsealed
+from mtlmon.support.snapshot_parts import damaged, sealed, sized, take_sized, unsealed
 from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
@@ -478,12 +478,14 @@ class RelationalMonitor:
         offsets = names.at(policy, first.time_stamp, first.offset)
         if offsets is None:
             return answers
-        found = [one._replace(offset=offsets[one.key]) for one in answers if one.value is not True]
+        found = [one for one in answers if one.value is not True]
         if self._wants_holding and first.value is not None:
             others = offsets.keys() - {one.key for one in found}
-            made = [first._replace(value=True, valuation={}, key=key) for key in others]
-            found += [one._replace(offset=offsets[one.key]) for one in made]
-        return found
+            found += [first._replace(value=True, valuation={}, key=key) for key in others]
+        if any(one.key not in offsets for one in found):
+            # a forged snapshot has lacked them
+            raise damaged()
+        return [one._replace(offset=offsets[one.key]) for one in found]
 
 
 def _again(

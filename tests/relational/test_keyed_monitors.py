@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtlmon import RelationalHistory, RelationalMonitor
-from mtlmon.errors import EventError, FormulaError, MtlmonError
+from mtlmon.errors import EventError, FormulaError, MtlmonError, SnapshotError
 from mtlmon.policy import parse_policies
+from mtlmon.support.snapshot_parts import sealed, sized, take_sized, unsealed
 from mtlmon.syntax.formula import Formula
 from tests.reference.first_order import Log, answers
 from tests.relational.formulas import formulas, safe_formulas
@@ -256,3 +259,73 @@ def test_events_of_other_keys_are_no_equals() -> None:
     assert lines == ["own\ta\t1:0 true", "own\tb\t1:0 true"]
     taken = history.push([(1, {})], keys=keys[:1], operations=["-"]).lines
     assert taken == ["own\ta\t!x1:0 true"]
+
+
+def forged(source: random.Random, snapshot: bytes) -> bytes:
+    """A snapshot with another number, text or key somewhere in the names of time-points."""
+    line = snapshot[: snapshot.index(b"\n") + 1]
+    first, body = take_sized(unsealed(line, snapshot))
+    if b"monitor" in line:
+        names, body = take_sized(body)
+        return sealed(line, sized(first) + sized(changed_json(source, names)) + body)
+    waiting, names = take_sized(first)
+    if source.random() < 0.5:
+        waiting = changed_json(source, waiting)
+    else:
+        names = changed_json(source, names)
+    return sealed(line, sized(sized(waiting) + names) + body)
+
+
+def changed_json(source: random.Random, text: bytes) -> bytes:
+    value = json.loads(text)
+    lists = [value]
+    for one in lists:
+        lists += [part for part in one if isinstance(part, list)]
+    within = source.choice([one for one in lists if one] or [value])
+    place = source.randrange(len(within) + 1)
+    within[place : place + 1] = source.choice(
+        [[], [0], [-1], [1 << 70], ["a"], [None], [[]], ["\ud800"], [True], [{}], [["a", "b"]]]
+    )
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize("kind", ["monitor", "history"])
+def test_forged_names_are_refused(kind: str) -> None:
+    """Whatever a snapshot says of names, there is an error of mtlmon, or none."""
+    source = random.Random(kind)
+    text = _READS.replace("PREVIOUS open(f)", "EVENTUALLY[0,5] open(f)")
+
+    def made() -> Any:
+        if kind == "monitor":
+            return RelationalMonitor(text, verdicts="all")
+        return RelationalHistory(text, lateness=4, wait=2, ids=True, verdicts="all")
+
+    def go_on(one: Any, first: int) -> None:
+        for time in range(first, first + 9):
+            rows, key = {"read": [("x",)]}, {"ip": "ab"[time % 2]}
+            if kind == "monitor":
+                one.step(time // 2, rows, key)
+            else:
+                one.push([(time // 2 + time % 3, rows)], ids=[time], keys=[key])
+        if kind == "history":
+            one.latest()
+
+    old = made()
+    go_on(old, 0)
+    snapshot = old.snapshot()
+    refused = 0
+    for _ in range(300):
+        new = made()
+        try:
+            new.restore(forged(source, snapshot))
+        except SnapshotError:
+            refused += 1
+            continue
+        try:
+            go_on(new, 9)
+            new.snapshot()
+            new.finish(*["inf"] * (kind == "history"))
+        except MtlmonError:
+            # some are found to be forged when they are used
+            refused += 1
+    assert refused > 100
