@@ -155,7 +155,7 @@ class RelationalMonitor(MonitorOfRows):
         partitions = [traces.columns.index(one) for one in names.used]
         keys = keys_of_rows(batch, partitions, events.key_tables)
         for time_stamp, own in zip(batch.time_stamps.tolist(), keys, strict=True):
-            names.add(time_stamp, 0 if by_stamp else names.count(time_stamp), own)
+            names.add(time_stamp, 0 if by_stamp else names.next_offset(time_stamp), own)
 
     def _taken(self, rows: RelationRows) -> list[Answer]:
         """Take in the rows that are loaded."""

@@ -30,7 +30,7 @@ _WAITING_BYTES = 300
 
 def keys_of_rows(
     batch: EventBatch, partitions: Sequence[int], tables: Sequence[KeyTable | None]
-) -> list[tuple[Key, ...]]:
+) -> Sequence[tuple[Key, ...]]:
     """Return the keys of each row of a batch, in some partitions of the log.
 
     Args:
@@ -43,9 +43,12 @@ def keys_of_rows(
         numbers, table = batch.numbers_of(partition), tables[partition]
         assert numbers is not None
         assert table is not None
-        known = {number: table.key(number) for number in np.unique(numbers).tolist()}
+        # PERF: rows of a key have the same object
+        known = {number: (table.key(number),) for number in np.unique(numbers).tolist()}
         columns.append([known[number] for number in numbers.tolist()])
-    return list(zip(*columns, strict=True))
+    if len(columns) == 1:
+        return columns[0]
+    return [tuple(key for (key,) in row) for row in zip(*columns, strict=True)]
 
 
 class LateKeyPoints:

@@ -37,41 +37,34 @@ class KeyNames(Generic[T]):
     def __init__(self, of_policies: Sequence[T | None]) -> None:
         self.used: list[T] = list(dict.fromkeys(one for one in of_policies if one is not None))
         self._places = [None if one is None else self.used.index(one) for one in of_policies]
-        # for each time-stamp and offset in the log, the offset among those of each key, by place
-        self._names: dict[int, dict[int, list[dict[Key, int]]]] = {}
-        self._counts: dict[int, list[dict[Key, int]]] = {}
+        # by time-stamp, the offset and the keys of each row, in the order in which names are given
+        self._rows: dict[int, list[tuple[int, Sequence[Key]]]] = {}
         self._stamps: list[int] = []
+        # PERF: names are made when somebody asks about the time-stamp
+        self._named: dict[int, _Named] = {}
+        self._count = 0
 
-    def add(self, time_stamp: int, offset: int, keys: Iterable[Key]) -> None:
+    def add(self, time_stamp: int, offset: int, keys: Sequence[Key]) -> None:
         """Name a time-point of a key, which is one for each in `used`.
 
         It can have rows of other keys, each of which is added.
 
         Args:
             time_stamp: its time-stamp.
-            offset: its offset among all time-points.
+            offset: its offset among all time-points, which is not below an earlier one.
             keys: the values of the keys.
         """
-        own_places = self._named(time_stamp, offset)
-        for known, own, key in zip(self._counts[time_stamp], own_places, keys, strict=True):
-            if key not in own:
-                own[key] = known.get(key, 0)
-                known[key] = own[key] + 1
-
-    def _named(self, time_stamp: int, offset: int) -> list[dict[Key, int]]:
-        """The names of a time-point, which may have none yet."""
-        if time_stamp not in self._names:
-            self._counts[time_stamp] = [{} for _ in self.used]
-            self._names[time_stamp] = {}
+        rows = self._rows.get(time_stamp)
+        if rows is None:
+            rows = self._rows[time_stamp] = []
             heappush(self._stamps, time_stamp)
-        names = self._names[time_stamp]
-        if offset not in names:
-            names[offset] = [{} for _ in self.used]
-        return names[offset]
+        rows.append((offset, keys))
+        self._count += 1
 
-    def count(self, time_stamp: int) -> int:
-        """How many time-points of a time-stamp have names."""
-        return len(self._names.get(time_stamp, ()))
+    def next_offset(self, time_stamp: int) -> int:
+        """The offset of the next time-point of a time-stamp among all time-points."""
+        rows = self._rows.get(time_stamp)
+        return rows[-1][0] + 1 if rows else 0
 
     def at(self, policy: int, time_stamp: int, offset: int) -> Mapping[Key, int] | None:
         """Return the keys of a time-point with its offset among those of each.
@@ -87,31 +80,31 @@ class KeyNames(Generic[T]):
         place = self._places[policy]
         if place is None:
             return None
-        try:
-            return self._names[time_stamp][offset][place]
-        except KeyError:
+        named = self._named.get(time_stamp)
+        if named is None:
+            named = self._named[time_stamp] = _Named(len(self.used))
+        named.take(self._rows.get(time_stamp, ()))
+        found = named.names[place].get(offset)
+        if found is None:
             # it is behind a forged snapshot
-            raise damaged() from None
+            raise damaged()
+        return found
 
     def forget(self, below: int) -> None:
         """Declare that nobody asks about time-points below a time, and none comes there."""
         while self._stamps and self._stamps[0] < below:
             time_stamp = heappop(self._stamps)
-            del self._names[time_stamp], self._counts[time_stamp]
+            self._count -= len(self._rows.pop(time_stamp))
+            self._named.pop(time_stamp, None)
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that names take, about."""
-        return _NAME_BYTES * sum(map(len, self._names.values()))
+        return _NAME_BYTES * self._count
 
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`."""
-        names = [
-            (time_stamp, offset, [list(own.items()) for own in places])
-            for time_stamp, named in self._names.items()
-            for offset, places in named.items()
-        ]
-        return json.dumps(names).encode()
+        return json.dumps(list(self._rows.items())).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; no time-point must have a name.
@@ -120,17 +113,40 @@ class KeyNames(Generic[T]):
             SnapshotError: the bytes are not a snapshot.
         """
         try:
-            for time_stamp, offset, places in json.loads(snapshot):
-                own_places = self._named(_number(time_stamp), _number(offset))
-                for known, own, given in zip(
-                    self._counts[time_stamp], own_places, places, strict=True
-                ):
-                    for written, count in given:
-                        key = read_key(written)
-                        own[key] = _number(count)
-                        known[key] = max(known.get(key, 0), count + 1)
+            for time_stamp, rows in json.loads(snapshot):
+                for offset, keys in rows:
+                    own = [read_key(key) for key in keys]
+                    if len(own) != len(self.used):
+                        raise damaged()
+                    self.add(_number(time_stamp), _number(offset), own)
         except (ValueError, TypeError):
             raise damaged() from None
+
+
+class _Named:
+    """The names of the time-points of a time-stamp.
+
+    Args:
+        places: how many keys a time-point has.
+
+    Attributes:
+        names: for each of these, the offsets of each time-point among those of its keys.
+    """
+
+    def __init__(self, places: int) -> None:
+        self.names: list[dict[int, dict[Key, int]]] = [{} for _ in range(places)]
+        self._counts: list[dict[Key, int]] = [{} for _ in range(places)]
+        self._done = 0
+
+    def take(self, rows: Sequence[tuple[int, Sequence[Key]]]) -> None:
+        """Name what is new among the rows of the time-stamp."""
+        for offset, keys in rows[self._done :] if self._done < len(rows) else ():
+            for names, counts, key in zip(self.names, self._counts, keys, strict=True):
+                own = names.setdefault(offset, {})
+                if key not in own:
+                    own[key] = counts.get(key, 0)
+                    counts[key] = own[key] + 1
+        self._done = len(rows)
 
 
 def _number(value: object) -> int:

@@ -337,7 +337,7 @@ class RelationalMonitor:
             else:
                 keys = key_values(names.used, key)
                 rows = point_rows(engine.plan, self._numbers, database, key)
-                names.add(time_stamp, names.count(time_stamp), keys)
+                names.add(time_stamp, names.next_offset(time_stamp), keys)
             engine.points.add(time_stamp, rows)
             engine.advance()
             return self._answers()
