@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from mtlmon.engine.guarding import guarded
 from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
@@ -154,8 +156,7 @@ class RelationalMonitor(MonitorOfRows):
 
         partitions = [traces.columns.index(one) for one in names.used]
         keys = keys_of_rows(batch, partitions, events.key_tables)
-        for time_stamp, own in zip(batch.time_stamps.tolist(), keys, strict=True):
-            names.add(time_stamp, 0 if by_stamp else names.next_offset(time_stamp), own)
+        names.add_rows(np.asarray(batch.time_stamps, np.int64), keys, by_stamp=by_stamp)
 
     def _taken(self, rows: RelationRows) -> list[Answer]:
         """Take in the rows that are loaded."""

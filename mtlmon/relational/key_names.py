@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.keyed import keys_of_others
@@ -12,6 +16,8 @@ from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from mtlmon.policy import PolicyFile
 
@@ -42,7 +48,10 @@ class KeyNames(Generic[T]):
         self._stamps: list[int] = []
         # PERF: names are made when somebody asks about the time-stamp
         self._named: dict[int, _Named] = {}
-        self._count = 0
+        # PERF: rows that come in order stay together
+        self._batches: deque[_Batch] = deque()
+        self._count = self._added = 0
+        self._forgotten_below = 0
 
     def add(self, time_stamp: int, offset: int, keys: Sequence[Key]) -> None:
         """Name a time-point of a key, which is one for each in `used`.
@@ -60,11 +69,46 @@ class KeyNames(Generic[T]):
             heappush(self._stamps, time_stamp)
         rows.append((offset, keys))
         self._count += 1
+        self._added += 1
+
+    def add_rows(
+        self, time_stamps: NDArray[np.int64], keys: Sequence[Sequence[Key]], *, by_stamp: bool
+    ) -> None:
+        """Name time-points that come in the order of time, behind all others.
+
+        Args:
+            time_stamps: the time-stamp of each row.
+            keys: the keys of each.
+            by_stamp: whether all rows of one time-stamp are one time-point, of offset 0.
+        """
+        if not len(time_stamps):
+            return
+        offsets = np.zeros(len(time_stamps), np.int64)
+        if not by_stamp:
+            is_first = np.diff(time_stamps, prepend=time_stamps[0] - 1) != 0
+            firsts = np.flatnonzero(is_first)
+            offsets = np.arange(len(time_stamps)) - firsts[np.cumsum(is_first) - 1]
+            offsets[time_stamps == time_stamps[0]] += self.next_offset(int(time_stamps[0]))
+        self._batches.append(_Batch(np.array(time_stamps, np.int64), offsets, keys))
+        self._count += len(time_stamps)
+        self._added += 1
 
     def next_offset(self, time_stamp: int) -> int:
         """The offset of the next time-point of a time-stamp among all time-points."""
         rows = self._rows.get(time_stamp)
-        return rows[-1][0] + 1 if rows else 0
+        found = rows[-1][0] + 1 if rows else 0
+        if self._batches and self._batches[-1].time_stamps[-1] == time_stamp:
+            found = max(found, int(self._batches[-1].offsets[-1]) + 1)
+        return found
+
+    def _rows_at(self, time_stamp: int) -> Sequence[tuple[int, Sequence[Key]]]:
+        """The rows of a time-stamp, in the order in which names are given."""
+        rows = self._rows.get(time_stamp, [])
+        of_batches: list[tuple[int, Sequence[Key]]] = []
+        for batch in self._batches:
+            if batch.time_stamps[0] <= time_stamp <= batch.time_stamps[-1]:
+                of_batches += batch.rows(time_stamp)
+        return sorted([*rows, *of_batches], key=itemgetter(0)) if of_batches else rows
 
     def at(self, policy: int, time_stamp: int, offset: int) -> Mapping[Key, int] | None:
         """Return the keys of a time-point with its offset among those of each.
@@ -83,7 +127,10 @@ class KeyNames(Generic[T]):
         named = self._named.get(time_stamp)
         if named is None:
             named = self._named[time_stamp] = _Named(len(self.used))
-        named.take(self._rows.get(time_stamp, ()))
+            heappush(self._stamps, time_stamp)
+        if named.known != self._added:
+            named.take(self._rows_at(time_stamp))
+            named.known = self._added
         found = named.names[place].get(offset)
         if found is None:
             # it is behind a forged snapshot
@@ -94,8 +141,11 @@ class KeyNames(Generic[T]):
         """Declare that nobody asks about time-points below a time, and none comes there."""
         while self._stamps and self._stamps[0] < below:
             time_stamp = heappop(self._stamps)
-            self._count -= len(self._rows.pop(time_stamp))
+            self._count -= len(self._rows.pop(time_stamp, ()))
             self._named.pop(time_stamp, None)
+        while self._batches and self._batches[0].time_stamps[-1] < below:
+            self._count -= len(self._batches.popleft().keys)
+        self._forgotten_below = max(self._forgotten_below, below)
 
     @property
     def held_bytes(self) -> int:
@@ -104,7 +154,11 @@ class KeyNames(Generic[T]):
 
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`."""
-        return json.dumps(list(self._rows.items())).encode()
+        stamps = set(self._rows)
+        for batch in self._batches:
+            stamps.update(batch.time_stamps.tolist())
+        known = sorted(one for one in stamps if one >= self._forgotten_below)
+        return json.dumps([(one, self._rows_at(one)) for one in known]).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; no time-point must have a name.
@@ -123,6 +177,26 @@ class KeyNames(Generic[T]):
             raise damaged() from None
 
 
+class _Batch(NamedTuple):
+    """Rows in the order of time.
+
+    Attributes:
+        time_stamps: the time-stamp of each.
+        offsets: the offset of the time-point of each among all of its time-stamp.
+        keys: the keys of each.
+    """
+
+    time_stamps: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    keys: Sequence[Sequence[Key]]
+
+    def rows(self, time_stamp: int) -> Iterable[tuple[int, Sequence[Key]]]:
+        """Return the offsets and keys of the rows of a time-stamp."""
+        first = int(np.searchsorted(self.time_stamps, time_stamp, "left"))
+        last = int(np.searchsorted(self.time_stamps, time_stamp, "right"))
+        return zip(self.offsets[first:last].tolist(), self.keys[first:last], strict=True)
+
+
 class _Named:
     """The names of the time-points of a time-stamp.
 
@@ -131,12 +205,14 @@ class _Named:
 
     Attributes:
         names: for each of these, the offsets of each time-point among those of its keys.
+        known: how often rows had been added when the names were made.
     """
 
     def __init__(self, places: int) -> None:
         self.names: list[dict[int, dict[Key, int]]] = [{} for _ in range(places)]
         self._counts: list[dict[Key, int]] = [{} for _ in range(places)]
         self._done = 0
+        self.known = 0
 
     def take(self, rows: Sequence[tuple[int, Sequence[Key]]]) -> None:
         """Name what is new among the rows of the time-stamp."""
