@@ -89,8 +89,8 @@ class RelationalHistory:
 
     The history is what has come so far, in the order of time; events of one time-stamp keep the
     order in which they came. After every batch, the answers are those that a `RelationalMonitor`
-    gives for it. A late event takes the next free offset of its time-stamp, so no time-point ever
-    gets another name.
+    gives for it. A late event takes the next free offset of its time-stamp, among the events of its
+    key if the policy has one, so no time-point ever gets another name.
 
     Args:
         policy: a policy file as `parse_policies` returns it, or its text.
@@ -215,14 +215,17 @@ class RelationalHistory:
         for place, ((time_stamp, database), key) in enumerate(zip(events, of_events, strict=True)):
             if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
                 raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
+            if self._names is None:
+                rows = point_rows(self._points.plan, self._numbers, database)
+                given.append((int(time_stamp), rows, []))
+                continue
             has_id = names is not None and names[place] is not None
             code = INSERT if codes is None else codes[place]
             if key is None and (code == ADVANCE or (code == RETRACT and has_id)):
                 given.append((int(time_stamp), [], []))
                 continue
-            values = [] if self._names is None else key_values(self._names.names.used, key)
-            of_rows = key if values else None
-            rows = point_rows(self._points.plan, self._numbers, database, of_rows)
+            values = key_values(self._names.names.used, key)
+            rows = point_rows(self._points.plan, self._numbers, database, key)
             given.append((int(time_stamp), rows, values))
         for time_stamp, rows, _ in given:
             self._points.arrivals.add(time_stamp, rows)

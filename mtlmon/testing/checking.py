@@ -49,7 +49,8 @@ class Result:
         undecided_count: the number of time-points that are undecided at the end of the trace.
         violations: the names (time_stamp, offset) of the violating time-points, in stream order.
             With a key, offsets count the events of a key.
-        answers: for a policy with variables, its violations, each with a `valuation`.
+        answers: for a policy with variables, its violations, each with a `valuation`, and the
+            texts of its `key` if there is one.
         undecided: the names of the undecided time-points, in stream order, without those that are
             known to be equivalent to an earlier one.
         keys: with a key, the result of each: for a single name under its value, for several under
