@@ -11,11 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mtlmon import RelationalHistory, RelationalMonitor
+from mtlmon import Formula, RelationalHistory, RelationalMonitor
 from mtlmon.errors import EventError, FormulaError, MtlmonError, SnapshotError
 from mtlmon.policy import parse_policies
-from mtlmon.support.snapshot_parts import sealed, sized, take_sized, unsealed
-from mtlmon.syntax.formula import Formula
+from tests.doors import sealed, sized, take_sized, unsealed
 from tests.reference.first_order import Log, answers
 from tests.relational.formulas import formulas, safe_formulas
 from tests.relational.test_keyed import KeyedLog, keyed_logs
@@ -66,7 +65,7 @@ def expected(
 
 
 def free_names(formula: Formula) -> set[str]:
-    from mtlmon.policy.first_order.terms import free_variables
+    from tests.doors import free_variables
 
     return set(free_variables(formula)[id(formula)])
 

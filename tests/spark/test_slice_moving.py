@@ -18,7 +18,7 @@ from tests.relational.slicing.test_moving import OPERATORS
 from tests.spark.slice_cluster import Batch, Cluster, late_rows, source_of, violations
 
 if TYPE_CHECKING:
-    from mtlmon.spark.common.slice_monitors import SliceSource
+    from tests.doors import SliceSource
     from tests.spark.slice_cluster import Row
 
 DECLARED = """

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import (
     EventTypeError,
     FormulaError,
@@ -20,7 +21,6 @@ from mtlmon.errors import (
     VacuousError,
     ViolationError,
 )
-from mtlmon.syntax.formula import Formula
 from mtlmon.tables import check_tables
 from mtlmon.testing import LiveMonitor, LogRule, assert_holds, check
 from tests.reference.first_order import Log
