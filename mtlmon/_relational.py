@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from mtlmon.engine.guarding import guarded
 from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
@@ -111,6 +113,7 @@ class RelationalMonitor(MonitorOfRows):
             for batch in events:
                 if rows is None:
                     rows = self._rows_for(events, traces, batch, by_stamp=by_stamp)
+                self._name(events, traces, batch, by_stamp=by_stamp)
                 rows.load(batch)
                 answers += self._taken(rows)
             if rows is not None:
@@ -138,13 +141,22 @@ class RelationalMonitor(MonitorOfRows):
                     "time-stamp come in one table"
                 )
         rows, _ = traces.rows(
-            engine.plan,
-            engine.points,
-            events.key_tables,
-            by_stamp=by_stamp,
-            texts=engine.texts,
+            engine.plan, engine.points, None, by_stamp=by_stamp, texts=engine.texts
         )
         return rows
+
+    def _name(
+        self, events: TableEvents, traces: RelationTraces, batch: EventBatch, *, by_stamp: bool
+    ) -> None:
+        """Name the time-points of a batch among those of their keys, if policies have some."""
+        names = self._names
+        if names is None:
+            return
+        from mtlmon.checking.late_key_points import keys_of_rows
+
+        partitions = [traces.columns.index(one) for one in names.used]
+        keys = keys_of_rows(batch, partitions, events.key_tables)
+        names.add_rows(np.asarray(batch.time_stamps, np.int64), keys, by_stamp=by_stamp)
 
     def _taken(self, rows: RelationRows) -> list[Answer]:
         """Take in the rows that are loaded."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from mtlmon.checking.late_key_points import LateKeyPoints
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError, TimeStampError
 from mtlmon.history.history import require_ids
-from mtlmon.history.operations import operation_codes
+from mtlmon.history.operations import ADVANCE, INSERT, RETRACT, operation_codes
 from mtlmon.policy.predicates.integers import LARGEST
-from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import refuse_traces
-from mtlmon.relational.cells import from_cell
 from mtlmon.relational.correcting.points import PointHistory
-from mtlmon.relational.keyed import refuse_keys
-from mtlmon.relational.monitor import Answer, atom_numbers, point_rows
+from mtlmon.relational.key_names import key_values, names_of
+from mtlmon.relational.monitor import Answer, answer_of, atom_numbers, point_rows
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
-from mtlmon.support.snapshot_parts import damaged, sealed, unsealed
+from mtlmon.support.snapshot_parts import damaged, sealed, sized, take_sized, unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.correcting.points import ChangedAnswer
+    from mtlmon.relational.key_names import Key
+
+    # its time-stamp, the cells of its rows, and its keys
+    _Event = tuple[int, list[tuple[int, list[int]]], list[Key]]
 
 __all__ = ["AnswerChange", "AnswerChanges", "RelationalHistory"]
 
 _OPERATIONS: tuple[Literal["insert", "again", "delete"], ...] = ("insert", "again", "delete")
 """What has become of answers: the words for NEW, AGAIN and GONE."""
 
-_VALUES = (False, True, None)
 _KIND = b"mtlmon relational history 1\n"
 
 
@@ -86,8 +89,8 @@ class RelationalHistory:
 
     The history is what has come so far, in the order of time; events of one time-stamp keep the
     order in which they came. After every batch, the answers are those that a `RelationalMonitor`
-    gives for it. A late event takes the next free offset of its time-stamp, so no time-point ever
-    gets another name.
+    gives for it. A late event takes the next free offset of its time-stamp, among the events of its
+    key if the policy has one, so no time-point ever gets another name.
 
     Args:
         policy: a policy file as `parse_policies` returns it, or its text.
@@ -130,7 +133,6 @@ class RelationalHistory:
         if unmatched not in ("count", "error"):
             raise MtlmonError(f"unmatched is 'count' or 'error', not {unmatched!r}")
         refuse_traces(policy)
-        refuse_keys(policy, policy.key or (), "RelationalHistory")
         if not policy.policies or not all(one.is_first_order for one in policy.policies):
             raise PolicyError(
                 "the file has a policy without variables, or none", hint="use History for these"
@@ -139,30 +141,36 @@ class RelationalHistory:
         self._has_ids = bool(ids)
         self._unmatched = unmatched
         self._told_unmatched = 0
-        self._file = policy
+        self._file = valid_keyed_file(policy, policy.key or ())
         self._lateness = lateness
         self._wait = wait
         self._verdicts: Literal["false", "all"] = verdicts
         self._spacing = _spacing
         self._guard = Guard("history")
-        self._use(self._new_points())
+        self._use(*self._new_points())
         self._told = 0
 
-    def _new_points(self) -> PointHistory:
-        return PointHistory(
-            plan(self._file, valid_analysis(self._file, None)),
+    def _new_points(self) -> tuple[PointHistory, LateKeyPoints | None]:
+        made = plan(self._file, valid_analysis(self._file, None))
+        known = names_of(self._file)
+        names = None if known is None else LateKeyPoints(made, known)
+        points = PointHistory(
+            made,
             lateness=self._lateness,
             wait=self._wait,
             equality=self._equality,
             corrects=self._has_ids,
             wants_holding=self._verdicts == "all",
             spacing=self._spacing,
+            listener=names,
         )
+        return points, names
 
-    def _use(self, points: PointHistory) -> None:
+    def _use(self, points: PointHistory, names: LateKeyPoints | None) -> None:
         self._points = points
+        self._names = names
         self._numbers = atom_numbers(points.plan)
-        self._lines = ChangedAnswerLines(points.plan)
+        self._lines = ChangedAnswerLines(points.plan, key_names=names)
 
     @guarded
     def push(
@@ -171,6 +179,7 @@ class RelationalHistory:
         *,
         ids: Sequence[Hashable] | None = None,
         operations: Sequence[str] | None = None,
+        keys: Sequence[Mapping[str, str] | None] | None = None,
     ) -> AnswerChanges:
         """Take a batch of events, in the order in which they come, and return what they change.
 
@@ -179,31 +188,52 @@ class RelationalHistory:
                 `RelationalMonitor.step`.
             ids: the id of each event; None for events without one.
             operations: what each row does, as for `History.push`.
+            keys: for policies with a key, that of each event, as for `RelationalMonitor.step`.
+                Retractions by an id can have None.
 
         Raises:
             TimeStampError: a time-stamp is negative, or does not fit 64 bits.
             EventError: a retraction has no id, although they are not allowed without; or there are
-                not as many ids or operations as events; or retractions have waited in vain.
-            TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
+                not as many ids, operations or keys as events; or retractions have waited in vain.
+            TypeError, ValueError, OverflowError: a row does not have the arguments of its atom, or
+                an event has no key.
             MtlmonError: integers overflow, or an operator would remember too much.
         """
-        given = []
-        for time_stamp, database in events:
-            if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
-                raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
-            rows = point_rows(self._points.plan, self._numbers, database)
-            given.append((int(time_stamp), rows))
+        events = list(events)
+        of_events = [None] * len(events) if keys is None else list(keys)
+        if len(of_events) != len(events):
+            raise EventError(f"{len(of_events)} keys for {len(events)} events")
         names = None if ids is None else list(ids)
-        if names is not None and len(names) != len(given):
-            raise EventError(f"{len(names)} ids for {len(given)} events")
+        if names is not None and len(names) != len(events):
+            raise EventError(f"{len(names)} ids for {len(events)} events")
         if names is not None and not self._has_ids and any(one is not None for one in names):
             raise EventError("events have ids: make the history with ids=True")
-        codes = None if operations is None else operation_codes(operations, len(given))
+        codes = None if operations is None else operation_codes(operations, len(events))
         if codes is not None and not self._equality:
             require_ids(codes, names)
-        for time_stamp, rows in given:
+        given: list[_Event] = []
+        for place, ((time_stamp, database), key) in enumerate(zip(events, of_events, strict=True)):
+            if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
+                raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
+            if self._names is None:
+                rows = point_rows(self._points.plan, self._numbers, database)
+                given.append((int(time_stamp), rows, []))
+                continue
+            has_id = names is not None and names[place] is not None
+            code = INSERT if codes is None else codes[place]
+            if key is None and (code == ADVANCE or (code == RETRACT and has_id)):
+                given.append((int(time_stamp), [], []))
+                continue
+            values = key_values(self._names.names.used, key)
+            rows = point_rows(self._points.plan, self._numbers, database, key)
+            given.append((int(time_stamp), rows, values))
+        for time_stamp, rows, _ in given:
             self._points.arrivals.add(time_stamp, rows)
-        return self._changes(self._points.push(names, codes).tolist())
+        if self._names is not None:
+            self._names.forget(self._points.chunked.told_from)
+            self._names.take([values for _, _, values in given])
+        of_names = None if self._names is None else self._names.next
+        return self._changes(self._points.push(names, codes, of_names).tolist())
 
     @guarded
     def advance(self, time_stamp: int) -> AnswerChanges:
@@ -226,7 +256,7 @@ class RelationalHistory:
     @guarded
     def latest(self) -> list[Answer]:
         """The answers as they are now, by policy and time-point, without forgotten ones."""
-        return [self._answer(one) for one in self._points.latest()]
+        return self._answers(self._points.latest())
 
     @guarded
     def final_below(self) -> int:
@@ -243,7 +273,8 @@ class RelationalHistory:
         return self._snapshot()
 
     def _snapshot(self) -> bytes:
-        return sealed(_KIND, self._points.snapshot())
+        names = b"" if self._names is None else sized(self._names.snapshot())
+        return sealed(_KIND, names + self._points.snapshot())
 
     @guarded
     def restore(self, snapshot: Buffer) -> None:
@@ -252,16 +283,19 @@ class RelationalHistory:
         Raises:
             SnapshotError: the bytes are not such a snapshot; the history is unchanged.
         """
-        points = self._new_points()
+        points, names = self._new_points()
         body = unsealed(_KIND, bytes(snapshot))
         try:
+            if names is not None:
+                named, body = take_sized(body)
+                names.restore(named)
             points.restore(body)
             told = points.final_below()
         except SnapshotError:
             raise
         except (MtlmonError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise damaged() from error
-        self._use(points)
+        self._use(points, names)
         self._told = told
         self._told_unmatched = self._unmatched_count
 
@@ -296,7 +330,8 @@ class RelationalHistory:
             **{name: counters[name] for name in names},
             "replayed_events": self._points.chunked.replayed,
             "early_stops": self._points.chunked.early_stops,
-            "held_bytes": self._points.byte_count,
+            "held_bytes": self._points.byte_count
+            + (0 if self._names is None else self._names.held_bytes),
         }
 
     def _changes(self, refused: list[int]) -> AnswerChanges:
@@ -312,18 +347,21 @@ class RelationalHistory:
             self._told_unmatched += in_vain
             what = "retraction has" if in_vain == 1 else "retractions have"
             raise EventError(f"{in_vain} {what} waited for an event in vain")
-        made = [AnswerChange(_OPERATIONS[one.change], self._answer(one)) for one in changes]
+        made = [
+            AnswerChange(_OPERATIONS[one.change], answer)
+            for one, answer in zip(changes, self._answers(changes), strict=True)
+        ]
         return AnswerChanges(made, lines, told, refused)
 
-    def _answer(self, one: ChangedAnswer) -> Answer:
+    def _answers(self, changes: list[ChangedAnswer]) -> list[Answer]:
+        """Answers with the names of time-points among those of their keys."""
+        if self._names is not None:
+            changes = self._names.renamed(changes)
         made = self._points.plan
-        policy = made.named_policies[one.policy]
-        valuation: dict[str, Any] = {
-            name: from_cell(cell, kind, made.texts)
-            for name, kind, cell in zip(policy.variables, policy.kinds, one.cells, strict=False)
-        }
-        value = _VALUES[one.kind]
-        return Answer(policy.name, one.time_stamp, one.offset, value, valuation, 0)
+        return [
+            answer_of(made, one.policy, one.kind, one.time_stamp, one.offset, one.cells)
+            for one in changes
+        ]
 
 
 def _again(file: PolicyFile, chosen: dict[str, Any], snapshot: bytes) -> RelationalHistory:

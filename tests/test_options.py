@@ -416,6 +416,10 @@ example(
     lambda **o: RelationalHistory(ASKED, lateness=9).push(EVENTS[:1], **o),
 )(operations=["retract"], ids=["i"])
 example(
+    "mtlmon.RelationalHistory.push",
+    lambda **o: RelationalHistory(f"key k\n{ASKED}", lateness=9).push(EVENTS[:1], **o),
+)(keys=[{"k": "a"}])
+example(
     "mtlmon.RelationalHistory.finish",
     lambda **o: RelationalHistory("find a: p(x) AND NEXT q(x)", lateness=9).finish(**o),
 )(end_time="nothing")

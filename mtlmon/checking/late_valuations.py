@@ -191,7 +191,8 @@ class ValuationCheck:
             self.conditional.note(batch, history.arrivals)
         self.revision += 1
         operations, ids = batch.corrections or (None, None)
-        refused = history.push(ids, operations)
+        keys = None if self.key_points is None else self.key_points.next
+        refused = history.push(ids, operations, keys)
         self._count(batch, refused)
         if len(refused):
             self.refused_count += len(refused)

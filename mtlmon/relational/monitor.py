@@ -12,10 +12,11 @@ from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import Analysis, valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, number_texts, to_cell
+from mtlmon.relational.key_names import key_values, names_of
 from mtlmon.relational.keyed import HERE
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
-from mtlmon.support.snapshot_parts import sealed, sized, take_sized, unsealed
+from mtlmon.support.snapshot_parts import damaged, sealed, sized, take_sized, unsealed
 from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational.key_names import KeyNames
     from mtlmon.relational.plan import AtomPlan, Plan
     from mtlmon.relational.slicing import Statistics
     from mtlmon.relational.slicing.engine import SlicedEngine
     from mtlmon.relational.vacuity import Matched
 
-_KINDS = (False, True, None)
+# of a violation, HOLDS, a match, and HOLDS_FOR
+_VALUES = (False, True, None, True)
 _KIND = b"mtlmon relational monitor 1\n"
 
 
@@ -40,11 +43,12 @@ class Answer(NamedTuple):
     Attributes:
         policy: the name of the policy, or None if it has none.
         time_stamp: the time-stamp of the time-point.
-        offset: which of the time-points of the time-stamp it is, from 0 on.
+        offset: which of the time-points of the time-stamp it is, from 0 on; where the policy has a
+            key, of those of this key.
         value: False for a violation of a policy, True if nothing violates it, None for a match of a
             `find`.
         valuation: the values of the variables, by name. Times are nanoseconds from 1970.
-        point: the number of the time-point, from 0 on.
+        point: the number of the time-point in the whole log, from 0 on.
         key: the values of the columns of the policy's key; () if it has none.
     """
 
@@ -55,6 +59,28 @@ class Answer(NamedTuple):
     valuation: dict[str, Value]
     point: int
     key: tuple[str, ...] = ()
+
+
+def answer_of(
+    made: Plan,
+    policy: int,
+    kind: int,
+    time_stamp: int,
+    offset: int,
+    cells: Sequence[int],
+    point: int = 0,
+) -> Answer:
+    """Return what an engine has found, with the values that cells stand for."""
+    known = made.named_policies[policy]
+    values = [
+        (name, from_cell(cell, one, made.texts))
+        for name, one, cell in zip(known.variables, known.kinds, cells, strict=False)
+    ]
+    width = len(known.key)
+    key = tuple(str(value) for _, value in values[:width])
+    # where nothing violates the policy, there are no values but those of the key
+    valuation = {} if _VALUES[kind] else dict(values[width:])
+    return Answer(known.name, time_stamp, offset, _VALUES[kind], valuation, point, key)
 
 
 def _declare(value: object) -> str:
@@ -88,16 +114,15 @@ def point_rows(
         made: the plan of the policies.
         numbers: the numbers of its atoms by name, as `atom_numbers` returns them.
         database: the rows of each atom.
-        key: the values of the columns of keys, if policies have some.
+        key: the values of the columns of keys, if policies have some: all that these have.
 
     Raises:
-        TypeError, ValueError, OverflowError: a row does not have the arguments of its atom, or the
-            time-point has no key.
+        TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
     """
     rows: list[tuple[int, list[int]]] = []
     if key is not None:
         database = {**database, HERE: [()]}
-    of_key = {} if key is None else dict(zip(key, key_cells(made, key), strict=True))
+    of_key = {} if key is None else dict(zip(key, _key_cells(made, key), strict=True))
     for name, given in database.items():
         own = [(number, made.named_atoms[number]) for number in numbers.get(name, ())]
         for row in given if own else ():
@@ -129,18 +154,12 @@ def _cells(made: Plan, atom: AtomPlan, row: Sequence[object], key: Mapping[str, 
         if cell is None:
             return []
         cells.append(cell)
-    for column in atom.key:
-        if column not in key:
-            raise ValueError(f"the policy has the key {column}: give key= its value, as a text")
-        cells.append(key[column])
+    cells += [key[column] for column in atom.key]
     return cells
 
 
-def key_cells(made: Plan, key: Mapping[str, str]) -> Sequence[int]:
+def _key_cells(made: Plan, key: Mapping[str, str]) -> Sequence[int]:
     """The cells of the values of the columns of keys."""
-    for column, value in key.items():
-        if not isinstance(value, str):
-            raise TypeError(f"the value of the key {column} is a text, not {value!r}")
     return number_texts(made.texts, list(key.values()))
 
 
@@ -216,6 +235,7 @@ class RelationalMonitor:
         self._numbers: dict[str, list[int]] = {}
         refuse_traces(policy)
         self._file = valid_keyed_file(policy, policy.key or ())
+        self._names = names_of(self._file)
         if not self._analysis().policies:
             raise PolicyError(
                 "the file has no policy with variables", hint="use Monitor for other policies"
@@ -296,20 +316,28 @@ class RelationalMonitor:
             time_stamp: its time-stamp.
             database: the rows of each atom. Atoms that no policy names are left out; an atom
                 without arguments has the row `()`. Rows with null or NaN are left out.
-            key: for policies with a key, the value of each of its columns, as text.
+            key: for policies with a key, the value of each of its columns, as text. It can have
+                other columns.
 
         Returns:
             What is known now, in the order of time-points; within one, by the values of variables.
 
         Raises:
             TimeStampError: the time-stamp is below that of an earlier time-point.
-            TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
+            TypeError, ValueError, OverflowError: a row does not have the arguments of its atom, or
+                the time-point has no key.
         """
         # PERF: without rows, this takes 1.5 us; `guarded`, which passes arguments on, 1.7
         with self._guard:
             engine = self._known()
             self._check_time(time_stamp)
-            rows = point_rows(engine.plan, self._numbers, database, key)
+            names = self._names
+            if names is None:
+                rows = point_rows(engine.plan, self._numbers, database)
+            else:
+                keys = key_values(names.used, key)
+                rows = point_rows(engine.plan, self._numbers, database, key)
+                names.add(time_stamp, names.next_offset(time_stamp), keys)
             engine.points.add(time_stamp, rows)
             engine.advance()
             return self._answers()
@@ -340,7 +368,8 @@ class RelationalMonitor:
     def _snapshot(self) -> bytes:
         saved: bytes = self._known().snapshot()
         schema = b"" if self._schema is None else self._schema.serialize().to_pybytes()
-        return sealed(_KIND, sized(schema) + saved)
+        names = b"" if self._names is None else sized(self._names.snapshot())
+        return sealed(_KIND, sized(schema) + names + saved)
 
     @guarded
     def restore(self, snapshot: Buffer) -> None:
@@ -357,8 +386,13 @@ class RelationalMonitor:
         if known is not None and (known.point_count or known.clock or known.is_closed):
             raise SnapshotError("the monitor is not new: restore the snapshot in another one")
         written, saved = take_sized(unsealed(_KIND, bytes(snapshot)))
+        names = names_of(self._file)
+        if names is not None:
+            named, saved = take_sized(saved)
+            names.restore(named)
         try:
             self._use(*self._restored(written, saved))
+            self._names = names
         except SnapshotError:
             raise
         except (MtlmonError, ValueError, LookupError, TypeError, OverflowError) as error:
@@ -399,7 +433,7 @@ class RelationalMonitor:
     def held_bytes(self) -> int:
         """The bytes that the monitor holds, without texts."""
         held: int = self._known().held_bytes
-        return held
+        return held if self._names is None else held + self._names.held_bytes
 
     def _check_time(self, time_stamp: int) -> None:
         """Raise TimeStampError if the time-stamp is below that of an earlier time-point."""
@@ -417,23 +451,41 @@ class RelationalMonitor:
         """Take what the engine has found, by the values of variables within a time-point."""
         found: list[Answer] = []
         engine = self._known()
-        policies, texts = engine.plan.named_policies, engine.plan.texts
         runs = groupby(engine.answers.take(), lambda one: (one[0], one[4]))
         for (policy, _), run in runs:
-            known = policies[policy]
-            own = []
-            for _, kind, time_stamp, offset, point, cells in run:
-                values = zip(known.variables, known.kinds, cells, strict=False)
-                named = [(name, from_cell(cell, one, texts)) for name, one, cell in values]
-                width = len(known.key)
-                of_key = tuple(str(value) for _, value in named[:width])
-                valuation = dict(named[width:])
-                own.append(
-                    Answer(known.name, time_stamp, offset, _KINDS[kind], valuation, point, of_key)
-                )
+            own = [
+                answer_of(engine.plan, policy, kind, time_stamp, offset, cells, point)
+                for _, kind, time_stamp, offset, point, cells in run
+            ]
+            if self._names is not None:
+                own = self._named(self._names, policy, own)
             own.sort(key=lambda one: (one.key, *one.valuation.values()))
             found += own
+        if self._names is not None:
+            numbers = range(len(engine.plan.named_policies))
+            waiting = [one for number in numbers for one in engine.waiting_points(number, 1)]
+            self._names.forget(min([engine.clock, *(time_stamp for time_stamp, _ in waiting)]))
         return found
+
+    def _named(
+        self, names: KeyNames[tuple[str, ...]], policy: int, answers: list[Answer]
+    ) -> list[Answer]:
+        """Return the answers of a policy at a time-point with the name that it has for each key.
+
+        Keys of which nothing violates the policy have an answer, if these are wanted.
+        """
+        first = answers[0]
+        offsets = names.at(policy, first.time_stamp, first.offset)
+        if offsets is None:
+            return answers
+        found = [one for one in answers if one.value is not True]
+        if self._wants_holding and first.value is not None:
+            others = offsets.keys() - {one.key for one in found}
+            found += [first._replace(value=True, valuation={}, key=key) for key in others]
+        if any(one.key not in offsets for one in found):
+            # a forged snapshot has lacked them
+            raise damaged()
+        return [one._replace(offset=offsets[one.key]) for one in found]
 
 
 def _again(

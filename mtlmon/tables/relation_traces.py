@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.relational.key_names import KeyNames
 from mtlmon.relational.keyed import keys_of_atoms, keys_of_others
 from mtlmon.tables.relations import RelationRows, table_atoms
 
@@ -97,13 +98,13 @@ class RelationTraces:
         """
         from mtlmon.checking.late_key_points import LateKeyPoints
 
-        return LateKeyPoints(made, self._of_policies, tables, listener)
+        return LateKeyPoints(made, KeyNames(self._of_policies), tables, listener)
 
     def rows(
         self,
         made: Plan,
         points: PointBlock,
-        tables: Sequence[KeyTable | None],
+        tables: Sequence[KeyTable | None] | None,
         *,
         by_stamp: bool,
         texts: KeyTable | None = None,
@@ -113,12 +114,13 @@ class RelationTraces:
         Args:
             made: the plan of the policies.
             points: gets the time-points.
-            tables: the keys of each partition of the log, by number.
+            tables: the keys of each partition of the log, by number; None if something else names
+                time-points.
             by_stamp: whether all rows of one time-stamp are one time-point.
             texts: numbers the texts of time-points; by default, those of the plan.
         """
         names = None
-        if self.has_keys:
+        if self.has_keys and tables is not None:
             from mtlmon.checking.key_points import KeyPoints
 
             names = KeyPoints(made, self._of_policies, tables, self._of_atoms, by_stamp=by_stamp)

@@ -49,7 +49,8 @@ class Result:
         undecided_count: the number of time-points that are undecided at the end of the trace.
         violations: the names (time_stamp, offset) of the violating time-points, in stream order.
             With a key, offsets count the events of a key.
-        answers: for a policy with variables, its violations, each with a `valuation`.
+        answers: for a policy with variables, its violations, each with a `valuation`, and the
+            texts of its `key` if there is one.
         undecided: the names of the undecided time-points, in stream order, without those that are
             known to be equivalent to an earlier one.
         keys: with a key, the result of each: for a single name under its value, for several under
@@ -235,13 +236,13 @@ def check(
             )
         else:
             answers.append(verdict)
+            point = verdict.time_stamp, verdict.offset
+            known = violations.setdefault(recording, [])
+            if point not in known[-1:]:
+                known.append(point)
         if first is None and value is False:
             first = report.violation(recording, (verdict.time_stamp, verdict.offset))
     failure = run.end(first)
-    if answers:
-        (recording,) = run.recordings
-        points = dict.fromkeys((one.time_stamp, one.offset) for one in answers)
-        violations[recording] = list(points)
     subject = run.recordings.subject
     every = list(run.recordings)
     # the limit of a policy is one for all keys
@@ -354,8 +355,17 @@ class _Run:
         if not isinstance(first, Recording):
             from mtlmon.testing.relations import read_events
 
-            points = read_events(first, trace, time=time, unit=unit, times=times, order=order)
-            yield from self._one_by_one((0, event) for event in points)
+            yield from self._one_by_one(
+                read_events(
+                    first,
+                    trace,
+                    time=time,
+                    unit=unit,
+                    times=times,
+                    keys=recordings.keys,
+                    order=order,
+                )
+            )
             return
         conditions = recordings.conditions
         if is_table_file(trace, recordings.subject):

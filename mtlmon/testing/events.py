@@ -175,10 +175,7 @@ def numbered_events(
     if not (isinstance(trace, Iterable) and not is_path) or _is_arrays(trace):
         if keys is not None:
             kind = "a text log" if is_path else "a trace of arrays"
-            raise TraceError(
-                f"{kind} has no values that could be the key {', '.join(keys.names)}: pass "
-                "events with dictionaries, or a table"
-            )
+            raise keys.missing_in(kind)
     elif not hasattr(trace, "dtype"):
         # What comes one by one may depend on what the test does in between.
         at_once = EVENTS_AT_ONCE if isinstance(trace, Sequence) else 1

@@ -98,6 +98,17 @@ class Keys:
                 guess = did_you_mean(name, [str(one) for one in event])
                 raise EventTypeError(f"{problem} {name!r}, which is the key{guess}")
 
+    def missing_in(self, kind: str) -> TraceError:
+        """Return the error for a trace whose events have no values.
+
+        Args:
+            kind: what the trace is.
+        """
+        return TraceError(
+            f"{kind} has no values that could be the key {', '.join(self.names)}: pass "
+            "events with dictionaries, or a table"
+        )
+
     def of_table(self, table: Any) -> list[int]:
         """Return the numbers of the keys of a table's rows.
 

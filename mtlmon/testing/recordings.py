@@ -71,7 +71,7 @@ class Recordings:
             the names that events of any key have had.
 
     Raises:
-        MtlmonError: an argument is invalid, or a key is given for a policy with variables.
+        MtlmonError: an argument is invalid.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Recordings:
         self.conditions: Conditions | None = None
         self.keys: Keys | None = None
         self.first: AnyRecording
-        self._by_number: dict[int, Recording] = {}
+        self._by_number: dict[int, AnyRecording] = {}
         # when time alone may decide something: the time, and the number of the key
         self._due: list[tuple[int, int]] = []
         self._due_of: dict[int, int] = {}
@@ -98,10 +98,6 @@ class Recordings:
         self._event_count = 0
         names = subject.key if key is None else key
         if subject.has_variables:
-            if key:
-                raise MtlmonError(
-                    "key= is for policies without variables: make the key an argument of the atoms"
-                )
             if mode != "local":
                 raise MtlmonError(
                     f"mode {mode!r} is for policies without variables: leave it out, as there are "
@@ -109,8 +105,11 @@ class Recordings:
                 )
             from mtlmon.testing.relations import RelationalRecording
 
+            if names:
+                self.keys = Keys(names)
             self.first = RelationalRecording(
                 subject,
+                key=() if self.keys is None else self.keys.names,
                 at_end=at_end,
                 keep=keep,
                 unknown=unknown,
@@ -140,7 +139,8 @@ class Recordings:
     @property
     def clock(self) -> int:
         """The least time-stamp that a later event of any key can have."""
-        return self.first.clock if self.keys is None else self._clock
+        has_one = self.keys is None or self.subject.has_variables
+        return self.first.clock if has_one else self._clock
 
     @property
     def open(self) -> list[AnyRecording]:
@@ -192,12 +192,12 @@ class Recordings:
                 whatever key.
         """
         __tracebackhide__ = True
+        recording = self._recording(number)
+        if not isinstance(recording, Recording):
+            self._event_count += 1
+            return [*recording.step(time_stamp, atoms)]
         if self.keys is None:
-            return [(self.first, one) for one in self.first.step(time_stamp, atoms)]
-        recording = self._by_number.get(number)
-        if recording is None:
-            assert isinstance(self.first, Recording)
-            recording = self._by_number[number] = self.first.of_key(self.keys[number])
+            return [(recording, one) for one in recording.step(time_stamp, atoms)]
         if isinstance(time_stamp, int) and 0 <= time_stamp < self._clock:
             raise TimeStampError(
                 f"time-stamp {time_stamp} is below {self._clock}: time-stamps must not decrease"
@@ -210,10 +210,22 @@ class Recordings:
         self._note_due(number, recording)
         return found + [(recording, one) for one in verdicts]
 
+    def _recording(self, number: int) -> AnyRecording:
+        """The recording of a key."""
+        if self.keys is None:
+            return self.first
+        found = self._by_number.get(number)
+        if found is None:
+            found = self._by_number[number] = self.first.of_key(self.keys[number])
+        return found
+
     def advance(self, time_stamp: int) -> Found:
         """Declare that no later event is below a time-stamp; return the new verdicts."""
+        first = self.first
+        if not isinstance(first, Recording):
+            return [*first.advance(time_stamp)]
         if self.keys is None:
-            return [(self.first, one) for one in self.first.advance(time_stamp)]
+            return [(first, one) for one in first.advance(time_stamp)]
         return self._pass_time(time_stamp)
 
     def finish(self, end_time: EndTime = None) -> Found:
@@ -222,12 +234,16 @@ class Recordings:
         What stays open is then in `undecided` of the recordings. The arguments and errors are those
         of `Recording.finish`; every key knows the last time-stamp of all.
         """
+        first = self.first
+        if not isinstance(first, Recording):
+            return [*first.finish(end_time)]
         if self.keys is None:
-            return [(self.first, one) for one in self.first.finish(end_time)]
+            return [(first, one) for one in first.finish(end_time)]
         found: Found = []
         if end_time == "last":
             end_time = self._clock
         for recording in self._by_number.values():
+            assert isinstance(recording, Recording)
             found += [(recording, one) for one in recording.advance(self._clock)]
             is_known = isinstance(end_time, int) and 0 <= end_time < self._clock
             verdicts = recording.finish(None if is_known else end_time)
@@ -244,6 +260,7 @@ class Recordings:
                 continue
             del self._due_of[number]
             recording = self._by_number[number]
+            assert isinstance(recording, Recording)
             found += [(recording, one) for one in recording.advance(time_stamp)]
             self._note_due(number, recording)
         return found

@@ -12,10 +12,12 @@ from mtlmon.errors import TraceError
 from mtlmon.relational.atoms import require_rows_of_tables, rows_of_log, used_atoms
 from mtlmon.relational.cells import from_cell
 from mtlmon.relational.input.native import RowScanner
+from mtlmon.relational.keyed import HERE
 from mtlmon.relational.native import PointBlock
 from mtlmon.support.option_names import ASSERTION
+from mtlmon.syntax.printer import written_name
 from mtlmon.testing.ordering import log_blocks
-from mtlmon.testing.table_files import Places, in_time
+from mtlmon.testing.table_files import Places, in_time, numbers_of_keys
 from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.relations import RelationRows
+    from mtlmon.testing.keys import Keys
     from mtlmon.testing.ordering import EventOrder
-    from mtlmon.testing.relations import Database, RelationalRecording
+    from mtlmon.testing.relations import Database, NumberedDatabase, RelationalRecording
 
 __all__ = ["log_events", "table_events"]
 
@@ -44,9 +47,13 @@ class _Points:
         for time_stamp, rows in self.block.take():
             database: Database = {}
             for number, cells in rows:
-                name, kinds, _ = self._atoms[number]
-                row = tuple(from_cell(*one, self.texts) for one in zip(cells, kinds, strict=True))
-                database.setdefault(name, []).append(row)
+                atom = self._atoms[number]
+                if written_name(atom.name) == HERE:
+                    continue
+                # without the key, which is no argument
+                own = zip(cells, atom.kinds[: len(atom.kinds) - len(atom.key)], strict=False)
+                row = tuple(from_cell(*one, self.texts) for one in own)
+                database.setdefault(written_name(atom.name), []).append(row)
             yield time_stamp, database
 
 
@@ -91,8 +98,9 @@ def table_events(
     *,
     time: str | None,
     unit: str | None,
+    keys: Keys | None = None,
     order: EventOrder[Any] | None = None,
-) -> Iterator[tuple[int, Database]]:
+) -> Iterator[NumberedDatabase]:
     """Return the time-points of a table: its rows, which conditions say are rows of atoms.
 
     Args:
@@ -100,15 +108,16 @@ def table_events(
         table: the table, or its path.
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
+        keys: the keys, which are given numbers; None if the number is always 0.
         order: puts the rows into the order of time; None if they are in order.
     """
     __tracebackhide__ = True
     from mtlmon.tables.relation_check import relation_events
     from mtlmon.testing.columns import time_column
 
-    file, monitor = recording.file, recording.monitor
-    names = used_atoms(file)
-    require_rows_of_tables(file, names)
+    monitor = recording.monitor
+    require_rows_of_tables(recording.file, used_atoms(recording.file))
+    file = recording.keyed_file
     is_file = isinstance(table, (str, os.PathLike))
     time = time or file.time
     options: dict[str, Any] = {"option_names": ASSERTION}
@@ -117,10 +126,12 @@ def table_events(
         options["resolution"] = recording.unit or unit
     if order is not None:
         options["wait"] = order.wait
-    events, traces = relation_events(_arrow(table), file, names, options)
+    events, traces = relation_events(_arrow(table), file, used_atoms(file), options)
+    of_rows = None if keys is None or is_file else keys.of_table(table)
     places = Places(recording.pairs.maxlen)
-    if is_file:
+    if is_file or keys is not None:
         events.track_rows()
+    if is_file:
         recording.place = places
     # the columns are known, whatever rows there are
     recording.seen.missing.clear()
@@ -130,21 +141,24 @@ def table_events(
         for batch in in_time(events):
             if rows is None or points is None:
                 monitor.start(events.schema)
+                recording.schema = events.schema
                 points = _Points(monitor.plan)
                 rows, _ = traces.rows(
-                    monitor.plan,
-                    points.block,
-                    events.key_tables,
-                    by_stamp=False,
-                    texts=points.texts,
+                    monitor.plan, points.block, None, by_stamp=False, texts=points.texts
                 )
             rows.load(batch)
-            if batch.origins is not None:
+            if batch.origins is not None and is_file:
                 places.add(len(batch), batch.origins)
+            if of_rows is not None:
+                assert batch.origins is not None
+                numbers = iter([of_rows[row] for row in batch.origins.rows.tolist()])
+            else:
+                numbers = iter(numbers_of_keys(batch, events, keys))
             more = True
             while more:
                 more = rows.read()
-                yield from points.take()
+                for event in points.take():
+                    yield next(numbers), event
 
 
 def _arrow(table: Any) -> Any:

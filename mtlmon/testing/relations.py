@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping
-from operator import itemgetter
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlmon._relational import RelationalMonitor
@@ -14,16 +14,15 @@ from mtlmon.errors import EventTypeError, MtlmonError, TraceError
 from mtlmon.policy.first_order.instances import instance_of
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.kinds import TEXT
-from mtlmon.relational.analysis import parts_of
+from mtlmon.relational.analysis import parts_of, valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
-from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.monitor import atom_numbers, engine_of, point_rows
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import left_sides
 from mtlmon.relational.vacuity import uncounted
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.printer import to_text
+from mtlmon.syntax.printer import to_text, written_name
 from mtlmon.syntax.traversal import postorder
 from mtlmon.testing.ordering import ordered
 from mtlmon.testing.recording import Events
@@ -32,12 +31,15 @@ from mtlmon.testing.seen import SeenNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    import pyarrow as pa
+
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Answer
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.vacuity import Matched
     from mtlmon.syntax.formula import Formula
+    from mtlmon.testing.keys import Keys
     from mtlmon.testing.ordering import EventOrder
     from mtlmon.testing.recording import AtEnd, EndTime, Event
     from mtlmon.testing.seen import Unknown
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from mtlmon.testing.times import TimeReader
 
     Database = dict[str, list[tuple[object, ...]]]
+    Found = list[tuple["RelationalRecording", Answer]]
+    NumberedDatabase = tuple[int, tuple[int, Database]]
 
 __all__ = ["RelationalRecording", "read_database", "read_events"]
 
@@ -62,8 +66,11 @@ class _Places(NamedTuple):
 class RelationalRecording(Events):
     """A monitor of a policy with variables, and its last time-points.
 
+    With a key, one monitor is for all keys, and the recording of each has its time-points.
+
     Args:
         subject: a policy with variables.
+        key: the names of the values that make a key; () for none.
         at_end: what the end of the stream means.
         keep: how many time-points to remember for reports; None means all.
         unknown: what to do about atoms that no time-point has, as for `SeenNames`.
@@ -71,6 +78,9 @@ class RelationalRecording(Events):
 
     Attributes:
         monitor: the monitor.
+        file: the policy, for one key.
+        keyed_file: the policy, for all keys.
+        schema: the columns of the table that the time-points are from, or None.
         answers: the violations of the first time-point that is known to have some.
 
     Raises:
@@ -81,38 +91,75 @@ class RelationalRecording(Events):
         self,
         subject: Subject,
         *,
+        key: tuple[str, ...] = (),
         at_end: AtEnd = "decided",
         keep: int | None,
         unknown: Unknown = None,
         counts_left_side: bool = False,
     ) -> None:
         __tracebackhide__ = True
-        file = subject.file
-        assert file is not None
-        (policy,) = file.policies
-        refuse_keys(file, file.key or (), "mtlmon.testing")
+        self.file = _with_key(subject, ())
+        (policy,) = self.file.policies
         try:
-            self.monitor = RelationalMonitor(file, counts_left_sides=counts_left_side)
+            self.keyed_file = valid_keyed_file(_with_key(subject, key))
+            self.monitor = RelationalMonitor(self.keyed_file, counts_left_sides=counts_left_side)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        seen = SeenNames(used_atoms(file), unknown)
+        seen = SeenNames(used_atoms(self.file), unknown)
         super().__init__(subject, seen, at_end=at_end, keep=keep)
-        self.file = file
         self.body = parts_of(policy, policy.formula)[0]
+        self.schema: pa.Schema | None = None
+        self._columns = key
+        # the recordings of keys, by what the monitor calls the key
+        self._of_keys: dict[str, RelationalRecording] = {}
+        self._called = ""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.pairs = deque(maxlen=self.pairs.maxlen)
         self.answers: list[Answer] = []
-        # the names of the time-points that have no verdict
-        self._open: deque[tuple[int, int]] = deque()
+        # the numbers and names of the time-points that have no verdict
+        self._open: deque[tuple[int, tuple[int, int]]] = deque()
         self._last: tuple[int, int] | None = None
+        self._event_count = 0
+        self._violated_count = 0
+        self._last_violated: int | None = None
+
+    def of_key(self, key: Mapping[str, object]) -> RelationalRecording:
+        """Return the recording of a new key, which shares the monitor.
+
+        Args:
+            key: the values of the key, by the columns.
+        """
+        found = copy(self)
+        found._clear()
+        found.key = key
+        found.numbers = deque(maxlen=self.pairs.maxlen)
+        # values that differ may have the same text
+        found._called = str(len(self._of_keys))
+        self._of_keys[found._called] = found
+        return found
 
     @property
     def event_count(self) -> int:
-        return engine_of(self.monitor).point_count
+        return self._event_count
+
+    @property
+    def clock(self) -> int:
+        return max(super().clock, engine_of(self.monitor).clock)
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        engine = engine_of(self.monitor)
-        (answered,), (found,) = engine.answered_points, engine.found_points
-        return answered - found, found, engine.point_count - answered
+        undecided = len(self._waiting())
+        true = self._event_count - self._violated_count - undecided
+        return true, self._violated_count, undecided
+
+    def _waiting(self) -> list[tuple[int, int]]:
+        """The names of the time-points that have no verdict."""
+        (answered,) = engine_of(self.monitor).answered_points
+        while self._open and self._open[0][0] < answered:
+            self._open.popleft()
+        return [name for _, name in self._open]
 
     @property
     def matched(self) -> dict[int, Matched]:
@@ -131,15 +178,18 @@ class RelationalRecording(Events):
         __tracebackhide__ = True
         analysis = self.monitor.analysis
         # not the plan of the monitor, which waits for the columns of a table
-        words = uncounted(analysis, plan(self.file, analysis, counts_triggered=True))
+        words = uncounted(analysis, plan(self.keyed_file, analysis, counts_triggered=True))
         if words is not None:
             if option is None:
                 return None
             raise MtlmonError(f"{option} {words}, or leave it out")
         return next((one.written for one in left_sides(analysis)), None)
 
-    def step(self, time_stamp: int, database: Collection[str]) -> list[Answer]:
-        """Process a time-point with the rows of atoms; return the new violations.
+    def step(self, time_stamp: int, database: Collection[str]) -> Found:
+        """Process a time-point with the rows of atoms.
+
+        Returns:
+            The new violations, each with the recording of its key.
 
         Raises:
             TimeStampError: the time-stamp is negative, too large or decreasing.
@@ -147,8 +197,9 @@ class RelationalRecording(Events):
         """
         __tracebackhide__ = True
         assert isinstance(database, Mapping)
+        key = dict.fromkeys(self._columns, self._called)
         try:
-            answers = self.monitor.step(time_stamp, database)
+            answers = self.monitor.step(time_stamp, database, key)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, MtlmonError):
                 raise
@@ -157,39 +208,47 @@ class RelationalRecording(Events):
         if self._last is not None and self._last[0] == time_stamp:
             offset = self._last[1] + 1
         self._last = time_stamp, offset
-        self._open.append(self._last)
+        number = engine_of(self.monitor).point_count - 1
+        self._open.append((number, self._last))
+        self._event_count += 1
         self.pairs.append((time_stamp, database))
+        if self.numbers is not None:
+            self.numbers.append(number)
         if self.seen.missing:
             self.seen.note([name for name, rows in database.items() if rows])
         return self._noted(answers)
 
-    def advance(self, time_stamp: int) -> list[Answer]:
+    def advance(self, time_stamp: int) -> Found:
         """Declare that no later time-point is below a time-stamp; return the new violations."""
+        is_later = time_stamp > self.clock
         answers = self.monitor.advance(time_stamp)
-        if self.pairs and time_stamp > self.clock:
+        if self.pairs and is_later:
             self.end_time = time_stamp - 1
         return self._noted(answers)
 
-    def finish(self, end_time: EndTime = None) -> list[Answer]:
+    def finish(self, end_time: EndTime = None) -> Found:
         """End the stream; return the new violations, and store in `undecided` what stays open.
 
         The arguments and errors are those of `Recording.finish`.
         """
         answers: list[Answer] = []
-        if self.event_count:
-            engine = engine_of(self.monitor)
+        engine = engine_of(self.monitor)
+        if engine.point_count:
             following = clock_at_end(engine.clock, self._note_end(end_time))
             if following is None:
-                answers = self._noted(self.monitor.finish())
+                answers = self.monitor.finish()
             elif following:
-                answers = self._noted(self.monitor.advance(min(following, LARGEST)))
-        self.undecided = list(self._open)
-        return answers
+                answers = self.monitor.advance(min(following, LARGEST))
+        found = self._noted(answers)
+        for one in (self, *self._of_keys.values()):
+            one.end_time = self.end_time
+            one.undecided = one._waiting()
+        return found
 
     def letter(self, atoms: Collection[str]) -> frozenset[str]:
         """The rows of a time-point, as in a log."""
         assert isinstance(atoms, Mapping)
-        kinds = {one.name: one.kinds for one in self.monitor.plan.named_atoms}
+        kinds = {written_name(one.name): one.kinds for one in self.monitor.plan.named_atoms}
         words = []
         for name, rows in atoms.items():
             for row in rows:
@@ -222,20 +281,25 @@ class RelationalRecording(Events):
         from mtlmon.relational.reasons import Explainer, Violation, explanation_text
         from mtlmon.relational.reasons.evidence import Known
 
-        places = None if self.place is None else _Places(self.place)
+        # this is the policy for one key, whose time-points have numbers of their own
+        analysis = valid_analysis(self.file, self.schema)
+        (policy,) = plan(self.file, analysis).named_policies
+        numbers = range(self._event_count) if self.numbers is None else self.numbers
+        place = self.place
+        places = None if place is None else _Places(lambda number: place(numbers[number]))
 
         def read(made: Plan, points: PointBlock) -> Iterator[Known]:
-            numbers = atom_numbers(made)
+            atoms = atom_numbers(made)
             for time_stamp, database in self.pairs:
                 assert isinstance(database, Mapping)
-                points.add(time_stamp, point_rows(made, numbers, database))
+                points.add(time_stamp, point_rows(made, atoms, database))
                 yield Known(places)
 
-        analysis = self.monitor.analysis
+        point = numbers.index(answer.point)
         values = tuple(answer.valuation.values())
-        violation = Violation(answer.time_stamp, answer.offset, 0, answer.point, values)
-        (explained,) = Explainer(self.file, analysis, read, self.end_time).explain([violation])
-        (policy,) = self.monitor.plan.named_policies
+        violation = Violation(answer.time_stamp, answer.offset, 0, point, values)
+        explainer = Explainer(self.file, analysis, read, self._known_end())
+        (explained,) = explainer.explain([violation])
         text = explanation_text(
             explained,
             policy,
@@ -270,14 +334,39 @@ class RelationalRecording(Events):
         }
         return instance_of(self.body, values), lines
 
-    def _noted(self, answers: list[Answer]) -> list[Answer]:
-        (answered,) = engine_of(self.monitor).answered_points
-        while len(self._open) > self.event_count - answered:
-            self._open.popleft()
+    def _known_end(self) -> EndTime:
+        """What is known about the time after the last time-point, as events of other keys come."""
+        passed = self.clock - 1
+        if self.end_time == "inf" or not self.pairs or passed < self.pairs[-1][0]:
+            return self.end_time
+        return passed
+
+    def _noted(self, answers: list[Answer]) -> Found:
+        found: Found = []
         for answer in answers:
-            if not self.answers or answer.point == self.answers[0].point:
-                self.answers.append(answer)
-        return answers
+            recording = self._of_keys[answer.key[0]] if self._columns else self
+            named = answer._replace(key=tuple(map(str, recording.key.values())))
+            recording._note(named)
+            found.append((recording, named))
+        return found
+
+    def _note(self, answer: Answer) -> None:
+        if answer.point != self._last_violated:
+            self._last_violated = answer.point
+            self._violated_count += 1
+        if not self.answers or answer.point == self.answers[0].point:
+            self.answers.append(answer)
+
+
+def _with_key(subject: Subject, key: tuple[str, ...]) -> PolicyFile:
+    """Return the file of a policy that has a key, and no other."""
+    assert subject.file is not None
+    found = copy(subject.file)
+    (policy,) = found.policies
+    policy = copy(policy)
+    policy.key = key
+    found.policies = (policy,)
+    return found
 
 
 def read_database(atoms: object, known: Collection[str]) -> Database:
@@ -324,9 +413,10 @@ def read_events(
     time: str | None,
     unit: str | None,
     times: TimeReader,
+    keys: Keys | None = None,
     order: EventOrder[Any] | None = None,
-) -> Iterator[tuple[int, Database]]:
-    """Return the time-points of a trace, with the rows of atoms.
+) -> Iterator[NumberedDatabase]:
+    """Return the time-points of a trace, with the rows of atoms and the numbers of their keys.
 
     Args:
         recording: the policy; the first rows of a table say what types its variables have.
@@ -334,10 +424,11 @@ def read_events(
         time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
         times: reads times that are no integers.
+        keys: the keys, which are given numbers; None if the number is always 0.
         order: puts the events into the order of time; None if they are in order.
 
     Raises:
-        TraceError: the trace has an unknown form.
+        TraceError: the trace has an unknown form, or no key.
         LogError: a line of a log is invalid.
         MtlmonError: a table cannot be read.
     """
@@ -349,18 +440,20 @@ def read_events(
     if isinstance(trace, (str, os.PathLike)) and not is_file:
         from mtlmon.testing.relation_sources import log_events
 
-        return log_events(recording, trace, order)
+        if keys is not None:
+            raise keys.missing_in("a text log")
+        return ((0, one) for one in log_events(recording, trace, order))
     if is_file or has_columns(trace):
         from mtlmon.testing.relation_sources import table_events
 
-        return table_events(recording, trace, time=time, unit=unit, order=order)
+        return table_events(recording, trace, time=time, unit=unit, keys=keys, order=order)
     if hasattr(trace, "dtype") or not isinstance(trace, Iterable) or _is_arrays(trace):
         raise TraceError(
             "arrays and other values without names have no arguments: pass pairs (time_stamp, "
             "rows), such as (3, {'publish': [('alice', 'report')]}), a table or the path of a log"
         )
-    pairs = _pairs(recording, trace, times)
-    return pairs if order is None else ordered(pairs, order, itemgetter(0))
+    pairs = _pairs(recording, trace, times, keys)
+    return pairs if order is None else ordered(pairs, order, lambda one: one[1][0])
 
 
 def _is_arrays(trace: object) -> bool:
@@ -368,9 +461,10 @@ def _is_arrays(trace: object) -> bool:
 
 
 def _pairs(
-    recording: RelationalRecording, pairs: Iterable[Any], times: TimeReader
-) -> Iterator[tuple[int, Database]]:
+    recording: RelationalRecording, pairs: Iterable[Any], times: TimeReader, keys: Keys | None
+) -> Iterator[NumberedDatabase]:
     __tracebackhide__ = True
+    number = 0
     for position, pair in enumerate(pairs):
         try:
             time_stamp, atoms = pair
@@ -379,12 +473,14 @@ def _pairs(
                 f"event {position} is {pair!r}: it should be a pair (time_stamp, rows)"
             ) from None
         try:
+            if keys is not None:
+                number, atoms = keys.split(atoms)
             database = read_database(atoms, recording.seen.atoms)
         except EventTypeError as error:
             raise EventTypeError(f"event {position}: {error}", index=position) from None
         if recording.seen.missing:
             recording.seen.note_mapping(atoms)
-        yield times.at_event(time_stamp, position), database
+        yield number, (times.at_event(time_stamp, position), database)
 
 
 def _delay(formula: Formula, file: PolicyFile) -> int | None:

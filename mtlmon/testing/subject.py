@@ -128,9 +128,7 @@ def subject_of(
     (policy,) = file.policies
     _require_events(file)
     formula = policy.formula
-    key: tuple[str, ...] = ()
-    if not formula.is_first_order:
-        key = (file.key or ()) if policy.key is None else policy.key
+    key = (file.key or ()) if policy.key is None else policy.key
     title = policy.name or ""
     if policy.text:
         title = f"{title}: {policy.text}" if title else policy.text
@@ -156,10 +154,6 @@ def _require_events(file: PolicyFile) -> None:
         raise MtlmonError(
             f"find {policy.name} says what is looked for, so no trace violates it: write a policy, "
             "or use RelationalMonitor"
-        )
-    if policy.key and policy.formula.is_first_order:
-        raise MtlmonError(
-            "the policy has variables and a key: make the key an argument of its atoms"
         )
     if policy.clock is not None:
         raise MtlmonError(

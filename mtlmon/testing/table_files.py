@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.testing.seen import SeenNames
     from mtlmon.testing.subject import Subject
 
-__all__ = ["Places", "file_events", "in_time", "is_table_file"]
+__all__ = ["Places", "file_events", "in_time", "is_table_file", "numbers_of_keys"]
 
 _WORD_BITS = 64
 
@@ -143,7 +143,7 @@ def _read(
             places.add(len(batch), batch.origins)
             if conditions is not None:
                 conditions.keep_values(len(batch), batch.shown_of(0))
-            yield from zip(_numbers(batch, tables, keys), _pairs(batch), strict=True)
+            yield from zip(numbers_of_keys(batch, tables, keys), _pairs(batch), strict=True)
 
 
 def in_time(tables: TableEvents) -> Iterator[EventBatch]:
@@ -174,7 +174,8 @@ def _pairs(batch: EventBatch) -> Iterator[tuple[int, frozenset[str]]]:
         yield time_stamp, letters[mask]
 
 
-def _numbers(batch: EventBatch, tables: TableEvents, keys: Keys | None) -> list[int]:
+def numbers_of_keys(batch: EventBatch, tables: TableEvents, keys: Keys | None) -> list[int]:
+    """Return the numbers of the keys of a batch's rows; 0 without keys."""
     if keys is None or batch.numbers is None or tables.keys is None:
         return [0] * len(batch)
     table = tables.keys

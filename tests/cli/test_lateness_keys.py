@@ -129,6 +129,17 @@ def test_rows_that_are_taken_back(command: Command, tmp_path: Path) -> None:
     assert "again\tann\t3:0 false (f=x)" in latest_lines(command, tmp_path, done.output)
 
 
+def test_a_row_of_another_key_is_not_taken_back(command: Command, tmp_path: Path) -> None:
+    """Rows that no policy reads differ by their keys at least."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text(
+        f"{RULES.split('policy', maxsplit=1)[0]}policy p: read(f) IMPLIES ONCE open(f)\n"
+    )
+    log.write_text("ts,op,ip,what,f\n1,+,ann,walk,x\n1,+,bob,walk,x\n1,-,ann,walk,x\n")
+    done = command("--lateness", "9s", "--op", "op", "--verdicts", "all", rules, log)
+    assert latest_lines(command, tmp_path, done.output) == ["p\tbob\t1:0 true"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

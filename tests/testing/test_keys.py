@@ -156,7 +156,6 @@ def test_tables() -> None:
         ("p", [(0, {"p": True})], ("t", "t"), MtlmonError, "key names a value twice"),
         ("p", [(0, {"p": True})], 7, MtlmonError, "key is the name of a value"),
         ("p", "events.log", "t", TraceError, "a text log has no values that could be the key t"),
-        ("p(x)", [(0, {"p": [(1,)]})], "t", MtlmonError, "key= is for policies without variables"),
         ("p", [1], "t", TraceError, "event 0 is 1"),
     ],
 )

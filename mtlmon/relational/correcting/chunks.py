@@ -189,6 +189,7 @@ class ChunkedPoints:
         passed: how far time has passed without events.
         due: the least time at which time alone may bring an answer; None if it cannot.
         behind: the last time-stamp of time-points that are forgotten; -1 if none are.
+        told_from: a time below which no answer is given again, nor told.
         replayed: how many time-points were taken in again.
         early_stops: how often this ended as the state was what it had been.
     """
@@ -220,6 +221,7 @@ class ChunkedPoints:
         self.passed = 0
         self.due: int | None = None
         self.behind = -1
+        self.told_from = 0
         self.replayed = 0
         self.early_stops = 0
         # the last time-stamp of events that the present update removes
@@ -578,6 +580,7 @@ class ChunkedPoints:
         if first.open_from is not None:
             least = min(least, first.open_from)
         # no answer about what is before them is given again
+        self.told_from = least
         self.missing = {time: gone for time, gone in self.missing.items() if time >= least}
         return told
 

@@ -190,12 +190,15 @@ class PointHistory:
         self,
         ids: Sequence[Hashable] | None = None,
         operations: NDArray[np.uint8] | None = None,
+        keys: Sequence[object] | None = None,
     ) -> NDArray[np.int64]:
         """Take the time-points of `arrivals` in; `changes` says what that changes.
 
         Args:
             ids: the id of each event, as for `History`.
             operations: the number of what each row does, or None if all insert.
+            keys: the keys of each; only events whose keys are the same can be equal. None if
+                policies have none.
 
         Returns:
             The indices of those that come too late.
@@ -207,6 +210,8 @@ class PointHistory:
         texts = None
         if self._equality or ids is not None or operations is not None:
             texts = self._texts_of_arrivals()
+            if keys is not None:
+                texts = [f"{text} {key}" for text, key in zip(texts, keys, strict=True)]
         choose_points(self._pool, self.arrivals, np.arange(len(stamps), dtype=np.uint32))
         self.arrivals.drop(len(stamps))
         numbers = self.leader.numbers_of_next(len(stamps))

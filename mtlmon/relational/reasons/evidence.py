@@ -292,7 +292,9 @@ class Explainer:
             others = tuple(name for name in hidden if name not in own)
             if others:
                 formula = Formula(ops.EXISTS, (formula,), None, None, formula.span, others)
-            self._shown.append(shown if hidden or not own else one.written or formula)
+            if own and not hidden:
+                shown = formula if one.written is None else one.written
+            self._shown.append(shown)
             prepared[number] = one._replace(formula=formula, exposed=exposed)
         self._prepared = prepared
         self._plan = plan(file, analysis, None, prepared)
