@@ -27,7 +27,7 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Aggregate, Expression, TypedColumn
-from mtlmon.relational.atoms import is_built_in, used_atoms
+from mtlmon.relational.atoms import HERE, is_built_in, used_atoms
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, STRICT, TRUE, Formula
 from mtlmon.syntax.printer import key_width, name_of_key_reading, written_name
@@ -49,12 +49,8 @@ __all__ = [
     "keys_of_atoms",
     "keys_of_others",
     "refuse_keys",
-    "with_key",
     "without_keys",
 ]
-
-HERE = "here "
-"""The atom with the key of each row; no file can have it."""
 
 
 def has_keys(file: PolicyFile, key: Sequence[str] = ()) -> bool:
@@ -174,13 +170,6 @@ def key_of_run(file: PolicyFile, given: str | Sequence[str] | None) -> tuple[str
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def with_key(file: PolicyFile, key: tuple[str, ...]) -> PolicyFile:
-    """Return the file with the key of a run, for policies that do not name their own."""
-    found = copy(file)
-    found.key = key
-    return found
-
-
 def keys_of_others(file: PolicyFile) -> list[tuple[str, ...]]:
     """Return the columns of the key of each policy with variables; () for those without.
 
@@ -242,6 +231,9 @@ class _Part(NamedTuple):
         return _Part(_not(self.formula), self.is_not_here, self.is_here, self.not_binds, self.binds)
 
 
+_ALWAYS = Expression(terms.CONSTANT, (), True)
+
+
 class _Rewriter:
     """Rewrites the policies with one key.
 
@@ -259,8 +251,7 @@ class _Rewriter:
         self.variables = tuple(f"{name} key" for name in columns)
         self.key = tuple(Expression(terms.VARIABLE, (), name) for name in self.variables)
         self.arguments = tuple(self._argument(name) for name in columns)
-        always = Expression(terms.CONSTANT, (), True)
-        self._here = self._atom(Relation(HERE, (), always, 0))
+        self._here = self._atom(Relation(HERE, (), _ALWAYS, 0))
 
     def _argument(self, column: str) -> Argument:
         declared = self.file.column_types.get(column)
@@ -386,8 +377,8 @@ class _Rewriter:
         elif name in self.file.atoms:
             own = self._atom(Relation(name, (), self.file.atoms[name].expression, 0))
         else:
-            # what the log says of a row
-            return _Part(_both(self.here(node.span), node), True, False, True)
+            # what the log says of a row: it is asked of the rows that have a row of this atom
+            own = self._atom(Relation(name, (), _ALWAYS, 0))
         return _Part(self._predicate(own, arguments, node, parts), True, False, True)
 
     def _predicate(
