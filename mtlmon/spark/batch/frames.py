@@ -88,7 +88,8 @@ def monitor(
             or it is `ts`.
         key: one or more columns, for the policies that name none themselves; the default is the key
             of the policy file. Without one, or with `()`, all rows are a single trace, which a
-            single task monitors. For each key, the rows are read, exchanged and sorted once.
+            single task monitors. For each key, the rows are read, exchanged and sorted once;
+            for policies with variables, they are so once for all keys.
         atoms: predicates over the columns by the name of the atom that each defines, in addition to
             those of the policy file: `{"fast": "speed > 120"}`.
         event: the column of names of events: lists of texts, or texts with `event_separator`
@@ -134,12 +135,14 @@ def monitor(
         columns of all of them are there, null where a policy has no such key.
 
         For policies with variables, a row for each valuation that violates a policy, or that a
-        `find` matches: `policy`, `time`, `offset`, `verdict` (false or true), and a column for each
-        variable. All rows of a time-stamp are one time-point, as with `--time-points stamp`.
+        `find` matches: `policy`, the key columns, `time`, `offset`, `verdict` (false or true), and
+        a column for each variable. All rows of a time-stamp, or of a key and time-stamp, are one
+        time-point, as with `--time-points stamp`. A key column that is called like a variable gets
+        the prefix `key_`.
 
         If there are policies of both kinds, a row has the columns of both, null in those of the
-        other kind. The rows of the data frame are then read for each kind. A key column that is
-        called like a variable gets the prefix `key_`, the column `message` the prefix `trigger_`.
+        other kind. The rows of the data frame are then read for each kind. If a variable is called
+        `message`, the column `message` gets the prefix `trigger_`.
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.

@@ -142,11 +142,12 @@ def monitor_stream(
 
         For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
-        late row is returned for each atom of which it is a row. If there are policies of both
-        kinds, a row has the columns of both, as for `monitor`, and `late`. With `lateness`, there
+        late row is returned for each atom of which it is a row; and with an empty `late`, if a
+        policy looks at all rows of a key. If there are policies of both kinds, a row has the
+        columns of both, as for `monitor`, and `late`. With `lateness`, there
         is a row for each valuation that changes: `op` is "insert" if it violates a policy or
         matches now and did not before, and "delete" if it did before and does not any more. The
-        values of variables identify a row, too, so there is no "update".
+        values of key columns and variables identify a row, too, so there is no "update".
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
