@@ -151,7 +151,11 @@ def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> N
     if lateness is not None:
         batches[2] += late
     batches.append([{**too_late, "ts": 100}])
-    text = FILE if lateness else FILE + OTHERS
+    other: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    text = FILE
+    if lateness is None:
+        text, other, given = FILE + OTHERS, {"buckets": 2}, {"resolve": True}
 
     def go_on(slices: int) -> None:
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
@@ -162,7 +166,7 @@ def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> N
             lateness=lateness,
             slices=slices,
             checkpoint=str(tmp_path / "checkpoint"),
-            **({} if lateness else {"buckets": 2}),
+            **other,
         )
         run(spark, verdicts, tmp_path)
 
@@ -183,7 +187,7 @@ def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> N
         latest = latest_verdicts(written).drop("revision", "is_final")
     kept = [row for rows in batches[:3] for row in rows]
     found = [row.asDict() for row in latest.collect()]
-    expected = truth(kept, text, end_time=98, **({} if lateness else {"resolve": True}))
+    expected = truth(kept, text, end_time=98, **given)
     assert counted(found) == expected
     told = {
         (row["time"], row["user"], row["host"], tuple(row["late"]))
