@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from mtlmon import Monitor, Monitors, Program
-from mtlmon.engine.native import SavedState
-from mtlmon.engine.native import Verdict as EngineVerdict
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Monitor, Monitors, Program
+from mtlmon import Verdict as EngineVerdict
+from tests.doors import SavedState
 from tests.engines import (
     Job,
     MakeMonitor,

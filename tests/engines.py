@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import mtlmon
-from mtlmon.drive.native import TextMonitor, policy_label
-from mtlmon.engine.choice import MOST_VARIABLES
-from mtlmon.engine.compile import compile_formula
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, compile_formula, parse
 from tests.cli import process
+from tests.doors import MOST_VARIABLES, TextMonitor, policy_label
 from tests.feeding import FORMS
 from tests.formulas import is_bounded
 from tests.properties import Output

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula
+from tests.doors import syntax_operators as ops
 
 _FOREVER = float("inf")
 

@@ -18,9 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.monpoly import MonPolyPolicy, read_policy, read_signature
-from mtlmon.monpoly.logs import LogReader, TimePoint
-from mtlmon.monpoly.monitoring import MonPolyMonitor
+from mtlmon.monpoly import (
+    LogReader,
+    MonPolyMonitor,
+    MonPolyPolicy,
+    TimePoint,
+    read_policy,
+    read_signature,
+)
 from mtlmon.relational import analyse
 from tests.monpoly.oracle import expected_output
 

@@ -12,9 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlmon._relational_history import AnswerChanges
-from mtlmon.arrays.native import EventColumns
 from mtlmon.errors import MtlmonError
+from tests.doors import AnswerChanges, EventColumns
 
 
 class Example(NamedTuple):

@@ -13,7 +13,7 @@ from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula
 from tests.formulas import atoms_of, is_bounded, latest_decision
 from tests.reference.evaluator import Evaluator, Truth
 from tests.traces import (

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 import mtlmon
 from mtlmon import streams
-from mtlmon.arrays.native import EventColumns
 from mtlmon.monpoly import LogReader, MonPolyMonitor, TimePoint, read_policy, read_signature
 from mtlmon.reporting import Collector
 from mtlmon.tables import KeyedMonitors, check_tables, open_tables
 from mtlmon.testing import LiveMonitor
+from tests.doors import EventColumns
 
 Call = Callable[[Any, random.Random, int], object]
 """Calls a method of an object: gets the object, a source of chance, and a time that grows."""

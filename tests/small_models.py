@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
-from mtlmon.syntax.interval import Interval
-from mtlmon.syntax.operators import Operator
+from mtlmon import FALSE, TRUE, Formula, atom
+from tests.doors import Interval, Operator, make
+from tests.doors import syntax_operators as ops
 from tests.formulas import atoms_of
 from tests.traces import Advance, Event, Step, Trace
 

@@ -21,9 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import cycle, product
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import FALSE, TRUE, Formula, atom
 from tests.comparison import (
     compare,
     compare_at_the_end,
@@ -36,6 +34,8 @@ from tests.comparison import (
     compare_saved,
     shift,
 )
+from tests.doors import Interval, make
+from tests.doors import syntax_operators as ops
 from tests.engines import (
     Job,
     MakeMonitor,

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
-from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
-from mtlmon.syntax.operators import Operator
+from mtlmon import FALSE, TRUE, Formula, atom
+from tests.doors import MAXIMUM_BOUND, Interval, Operator, make
+from tests.doors import syntax_operators as ops
 from tests.traces import MAXIMUM_TIME_STAMP, Advance, EndTime, Event, Step
 
 ATOMS = ("p", "q", "r")

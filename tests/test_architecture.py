@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 PACKAGE = ROOT / "mtlmon"
 
 # From the bottom up. What is in one line is one layer, whose members may know each other.
@@ -104,6 +106,48 @@ def test_nothing_is_imported_from_above(path: Path) -> None:
     above = {room for room in imported_rooms(path) if HEIGHT[room] > height}
     name = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else ""
     assert not {room for room in above if (name, room) not in ALLOWED}
+
+
+# The modules that users import, as the reference has them, with all names in `__all__`.
+PUBLIC = {
+    "mtlmon",
+    "mtlmon.errors",
+    "mtlmon.explanation",
+    "mtlmon.monpoly",
+    "mtlmon.policy",
+    "mtlmon.policy.values",
+    "mtlmon.relational",
+    "mtlmon.relational.slicing",
+    "mtlmon.relations",
+    "mtlmon.reporting",
+    "mtlmon.spark",
+    "mtlmon.streams",
+    "mtlmon.tables",
+    "mtlmon.testing",
+    "mtlmon.testing.strategies",
+    "mtlmon.verdict_arrays",
+}
+# The doors, and what a process imports so that its forks need not.
+_BEHIND_DOORS = {TESTS / "doors.py", TESTS / "fork_server.py"}
+
+
+def test_tests_reach_the_inside_through_one_file() -> None:
+    private = set()
+    for path in sorted(set(TESTS.rglob("*.py")) - _BEHIND_DOORS):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found = []
+            if isinstance(node, ast.Import):
+                found = [alias.name for alias in node.names]
+                known = PUBLIC
+            elif isinstance(node, ast.ImportFrom) and node.module in PUBLIC:
+                found = [f"{node.module}.{alias.name}" for alias in node.names]
+                own = import_module(node.module).__all__
+                known = PUBLIC | {f"{node.module}.{name}" for name in own}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found, known = [node.module or ""], PUBLIC
+            inside = [name for name in found if name.startswith("mtlmon.") and name not in known]
+            private |= {(path.relative_to(TESTS).as_posix(), name) for name in inside}
+    assert private == set()
 
 
 # Names that a part of a compiled unit defines: of functions, classes, variables and, with their

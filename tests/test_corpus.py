@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mtlmon
-from mtlmon.syntax.parser import parse
+from mtlmon import parse
 from tests.comparison import compare_literally
 from tests.corpus import Case, check_lines, load_cases
 from tests.corpus import check_output as check_case

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mtlmon import RelationalHistory, RelationalMonitor, SnapshotError
-from mtlmon.support.snapshot_parts import joined_parts, sealed, split_parts, unsealed
+from tests.doors import joined_parts, sealed, split_parts, unsealed
 from tests.engine.test_forged_snapshots import run_child
 from tests.public_objects import CASES, POLICIES, relational_monitor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula
 from tests import strategies
 from tests.comparison import (
     compare,

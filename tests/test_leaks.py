@@ -18,25 +18,29 @@ import numpy as np
 import pytest
 
 import mtlmon
-from mtlmon.arrays.native import KeyTable
-from mtlmon.drive.native import PolicyLines, TextMonitor, TextResolver, VerdictRows, policy_label
-from mtlmon.engine.native import SavedState
 from mtlmon.errors import FormulaError, LogError, TimeStampError
-from mtlmon.relations.native import (
+from mtlmon.verdict_arrays import verdict_type
+from tests.doors import (
     Codes,
     Contacts,
     CountAggregate,
     Groups,
+    KeyTable,
     LeastAggregate,
     Multiplicities,
     Numbering,
     Pairs,
+    PolicyLines,
+    SavedState,
     Segments,
     SumAggregate,
-    Timeline,
+    TextMonitor,
+    TextResolver,
+    VerdictRows,
     has_overlaps,
+    policy_label,
 )
-from mtlmon.verdict_arrays import verdict_type
+from tests.doors import RelationTimeline as Timeline
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
 # Caches fill and freelists grow in the first rounds.

@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtlmon
-from mtlmon.engine.choice import MOST_VARIABLES, choose_engine
-from mtlmon.engine.compile import compile_formula
-from mtlmon.syntax.formula import FALSE, TRUE, Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import FALSE, TRUE, Formula, compile_formula, parse
 from tests import strategies
 from tests.comparison import compare, compare_by_definition
+from tests.doors import MOST_VARIABLES, choose_engine
 from tests.engines import (
     Job,
     make_own,

@@ -22,8 +22,6 @@ import pyarrow as pa
 
 import mtlmon
 from mtlmon import History, Monitor, Monitors, RelationalHistory, RelationalMonitor, atom
-from mtlmon.arrays.native import EventColumns
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import (
     Environment,
@@ -34,13 +32,11 @@ from mtlmon.policy import (
     parse_policies,
     parse_predicate,
 )
-from mtlmon.relational.monitor import engine_of
 from mtlmon.relational.slicing import Statistics
-from mtlmon.support.option_names import COMMAND
 from mtlmon.tables import KeyedMonitors, Times, check_tables, open_tables, table_files
-from mtlmon.tables.given_options import OF_EVENTS, OF_ROWS
 from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, check, log_events
 from mtlmon.testing import policies as policy_parameters
+from tests.doors import COMMAND, OF_EVENTS, OF_ROWS, EventColumns, MemoryLimit, engine_of
 from tests.options import Examples, public_options, shown
 
 MODULES = [

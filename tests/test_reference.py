@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.analysis.reach import future_reach
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.interval import Interval
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, parse
 from tests import strategies
+from tests.doors import Interval, future_reach
+from tests.doors import syntax_operators as ops
 from tests.engines import Job, run_literally
 from tests.formulas import is_bounded, latest_decision
 from tests.properties import (

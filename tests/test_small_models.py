@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula
 from tests.comparison import compare_literally
 from tests.engines import Job, run_steps
 from tests.properties import Output, Timeline, check_modes_agree, check_output, view_of

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.engine.choice import choose_engine
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, parse
 from tests import comparison, strategies
 from tests.comparison import compare_at_moments, compare_engines
 from tests.corpus import Case, check_output, load_cases
+from tests.doors import choose_engine
 from tests.engines import (
     Job,
     MakeMonitor,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula
+from tests.doors import syntax_operators as ops
 
 Trace = list[tuple[int, frozenset[str]]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import FALSE, TRUE, Formula, atom
 from tests.analysis.finite import Trace
+from tests.doors import Interval, make
+from tests.doors import syntax_operators as ops
 
 
 @st.composite

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mtlmon.analysis.describe import describe
-from mtlmon.analysis.state import state_bound
-from mtlmon.syntax import parse
+from mtlmon import parse
+from tests.doors import describe, state_bound
 
 
 def test_the_whole_explanation() -> None:

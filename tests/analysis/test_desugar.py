@@ -4,13 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.analysis import desugar
-from mtlmon.analysis.desugar import KERNEL
-from mtlmon.syntax import Formula, parse
-from mtlmon.syntax.formula import Span
-from mtlmon.syntax.traversal import postorder
+from mtlmon import Formula, parse
 from tests.analysis.finite import Trace, holds
 from tests.analysis.strategies import formulas, traces
+from tests.doors import KERNEL, Span, desugar, postorder
 
 
 @pytest.mark.parametrize(
@@ -58,8 +55,9 @@ def test_spans_point_at_the_text() -> None:
 
 
 def test_formulas_without_spans_get_none() -> None:
-    from mtlmon.syntax import operators as ops
-    from mtlmon.syntax.formula import atom, make
+    from mtlmon import atom
+    from tests.doors import make
+    from tests.doors import syntax_operators as ops
 
     assert all(node.span is None for node in postorder(desugar(make(ops.ONCE, atom("a")))))
 

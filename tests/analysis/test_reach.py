@@ -4,10 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mtlmon.analysis import decision_delay, future_reach, is_bounded, past_reach
-from mtlmon.syntax import Formula, parse
+from mtlmon import Formula, parse
 from tests.analysis.finite import Trace, holds
 from tests.analysis.strategies import formulas, traces
+from tests.doors import decision_delay, future_reach, is_bounded, past_reach
 
 MAXIMUM = 2**63 - 1
 

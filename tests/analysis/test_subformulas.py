@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from mtlmon.analysis import atoms, desugar, skewed_count, subformula_count
-from mtlmon.syntax import Formula, parse
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.traversal import postorder
+from mtlmon import Formula, parse
 from tests.analysis.strategies import formulas
+from tests.doors import atoms, desugar, postorder, skewed_count, subformula_count
+from tests.doors import syntax_operators as ops
 
 MAXIMUM = 2**63 - 1
 

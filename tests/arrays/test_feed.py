@@ -20,7 +20,7 @@ from mtlmon import (
     MtlmonError,
     TimeStampError,
 )
-from mtlmon.engine.expressions import bdd
+from tests.doors import expressions_bdd as bdd
 from tests.engines import with_expressions
 from tests.feeding import FORMS, matrix_of, table_of, time_stamps_of
 from tests.strategies import formulas, traces
@@ -29,7 +29,7 @@ from tests.traces import MODES, Event, Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
     from tests.traces import Step
 
 LARGEST = 2**63 - 1

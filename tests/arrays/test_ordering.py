@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlmon.arrays.ordering import order_of
+from tests.doors import order_of
 
 _LARGEST = 2**63 - 1
 

@@ -22,11 +22,10 @@ from bench.formulas import (
 )
 from bench.piles import PILES, RULES
 from bench.translate import UntranslatableError, to_reelay, to_rtamt
-from mtlmon import Formula, Monitor, parse
-from mtlmon.engine import choice
-from mtlmon.engine.choice import EngineChoice, choose_engine
-from mtlmon.engine.compile import compile_formula
-from mtlmon.syntax import operators as ops
+from mtlmon import Formula, Monitor, compile_formula, parse
+from tests.doors import EngineChoice, choose_engine
+from tests.doors import engine_choice as choice
+from tests.doors import syntax_operators as ops
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -11,14 +11,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mtlmon.checking import LogCheck, TraceKeys
-from mtlmon.checking.changes import ChangeLines
-from mtlmon.checking.history_check import Bounds, HistoryCheck
-from mtlmon.checking.outputs import TextOutput
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.tables import open_tables
-from mtlmon.tables.events import TableEvents
+from mtlmon.tables import TableEvents, open_tables
 from tests.checking.test_history_check import (
     Clock,
     Mode,
@@ -26,6 +20,15 @@ from tests.checking.test_history_check import (
     admitted,
     batches_of,
     collapsed,
+)
+from tests.doors import (
+    Bounds,
+    ChangeLines,
+    HistoryCheck,
+    LogCheck,
+    MemoryLimit,
+    TextOutput,
+    TraceKeys,
 )
 from tests.traces import EndTime
 

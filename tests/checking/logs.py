@@ -8,14 +8,17 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mtlmon import Monitor, Resolution
-from mtlmon.analysis.reach import decision_delay
-from mtlmon.arrays.native import EventColumns, KeyTable
-from mtlmon.checking import LogCheck, TraceKeys
-from mtlmon.checking.outputs import TextOutput
+from mtlmon import Monitor, Resolution, parse
 from mtlmon.policy import Policy
-from mtlmon.syntax.parser import parse
-from mtlmon.tables.columns.keys import number_rows
+from tests.doors import (
+    EventColumns,
+    KeyTable,
+    LogCheck,
+    TextOutput,
+    TraceKeys,
+    decision_delay,
+    number_rows,
+)
 from tests.strategies import ATOMS
 
 if TYPE_CHECKING:
@@ -24,10 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.sources import EventBatch
-    from mtlmon.checking.time_points import ChosenPoints
-    from mtlmon.policy.definitions import Clock
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
+    from tests.doors import ChosenPoints, Clock, EventBatch
 
 Event = tuple[int, str, frozenset[str]]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
-from mtlmon.tables.checking import shown_messages
-from mtlmon.tables.verdicts import VerdictTable
+from tests.doors import LogCheck, TraceKeys, VerdictTable, shown_messages
 
 
 def relayed(

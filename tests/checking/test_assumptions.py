@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.checking.assumptions import AssumptionWatch
-from mtlmon.policy.definitions import Assumption
 from tests.cli.process import mtlmon
+from tests.doors import Assumption, AssumptionWatch
 
 UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 

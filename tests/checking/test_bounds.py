@@ -8,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mtlmon.checking.bounds as bounds_module
-from mtlmon import parse
-from mtlmon.arrays.native import EventColumns
-from mtlmon.checking.bounds import FileBounds, bounds_of, guessed_schema, monitors_kept
-from mtlmon.drive.native import KeyedMonitors
+from mtlmon import Formula, parse
 from mtlmon.errors import PolicyError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.definitions import Assumption
-from mtlmon.policy.predicates.expression import read_as
-from mtlmon.streams.bounds import Load
-from mtlmon.syntax.formula import Formula
+from mtlmon.tables import KeyedMonitors
+from tests.doors import (
+    Assumption,
+    EventColumns,
+    FileBounds,
+    Load,
+    bounds_of,
+    guessed_schema,
+    monitors_kept,
+    read_as,
+)
+from tests.doors import checking_bounds as bounds_module
 from tests.strategies import formulas
 
 KEYS = 30

@@ -9,14 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mtlmon.checking.bounds import Bound, bounds_of
 from mtlmon.policy import load_policies, parse_policies
-from mtlmon.relations.changing import ChangeTimes
-from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
-from mtlmon.relations.revised import RevisedRelation, RevisedRelations
-from mtlmon.streams import bounds
-from mtlmon.streams.named_rows import Names, Rows
-from mtlmon.tables.looking_up import relations_with_columns
+from tests.doors import (
+    Bound,
+    ChangeTimes,
+    LogRelation,
+    Names,
+    ReadRows,
+    RevisedRelation,
+    RevisedRelations,
+    RowRelation,
+    bounds_of,
+    relations_with_columns,
+)
+from tests.doors import NamedRows as Rows
+from tests.doors import streams_bounds as bounds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,13 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtlmon import MtlmonError, SnapshotError, parse
-from mtlmon.arrays.native import KeyTable
-from mtlmon.checking import LogCheck, idle_keys
-from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy import Policy
-from mtlmon.tables.columns.keys import number_rows
 from tests.checking.logs import Event, Log, lines_of, logs, policies
 from tests.checking.test_log_check import FORMULAS, some_events
+from tests.doors import KeyTable, LogCheck, TextOutput, number_rows
+from tests.doors import checking_idle_keys as idle_keys
 from tests.strategies import formulas
 
 if TYPE_CHECKING:

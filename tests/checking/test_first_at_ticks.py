@@ -12,10 +12,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.checking import LogCheck
 from mtlmon.policy import parse_policies
-from mtlmon.streams import atoms as stream_atoms
 from mtlmon.tables import open_tables
+from tests.doors import LogCheck
+from tests.doors import streams_atoms as stream_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

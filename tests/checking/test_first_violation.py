@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import Monitor
-from mtlmon.checking import LogCheck
-from mtlmon.drive.native import TextMonitor
 from tests.checking.logs import Event, Log, expected_lines, lines_of, logs, policies
+from tests.doors import LogCheck, TextMonitor
 from tests.strategies import formulas
 
 if TYPE_CHECKING:

@@ -11,16 +11,22 @@ import pyarrow as pa
 import pytest
 
 from mtlmon import MemoryLimitError, SnapshotError
-from mtlmon.checking import LogCheck, TraceKeys
-from mtlmon.checking.changes import ChangeLines, ChangeOutput
-from mtlmon.checking.history_check import Bounds, HistoryCheck
-from mtlmon.checking.outputs import TextOutput
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
-from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
-from mtlmon.tables.json_rows import JsonRowsOutput
-from mtlmon.tables.verdicts import VerdictTable
+from tests.doors import (
+    CHANGE_COLUMNS,
+    Bounds,
+    ChangeLines,
+    ChangeOutput,
+    ChangeTable,
+    HistoryCheck,
+    JsonRowsOutput,
+    LogCheck,
+    MemoryLimit,
+    TextOutput,
+    TraceKeys,
+    VerdictTable,
+)
 from tests.reference.changelog import Collapsed
 from tests.traces import EndTime
 

@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.checking.last_rows import LastRow, LastRows
-from mtlmon.checking.row_files import RowFile, RowPlace
-from mtlmon.checking.sources import Origins
 from tests.cli.process import mtlmon
+from tests.doors import LastRow, LastRows, Origins, RowFile, RowPlace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.sources import EventBatch
+    from tests.doors import EventBatch
 
 
 LOG = RowFile("log.csv")

@@ -12,14 +12,18 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 
 from mtlmon import History
-from mtlmon.checking.bounds import FileBounds, bounds_of
-from mtlmon.checking.history_check import Bounds, HistoryCheck
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import parse_policies
-from mtlmon.streams import bounds as stream_bounds
-from mtlmon.streams.bounds import Kept
 from mtlmon.tables import open_tables
-from mtlmon.tables.looking_up import relations_with_columns
+from tests.doors import (
+    Bounds,
+    FileBounds,
+    HistoryCheck,
+    Kept,
+    MemoryLimit,
+    bounds_of,
+    relations_with_columns,
+)
+from tests.doors import streams_bounds as stream_bounds
 
 FILE = """\
 unit ms

@@ -8,9 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mtlmon.checking import late_partitions
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.streams import late_computing
 from tests.checking.late_streams import (
     KEYS,
     compare_with_rows_left,
@@ -22,6 +20,8 @@ from tests.checking.late_streams import (
 )
 from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
 from tests.checking.test_late_ticks import ENDS, STREAMS
+from tests.doors import checking_late_partitions as late_partitions
+from tests.doors import streams_late_computing as late_computing
 
 RELATIONS = """\
 relation posts = table "{path}" valid [from, to)

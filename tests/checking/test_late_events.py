@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from mtlmon.checking.late_events import LateEvents
+from tests.doors import LateEvents
 
 
 @pytest.mark.parametrize("traces", [None, 1, 4])

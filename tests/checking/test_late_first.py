@@ -7,10 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from mtlmon.checking import LogCheck
-from mtlmon.checking.history_check import Bounds, HistoryCheck
-from mtlmon.checking.late_first import FirstChanges, LiveViolations
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
@@ -22,6 +18,7 @@ from tests.checking.test_history_check import (
     late_rows,
     table,
 )
+from tests.doors import Bounds, FirstChanges, HistoryCheck, LiveViolations, LogCheck, MemoryLimit
 from tests.traces import EndTime
 
 Found = tuple[int, int, int]

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from mtlmon.checking import late_partitions
 from mtlmon.policy import PolicyFile, parse_policies
 from tests.checking.late_streams import (
     KEYS,
@@ -16,6 +15,7 @@ from tests.checking.late_streams import (
     withdrawn_and_back,
 )
 from tests.checking.test_history_check import Row, late_rows
+from tests.doors import checking_late_partitions as late_partitions
 from tests.traces import EndTime
 
 STREAMS = """\

@@ -9,14 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mtlmon.checking import late_partitions
-from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.policy.needs import needs_of
-from mtlmon.relations.declared import columns_to_read
 from tests.checking.late_streams import FORMULAS, KEYS, corrected, ordered, random_run, table
 from tests.checking.test_history_check import Mode, admitted, batches_of, collapsed, late_rows
 from tests.checking.test_late_streams import ENDS, content, random_arrivals, table_of
+from tests.doors import Bounds, columns_to_read, needs_of
+from tests.doors import checking_late_partitions as late_partitions
 from tests.history.comparing import as_read
 from tests.reference import late_look_ups as reference
 from tests.reference.changelog import holds

@@ -8,11 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from mtlmon.checking import late_partitions
-from mtlmon.checking.history_check import Bounds
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.relations import revised as revised_relations
-from mtlmon.streams import late_computing
 from tests.checking.late_streams import (
     KEYS,
     compare_with_rows_left,
@@ -26,6 +22,10 @@ from tests.checking.late_streams import (
 from tests.checking.test_history_check import Row, admitted, collapsed, late_rows
 from tests.checking.test_late_changes import FORMULAS
 from tests.checking.test_late_ticks import ENDS
+from tests.doors import Bounds
+from tests.doors import checking_late_partitions as late_partitions
+from tests.doors import relations_revised as revised_relations
+from tests.doors import streams_late_computing as late_computing
 
 RELATIONS = """\
 key user

@@ -12,13 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mtlmon.checking import late_partitions
-from mtlmon.checking.history_check import Bounds
-from mtlmon.engine.native import read_atoms
-from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.policy.needs import needs_of
-from mtlmon.policy.predicates.environment import Environment
-from mtlmon.streams.atoms import StreamAtoms
+from mtlmon.policy import Environment, PolicyFile, parse_policies
 from tests.checking.late_streams import (
     FORMULAS,
     STREAMS,
@@ -39,6 +33,8 @@ from tests.checking.test_history_check import (
     late_rows,
 )
 from tests.checking.test_history_check import Row as FullRow
+from tests.doors import Bounds, StreamAtoms, needs_of, read_atoms
+from tests.doors import checking_late_partitions as late_partitions
 from tests.history.comparing import as_read
 from tests.reference.changelog import holds
 from tests.reference.history import (

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from mtlmon.checking import late_partitions
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.streams import late_computing
 from tests.checking.late_streams import (
     KEYS,
     compare_with_order,
@@ -19,6 +17,8 @@ from tests.checking.late_streams import (
     withdrawn_and_back,
 )
 from tests.checking.test_history_check import Row, late_rows
+from tests.doors import checking_late_partitions as late_partitions
+from tests.doors import streams_late_computing as late_computing
 from tests.traces import EndTime
 
 STREAMS = """\

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.checking import LogCheck, feeding, idle_keys
 from mtlmon.verdict_arrays import verdict_type
 from tests.checking.logs import Event, Log, expected_lines, lines_of, logs, policies
+from tests.doors import LogCheck
+from tests.doors import checking_feeding as feeding
+from tests.doors import checking_idle_keys as idle_keys
 from tests.strategies import ATOMS, formulas
 
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"

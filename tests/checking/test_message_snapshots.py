@@ -7,12 +7,11 @@ from typing import Literal
 
 import pytest
 
-from mtlmon.checking import LogCheck
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.tables import check_tables
-from mtlmon.tables.checking import shown_messages
 from tests.checking.relaying import relayed
+from tests.doors import LogCheck, shown_messages
 
 FIRST = """\
 key k

@@ -12,15 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mtlmon.arrays.native import KeyTable
-from mtlmon.checking import LogCheck, TraceKeys
-from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
-from mtlmon.checking.policy_facts import PolicyFacts
-from mtlmon.drive.native import PolicyLines, VerdictRows, policy_label
+from mtlmon import parse
 from mtlmon.policy import Policy
-from mtlmon.syntax.parser import parse
-from mtlmon.tables.columns.keys import number_rows
 from tests.checking.logs import Log, logs
+from tests.doors import (
+    JsonLinesOutput,
+    KeyTable,
+    LogCheck,
+    PolicyFacts,
+    PolicyLines,
+    TextOutput,
+    TraceKeys,
+    VerdictRows,
+    number_rows,
+    policy_label,
+    unique_key_columns,
+)
 from tests.verdicts import json_line
 
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"

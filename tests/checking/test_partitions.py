@@ -11,15 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import Monitor, Resolution, SnapshotError
-from mtlmon.analysis.reach import decision_delay
-from mtlmon.arrays.native import KeyTable
-from mtlmon.checking import LogCheck, TraceKeys, idle_keys, partitions_of
-from mtlmon.checking.outputs import TextOutput
+from mtlmon import Monitor, Resolution, SnapshotError, parse
 from mtlmon.policy import Policy
-from mtlmon.syntax.parser import parse
-from mtlmon.tables.columns.keys import number_rows
 from tests.checking.logs import LogOfRows, Rows, lines_with_keys
+from tests.doors import (
+    KeyTable,
+    LogCheck,
+    TextOutput,
+    TraceKeys,
+    decision_delay,
+    number_rows,
+    partitions_of,
+)
+from tests.doors import checking_idle_keys as idle_keys
 from tests.strategies import ATOMS, formulas
 
 if TYPE_CHECKING:
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking import Partitions
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
+    from tests.doors import Partitions
 
 Event = tuple[int, dict[str, str], frozenset[str]]
 """A time-stamp, the columns of a row, the atoms that hold."""

@@ -12,10 +12,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.checking import LogCheck
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 from tests.checking.test_policy_monitors import taken
+from tests.doors import LogCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

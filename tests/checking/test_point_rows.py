@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.checking.point_rows import PointRows
-from mtlmon.checking.row_files import RowFile, RowPlace
-from mtlmon.checking.sources import Origins
 from mtlmon.errors import SnapshotError
+from tests.doors import Origins, PointRows, RowFile, RowPlace
 
 A, B = RowFile("a"), RowFile("b", has_lines=False)
 ROWS = st.lists(

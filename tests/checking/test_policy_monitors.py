@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import LimitError, Monitor, MonitorBrokenError, TimeStampError, Verdict, VerdictArray
-from mtlmon.arrays.native import EventColumns
-from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
-from mtlmon.engine.expressions import bdd
-from mtlmon.engine.native import MemoryLimit
+from mtlmon.tables import KeyedMonitors
 from mtlmon.verdict_arrays import verdict_type
+from tests.doors import EventColumns, MemoryLimit, PolicyMonitors
+from tests.doors import expressions_bdd as bdd
 
 Step = tuple[int, int, str]
 """A time-stamp, the number of a stream, the atoms that hold."""

@@ -14,15 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import MtlmonError, SnapshotError
-from mtlmon.checking import idle_keys, late_origins
-from mtlmon.checking.row_files import RowFile
-from mtlmon.checking.row_tracking import RowTracker
-from mtlmon.checking.sources import Origins
-from mtlmon.drive.native import RowPlaces, VerdictRows
-from mtlmon.streams.named_rows import Names
 from mtlmon.tables import check_tables
-from mtlmon.tables.verdicts import VerdictTable
 from tests.checking.relaying import relayed
+from tests.doors import Names, Origins, RowFile, RowPlaces, RowTracker, VerdictRows, VerdictTable
+from tests.doors import checking_idle_keys as idle_keys
+from tests.doors import checking_late_origins as late_origins
 from tests.reference.row_numbers import LogRow, files_of_rows, time_points
 
 if TYPE_CHECKING:

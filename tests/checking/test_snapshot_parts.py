@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtlmon import SnapshotError
-from mtlmon.cli.snapshot_parts import MIXED, POLICIES
-from mtlmon.cli.snapshot_parts import split_parts as split_kind
-from mtlmon.support.snapshot_parts import joined_parts, sized, split_parts, take_sized
+from tests.doors import MIXED, POLICIES, joined_parts, sized, split_parts, take_sized
+from tests.doors import split_kinds as split_kind
 
 PARTS = [b"", b"one", b"\0" * 300]
 

@@ -11,16 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.arrays.native import EventColumns
-from mtlmon.drive.native import (
-    KeyedMonitors,
-    PolicyMonitors,
-    policies_snapshot,
-    restore_policies,
-)
-from mtlmon.engine.expressions import bdd
 from mtlmon.errors import LimitError, SnapshotError
+from mtlmon.tables import KeyedMonitors
 from tests.checking.test_policy_monitors import taken
+from tests.doors import EventColumns, PolicyMonitors, policies_snapshot, restore_policies
+from tests.doors import expressions_bdd as bdd
 
 FORMULAS = [
     "p",

@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import always, parse
-from mtlmon.analysis.antecedent import antecedent_of
-from mtlmon.checking import LogCheck
+from mtlmon import Formula, always, parse
 from mtlmon.policy import parse_policies
-from mtlmon.syntax.formula import Formula
 from tests.checking.logs import Event, Log, lines_of, logs, policies
 from tests.checking.test_check_snapshot import Relay
 from tests.checking.test_log_check import some_events
+from tests.doors import LogCheck, antecedent_of
 from tests.reference.evaluator import evaluate
 from tests.strategies import formulas
 from tests.traces import Event as TimePoint

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mtlmon.cli import main
 from tests.cli.process import Ended
+from tests.doors import main
 
 
 @pytest.fixture(autouse=True)

@@ -80,7 +80,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 def wait_for_checkpoint(path: Path, output_size: int = 1) -> None:
     """Wait for a checkpoint that counts on so many bytes of verdicts."""
-    from mtlmon.cli.checkpoint import CheckpointFile
+    from tests.doors import CheckpointFile
 
     file = CheckpointFile(str(path))
     deadline = time.monotonic() + SECONDS

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.cli.checkpoint import MAGIC, CheckpointFile
-from mtlmon.cli.failure import Failure
 from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell, wait_for_checkpoint
+from tests.doors import MAGIC, CheckpointFile, Failure
 from tests.verdicts import json_line
 
 FORMULA = "p IMPLIES EVENTUALLY[0,5] q"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from tests.cli.kills import check_killed_runs
+from tests.doors import TextWork, checking_text_logs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +95,8 @@ def test_output_is_that_of_a_log_with_the_atoms(
         if name == "rows" and not others:
             assert done.errors == wanted.errors
         with monkeypatch.context() as small:
-            small.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 37)
-            small.setattr("mtlmon.cli.pump.TextWork.block_bytes", 37)
+            small.setattr(checking_text_logs, "_BLOCK_BYTES", 37)
+            small.setattr(TextWork, "block_bytes", 37)
             assert command(*RUNS[name], rules, log)[:2] == wanted[:2]
 
 

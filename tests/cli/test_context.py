@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.cli.context import context_lines
 from tests.cli.process import mtlmon
+from tests.doors import context_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

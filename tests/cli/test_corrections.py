@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.syntax.parser import parse
+from mtlmon import parse
 from tests.cli.process import Ended, Live, mtlmon
 from tests.reference.changelog import holds
 from tests.reference.history import (
@@ -310,7 +310,7 @@ def test_rows_that_are_not_about_a_key_need_none(
     kind: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What advances time, and what takes an id back, in blocks of any size."""
-    import mtlmon.tables.formats.rows as reading
+    from tests.doors import formats_rows as reading
 
     policies, output, saved = tmp_path / "p.mtl", tmp_path / "out", tmp_path / "saved"
     policies.write_text(f"key k\n{KEYED[kind]}")

@@ -12,8 +12,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.tables.outputs import row_output
 from tests.cli.process import mtlmon
+from tests.doors import row_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.cli.following import Follower
 from tests.cli.process import SECONDS, Ended, Live, mtlmon
+from tests.doors import Follower, cli_following
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +139,7 @@ def test_what_cannot_be_followed(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize("size", [1, 3, 1 << 16])
 def test_headers_in_pieces(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is written does not depend on how much is read at once."""
-    monkeypatch.setattr("mtlmon.cli.following.BLOCK_BYTES", size)
+    monkeypatch.setattr(cli_following, "BLOCK_BYTES", size)
     reader, writer = os.pipe()
     path = tmp_path / "a.csv"
     follower = Follower(str(path), writer, lambda line: line.startswith(b"ts"))

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mtlmon.cli import completion
-from mtlmon.cli.command import SUBCOMMANDS
-from mtlmon.cli.command_line import options_of, subcommands
-from mtlmon.cli.manual import manual
 from tests.cli.process import mtlmon
+from tests.doors import SUBCOMMANDS, manual, options_of, subcommands
+from tests.doors import cli_completion as completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import SECONDS, Live, mtlmon
+from tests.doors import CheckpointFile
 
 if TYPE_CHECKING:
     from pathlib import Path

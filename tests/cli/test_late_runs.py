@@ -16,8 +16,6 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-import mtlmon.checking.text_logs as lines
-import mtlmon.tables.formats.rows as blocks
 from tests.cli.late_runs import (
     HEADER,
     History,
@@ -28,6 +26,8 @@ from tests.cli.late_runs import (
     unnumbered,
 )
 from tests.cli.process import Ended
+from tests.doors import checking_text_logs as lines
+from tests.doors import formats_rows as blocks
 
 Command = Callable[..., Ended]
 

@@ -14,7 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 import pytest
 
-from mtlmon.syntax.parser import parse
+from mtlmon import parse
 from tests.cli.process import Ended, Live
 from tests.reference.changelog import Collapsed, holds
 from tests.reference.history import Insert, evaluated, monitored, states_of

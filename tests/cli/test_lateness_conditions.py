@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.checking import late_partitions
 from tests.cli.process import Live
 from tests.cli.test_lateness import Command
+from tests.doors import checking_late_partitions as late_partitions
 
 TEXT = """\
 atom busy = count[0,9](quick) >= 2

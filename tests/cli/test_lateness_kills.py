@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import COMMAND, Ended, environment, mtlmon, wait_for_checkpoint
+from tests.doors import CheckpointFile
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.tables.formats import rows as table_rows
 from tests.cli.process import Live
 from tests.cli.test_lateness import Command
 from tests.cli.test_lateness_kills import check_killed_run
+from tests.doors import formats_rows as table_rows
 
 POLICY = "key user\npolicy calm: v.next() - v < 5\n"
 
@@ -189,7 +189,7 @@ def test_verdicts_become_final_as_time_goes_on(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Soon after no row can come before the next one; that is found for some rows at a time."""
-    import mtlmon.tables.formats.rows as reading
+    from tests.doors import formats_rows as reading
 
     for name in ("BLOCK_BYTES", "FIRST_BLOCK_BYTES"):
         monkeypatch.setattr(reading, name, 200)

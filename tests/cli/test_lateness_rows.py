@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.checking import late_origins
 from tests.cli.process import Live
 from tests.cli.test_lateness import Command
+from tests.doors import checking_late_origins as late_origins
 
 POLICIES = """\
 key user

@@ -14,9 +14,9 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv
 
-from mtlmon.checking import LogCheck
 from mtlmon.tables import check_tables
 from tests.cli.test_mixed_policies import TABLE_ATOMS
+from tests.doors import LogCheck, checking_text_logs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,7 +150,7 @@ def test_it_is_that_of_all_verdicts(
             is_violated and wanted is None
         )
         with monkeypatch.context() as small:
-            small.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 17)
+            small.setattr(checking_text_logs, "_BLOCK_BYTES", 17)
             again = command(*given, "--verdicts", "first", rules, log)
         assert (again.output, again.status) == (first.output, first.status)
         if form != "log":
@@ -187,7 +187,7 @@ def test_blocks_change_nothing(
     given = ["--verdicts", "first", "--fail-on", "high", rules, log]
     done = command(*given)
     assert (done.status, done.output) == (0, "quiet\t3:0 false\n")
-    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 9)
+    monkeypatch.setattr(checking_text_logs, "_BLOCK_BYTES", 9)
     monkeypatch.setattr(LogCheck, "__init__", in_small_slices)
     assert command(*given) == done
     log.write_text("@1 q(a)\n@2 p(a) noise\n@4 p(b) noise\n@5 ask\n")
@@ -262,7 +262,7 @@ def test_a_run_goes_on_from_a_checkpoint(
     given += ["--time-points", "stamp"] if form == "stamps" else []
     resumed = [*given, "--checkpoint", tmp_path / "kept", "--checkpoint-every", "1", "--resume"]
     resumed += ["-o", tmp_path / "out"]
-    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 17)
+    monkeypatch.setattr(checking_text_logs, "_BLOCK_BYTES", 17)
     violated: Counter[bool] = Counter()
     for seed in range(10):
         log = write_log(tmp_path, seed, "log" if is_text else "csv")

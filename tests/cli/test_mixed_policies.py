@@ -14,8 +14,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from pyarrow import parquet
 
-from mtlmon.checking import LogCheck
 from tests.cli.process import Ended, mtlmon, shell
+from tests.doors import LogCheck, checking_text_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,7 +209,7 @@ def test_time_points_of_other_clocks_are_in_their_place(
         assert places["few", point[0], point[1]] < places[name, point[0], point[1]]
         later = [k for (one, *own), k in places.items() if one == "few" and own > point]
         assert places[name, point[0], point[1]] < min(later, default=len(rows))
-    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 50)
+    monkeypatch.setattr(checking_text_logs, "_BLOCK_BYTES", 50)
     assert outputs(command, tmp_path, [*MIXED, *AT_TICKS], lines, *given) == found
 
 
@@ -250,7 +250,7 @@ def test_what_comes_before_an_error_of_either_kind_is_told(
     rules, log = tmp_path / "rules.mtl", tmp_path / "log"
     rules.write_text("policy quiet: NOT ask\nfind many: p(x)\n")
     log.write_text("@1 ask p(a)\n@2 p(b)\n@2 ask\n@3 ask p(a)(b)\n@4 ask p(a)\n")
-    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", size)
+    monkeypatch.setattr(checking_text_logs, "_BLOCK_BYTES", size)
     done = command("--max-rows", "1", "--verdicts", "false", rules, log)
     assert done.status == 2
     assert "more rows at time-point 3:0 than the 1 of --max-rows" in done.errors
@@ -354,7 +354,7 @@ def test_computed_atoms_go_on_from_checkpoints(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     """Streams are computed again, from the beginning of the log."""
-    monkeypatch.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", block)
+    monkeypatch.setattr(checking_text_logs, "_BLOCK_BYTES", block)
     rules, log, output, kept = (tmp_path / name for name in ("rules", "log", "output", "kept"))
     rules.write_text("\n".join([*MIXED, *REMEMBERING, ""]))
     given = ["--verdicts", "all", "--resolve", "--output-format", "jsonl"]

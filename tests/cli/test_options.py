@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import mtlmon as package
-from mtlmon.cli import streams
-from mtlmon.cli.arguments import parse_arguments
 from tests.cli.process import mtlmon
+from tests.doors import cli_streams as streams
+from tests.doors import parse_arguments
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 UNTIL = "p UNTIL[0,5] q"

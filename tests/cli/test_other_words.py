@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.cli.serving_work import problem_of
 from mtlmon.errors import LogError
 from mtlmon.testing import check
 from tests.cli.process import Ended
+from tests.doors import problem_of
 
 FIRST_WORDS = {
     "check": "no word is needed: mtlmon POLICY LOG",

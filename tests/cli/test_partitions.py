@@ -17,11 +17,11 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from pyarrow import parquet
 
-from mtlmon.cli import command as cli_command
 from tests.cli import process
 from tests.cli.kills import check_killed_runs
 from tests.cli.process import Ended
 from tests.cli.test_table_kills import make_rows, write
+from tests.doors import cli_command
 
 Command = Callable[..., Ended]
 

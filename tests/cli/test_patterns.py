@@ -17,11 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.support.ready_patterns import READY
 from mtlmon.tables import check_tables, open_tables
-from mtlmon.tables.formats.line_patterns import line_pattern
-from mtlmon.tables.formats.pairs import pair_names, pair_values
 from tests.cli.process import Ended, Live, mtlmon
+from tests.doors import READY, line_pattern, pair_names, pair_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -491,7 +489,7 @@ def open_tables_of(log: str, pattern: str, names: list[str]) -> list[tuple[objec
     """The times of rows and some columns, as conditions and a check of types see them."""
     from tempfile import TemporaryDirectory
 
-    from mtlmon.tables.formats.schemas import read_line_schema
+    from tests.doors import read_line_schema
 
     with TemporaryDirectory() as directory:
         path = f"{directory}/x.log"

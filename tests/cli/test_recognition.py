@@ -15,9 +15,16 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv, feather, ipc, parquet
 
-from mtlmon.cli.recognition import format_of, is_enough
-from mtlmon.support.standard_input import STANDARD_INPUT, has_begun, read_ready, take_begin
 from tests.cli.process import Ended, Live, mtlmon, shell
+from tests.doors import (
+    STANDARD_INPUT,
+    _Begin,
+    format_of,
+    has_begun,
+    is_enough,
+    read_ready,
+    take_begin,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +179,7 @@ def test_how_much_of_a_log_is_enough() -> None:
 
 
 def test_what_has_been_looked_at_is_given_back_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtlmon.support.standard_input._Begin.content", b"@1 p\n")
+    monkeypatch.setattr(_Begin, "content", b"@1 p\n")
     block = bytearray(2)
     found = b""
     while has_begun(STANDARD_INPUT):

@@ -18,6 +18,7 @@ from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.cli.test_context import expected
 from tests.cli.test_mixed_policies import MIXED, TABLE_ATOMS, WITH_VARIABLES
+from tests.doors import TextWork, checking_text_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,8 +110,8 @@ def test_rows_are_behind_answers(
         ends = [line.rpartition("\t")[2] for line in wanted]
         assert [f"{row['file']}:{row['row']}" for row in rows] == ends
         with monkeypatch.context() as small:
-            small.setattr("mtlmon.checking.text_logs._BLOCK_BYTES", 50)
-            small.setattr("mtlmon.cli.pump.TextWork.block_bytes", 50)
+            small.setattr(checking_text_logs, "_BLOCK_BYTES", 50)
+            small.setattr(TextWork, "block_bytes", 50)
             again = command("--rows", *given, file, *logs).output
         assert again.splitlines() == wanted
     assert has_found

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.policy import parse_policies
-from mtlmon.policy.first_order.terms import free_variables
 from tests.cli.process import Ended, Live, mtlmon, shell
+from tests.doors import free_variables
 from tests.reference.first_order import Let, Log, answers, is_fresh, violations
 
 if TYPE_CHECKING:

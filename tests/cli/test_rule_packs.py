@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.policy import parse_policies
-from mtlmon.tables.formats.line_patterns import line_pattern
 from tests.cli.process import mtlmon
+from tests.doors import line_pattern
 
 RULES = Path(__file__).resolve().parents[2] / "examples" / "rules"
 BEGIN = datetime(2024, 5, 1, 12, 30)

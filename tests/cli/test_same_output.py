@@ -18,11 +18,14 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.checking import log_check, text_logs, tick_turns
-from mtlmon.streams import atoms as stream_atoms
-from mtlmon.tables import events, sorting
-from mtlmon.tables.formats import rows as table_rows
 from tests.cli.process import SECONDS, Ended
+from tests.doors import checking_log_check as log_check
+from tests.doors import checking_text_logs as text_logs
+from tests.doors import checking_tick_turns as tick_turns
+from tests.doors import formats_rows as table_rows
+from tests.doors import streams_atoms as stream_atoms
+from tests.doors import tables_events as events
+from tests.doors import tables_sorting as sorting
 
 Command = Callable[..., Ended]
 

@@ -15,12 +15,16 @@ from typing import Any
 import pytest
 
 from mtlmon import LimitError, LogError, Monitor
-from mtlmon.cli.files import open_log
-from mtlmon.cli.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText
-from mtlmon.cli.text_checkpoints import CheckpointedText
-from mtlmon.drive.native import TextMonitor
 from tests.cli.kills import check_killed_runs, without_speed
 from tests.cli.process import COMMAND, SECONDS, Live, environment, mtlmon, shell
+from tests.doors import (
+    ALONE_BYTES,
+    WORTH_BYTES,
+    CheckpointedText,
+    MonitoredText,
+    TextMonitor,
+    open_log,
+)
 
 FORMULAS = {
     "f0": "p",
@@ -265,7 +269,7 @@ def test_snapshots_while_a_thread_scans_ahead(resolve: bool, batch: int, tmp_pat
 def digest_of(text: bytes) -> bytes:
     from hashlib import blake2b
 
-    from mtlmon.cli.checkpoint import DIGEST_BYTES
+    from tests.doors import DIGEST_BYTES
 
     return blake2b(text, digest_size=DIGEST_BYTES).digest()
 

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.support.severities import SEVERITIES
 from tests.cli.process import Ended
+from tests.doors import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

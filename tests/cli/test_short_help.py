@@ -7,10 +7,8 @@ import shlex
 
 import pytest
 
-from mtlmon.cli.command import SUBCOMMANDS
-from mtlmon.cli.command_line import options_of, subcommands
-from mtlmon.cli.short_help import SHORT_HELP
 from tests.cli.process import mtlmon
+from tests.doors import SHORT_HELP, SUBCOMMANDS, options_of, subcommands
 
 PARSERS = {one.parser.prog: one.parser for one in subcommands()}
 ALL_OPTIONS = {

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import SECONDS, Live, environment, mtlmon
+from tests.doors import CheckpointFile
 from tests.verdicts import json_line
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import parquet  # noqa: E402
 
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.policy.predicates import operators as ops  # noqa: E402
-from mtlmon.policy.predicates.expression import Expression  # noqa: E402
 from tests.cli.process import Ended, Live, mtlmon  # noqa: E402
+from tests.doors import Expression  # noqa: E402
+from tests.doors import predicates_operators as ops  # noqa: E402
 from tests.reference import streams as reference  # noqa: E402
 
 if TYPE_CHECKING:

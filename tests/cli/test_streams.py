@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.support import option_names
 from tests.cli.process import COMMAND, SECONDS, Live, environment, mtlmon, shell
+from tests.doors import support_option_names as option_names
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_for_checkpoint
+from tests.doors import CheckpointFile
 
 POLICIES = """\
 policy a: p IMPLIES EVENTUALLY[0,5] q

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.support import option_names
 from tests.cli.process import COMMAND, SECONDS, Ended, environment, mtlmon, shell
+from tests.doors import support_option_names as option_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import ipc, parquet  # noqa: E402
 
-from mtlmon.support import option_names  # noqa: E402
 from tests.cli.process import Ended, shell  # noqa: E402
+from tests.doors import support_option_names as option_names  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable

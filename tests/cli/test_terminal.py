@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.syntax.report import escaped
 from tests.cli.process import COMMAND, SECONDS, environment, mtlmon
+from tests.doors import escaped
 
 # sets the title, clears the screen, goes up a line; as one control character; turns text around
 BAD = "\x1b]0;title\x07\x1b[2J\x1b[A\x9b2J\u202e"

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.checking import text_logs
 from tests.cli.process import Ended, Live
+from tests.doors import checking_text_logs as text_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon import compile_formula
-from mtlmon.cutting import make_plan, verdict_passes
+from tests.doors import make_plan, verdict_passes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon import Program
-    from mtlmon.cutting import Plan, SeekingPass, VerdictPass
-    from mtlmon.cutting.carries import Finding
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula, Program
+    from tests.doors import CuttingPlan as Plan
+    from tests.doors import Finding, SeekingPass, VerdictPass
     from tests.traces import EndTime, Event, Mode, TimePoint
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mtlmon import compile_formula
-from mtlmon.cutting import make_plan
-from mtlmon.cutting.masks import MaskedProgram
 from tests.cutting.in_memory import Neighbours
+from tests.doors import MaskedProgram, make_plan
 
 TIMES = np.array([0, 4, 8, 90, 100, 120, 199, 200, 300, 400, 500, 900], np.int64)
 

@@ -10,10 +10,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mtlmon import Monitor, atom, parse, resolve
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import make
 from tests.corpus import load_cases
 from tests.cutting.in_memory import verdicts_in_ranges
+from tests.doors import make
+from tests.doors import syntax_operators as ops
 from tests.strategies import (
     compounds,
     end_times,
@@ -29,7 +29,7 @@ from tests.traces import MODES, Event, Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
     from tests.traces import EndTime, Step, TimePoint
 
 

@@ -6,8 +6,8 @@ import re
 import subprocess
 import sys
 
-from mtlmon.syntax import operators as ops
 from tests.docs import pages
+from tests.doors import syntax_operators as ops
 
 
 def _table(page: str, heading: str) -> list[list[str]]:

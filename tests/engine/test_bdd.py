@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtlmon import LimitError, MtlmonError
-from mtlmon.engine.expressions import bdd
+from tests.doors import expressions_bdd as bdd
 
 Assignment = tuple[bool, ...]
 

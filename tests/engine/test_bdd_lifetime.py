@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from mtlmon.engine.expressions import bdd
+from tests.doors import expressions_bdd as bdd
 
 _PRELUDE = """
 import gc

@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mtlmon import Formula, Program
-from mtlmon.engine import choice
-from mtlmon.engine.choice import MOST_VARIABLES, EngineChoice, choose_engine, has_time_bound
-from mtlmon.engine.compile import OPERATIONS, compile_formula
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import atom, make
-from mtlmon.syntax.interval import Interval
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, Program, atom, compile_formula, parse
 from tests import strategies
+from tests.doors import (
+    MOST_VARIABLES,
+    OPERATIONS,
+    EngineChoice,
+    Interval,
+    choose_engine,
+    has_time_bound,
+    make,
+)
+from tests.doors import engine_choice as choice
+from tests.doors import syntax_operators as ops
 
 MIXED = " is used both as it is and negated, so verdicts can come later than in mode global"
 UNNAMED = "an operator that looks ahead"

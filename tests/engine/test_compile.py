@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from mtlmon import Monitor, Program, parse
-from mtlmon.engine.compile import OPERATIONS, compile_formula
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula, atom, make
+from mtlmon import Formula, Monitor, Program, atom, compile_formula, parse
+from tests.doors import OPERATIONS, make
+from tests.doors import syntax_operators as ops
 
 
 def operations(text: str) -> list[str]:

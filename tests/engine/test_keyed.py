@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from mtlmon import LimitError, Monitor, TimeStampError, Verdict, VerdictArray
-from mtlmon.arrays.native import EventColumns
-from mtlmon.drive.native import KeyedMonitors
-from mtlmon.engine.expressions import bdd
+from mtlmon.tables import KeyedMonitors
 from mtlmon.verdict_arrays import verdict_type
+from tests.doors import EventColumns
+from tests.doors import expressions_bdd as bdd
 
 FORMULAS = [
     "p",

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mtlmon import LimitError, Monitor, MonitorBrokenError, Program
-from mtlmon.engine.expressions import bdd
+from tests.doors import expressions_bdd as bdd
 from tests.engines import with_expressions, with_network
 
 FORMULAS = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mtlmon import (
     EventError,
+    Formula,
     LimitError,
     Monitor,
     MonitorBrokenError,
@@ -18,8 +19,7 @@ from mtlmon import (
     Program,
     TimeStampError,
 )
-from mtlmon.engine.expressions import bdd
-from mtlmon.syntax.formula import Formula
+from tests.doors import expressions_bdd as bdd
 from tests.engines import with_expressions, with_network
 from tests.strategies import formulas, sandwiches
 

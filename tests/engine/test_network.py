@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mtlmon import Monitor
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Monitor
 from tests import strategies
 from tests.comparison import compare_restored, shift
 from tests.engines import fits_network, with_expressions, with_network
@@ -265,13 +264,8 @@ def test_a_state_with_nothing_undecided_is_small(formula: str, mode: Mode, gap: 
 def test_the_states_of_keys_have_one_form() -> None:
     """Policies that are restored after each batch have the same snapshots as undisturbed ones."""
     np = pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")
-    from mtlmon.arrays.native import EventColumns
-    from mtlmon.drive.native import (
-        KeyedMonitors,
-        PolicyMonitors,
-        policies_snapshot,
-        restore_policies,
-    )
+    from mtlmon.tables import KeyedMonitors
+    from tests.doors import EventColumns, PolicyMonitors, policies_snapshot, restore_policies
 
     formulas = [with_network(formula) for formula in WIDE]
 

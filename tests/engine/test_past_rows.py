@@ -7,11 +7,10 @@ from functools import reduce
 
 import pytest
 
-from mtlmon import Monitor, Monitors
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula, atom, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import Formula, Monitor, Monitors, atom
 from tests.comparison import compare_restored, compare_saved
+from tests.doors import Interval, make
+from tests.doors import syntax_operators as ops
 from tests.engines import with_expressions
 from tests.reference.evaluator import evaluate
 from tests.traces import Event, prefix_of

@@ -9,14 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, MtlmonError, Program, SnapshotError
-from mtlmon.engine.expressions import bdd
-from mtlmon.engine.native import SavedState, Verdict
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import (
+    Formula,
+    LimitError,
+    Monitor,
+    MonitorBrokenError,
+    MtlmonError,
+    Program,
+    SnapshotError,
+    Verdict,
+    parse,
+)
 from tests import strategies
 from tests.comparison import compare_saved, shift
 from tests.corpus import Case, load_cases
+from tests.doors import SavedState
+from tests.doors import expressions_bdd as bdd
 from tests.engines import programs_of, with_expressions, with_network
 from tests.properties import Timeline
 from tests.soak import GAPS, RATES, Generator

@@ -22,16 +22,15 @@ import mtlmon
 from mtlmon import (
     EventError,
     EventTypeError,
+    Formula,
     Monitor,
     MonitorBrokenError,
     MtlmonError,
     TimeStampError,
     parse,
 )
-from mtlmon.analysis.reach import decision_delay
-from mtlmon.engine.pending import PendingTimePoint
-from mtlmon.syntax.formula import Formula
 from mtlmon.verdict_arrays import VerdictArray
+from tests.doors import PendingTimePoint, decision_delay
 from tests.strategies import formulas, traces
 from tests.traces import MODES, Advance, Mode, Step
 

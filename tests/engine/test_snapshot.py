@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import Monitor, MtlmonError, SnapshotError
-from mtlmon.engine.expressions import bdd
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Monitor, MtlmonError, SnapshotError
+from tests.doors import expressions_bdd as bdd
 from tests.engines import with_network
 from tests.strategies import formulas, huge_intervals, sandwiches
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mtlmon import Monitor, MtlmonError, TimeStampError, Verdict, VerdictArray, resolve
-from mtlmon.arrays.native import EventColumns
-from mtlmon.drive.native import SuccessiveMonitor
 from mtlmon.verdict_arrays import verdict_type
+from tests.doors import EventColumns, SuccessiveMonitor
 from tests.traces import MODES
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from mtlmon import Monitor, Verdict, parse
 from tests.strategies import formulas, sandwiches
 
 if TYPE_CHECKING:
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
 
 MODES = ("naive", "local", "global")
 GAPS = {

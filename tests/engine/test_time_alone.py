@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import Monitor
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Monitor
 from tests.engines import programs_of, with_expressions, with_network
 from tests.strategies import compounds, formulas, sandwiches, traces
 from tests.traces import MAXIMUM_TIME_STAMP, MODES, Advance, Event, Mode, Step

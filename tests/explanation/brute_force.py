@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from mtlmon.explanation.checker import ProofError, check_step
-from mtlmon.explanation.proof import Proof, Rule
-from mtlmon.explanation.trace import Trace
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Proof
+from mtlmon.explanation import ProofError, Rule, Trace
+from tests.doors import check_step
 
 _WITHOUT_PARTS = {Rule.CONSTANT, Rule.ATOM, Rule.NO_NEIGHBOUR, Rule.OUTSIDE}
 _WITH_RUN = {Rule.WITNESS, Rule.WINDOW, Rule.CUT}

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from mtlmon.explanation.checker import ProofError, check, check_step
-from mtlmon.explanation.proof import Proof, Rule
-from mtlmon.explanation.prover import prove
-from mtlmon.explanation.trace import Trace
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, Proof, parse
+from mtlmon.explanation import ProofError, Rule, Trace, check
 from tests import strategies
+from tests.doors import check_step, prove
 from tests.explanation.test_proofs import events_of
 from tests.reference.evaluator import evaluate
 from tests.traces import EndTime, Step, ended, prefix_of

@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 import mtlmon
-from mtlmon.explanation import explain_positions
-from mtlmon.explanation.checker import check
-from mtlmon.explanation.prover import prove
-from mtlmon.explanation.trace import Trace
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula, atom, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import Formula, atom
+from mtlmon.explanation import Trace, check, explain_positions
+from tests.doors import Interval, make, prove
+from tests.doors import syntax_operators as ops
 
 EVENTS: list[tuple[int, set[str]]] = [(1, {"p"}), (3, set()), (3, {"p"}), (9, {"q"})]
 

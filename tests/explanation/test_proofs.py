@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
-from mtlmon.explanation.checker import check
-from mtlmon.explanation.prover import prove
-from mtlmon.explanation.trace import Trace
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import FALSE, TRUE, Formula, parse
+from mtlmon.explanation import Trace, check
 from tests import strategies
 from tests.corpus import Case, load_cases
+from tests.doors import prove
+from tests.doors import syntax_operators as ops
 from tests.explanation.brute_force import Search
 from tests.reference.evaluator import evaluate
 from tests.small_models import ALL_OPERATORS, Family, P, Q, formulas_of, traces_of

@@ -11,15 +11,12 @@ import pytest
 from hypothesis import given, settings
 
 import mtlmon
-from mtlmon.explanation import explain_positions
-from mtlmon.explanation.prover import prove
-from mtlmon.explanation.trace import Trace
+from mtlmon import Formula, atom
+from mtlmon.explanation import Trace, explain_positions
 from mtlmon.policy import parse_policies
-from mtlmon.support.option_names import COMMAND, PYTHON
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula, atom, make
-from mtlmon.syntax.interval import Interval
 from tests import strategies
+from tests.doors import COMMAND, PYTHON, Interval, make, prove
+from tests.doors import syntax_operators as ops
 from tests.explanation.test_proofs import events_of
 from tests.traces import EndTime, Step
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.explanation.windows import WINDOW, Refusal, Windows, refusals, witnesses
-from mtlmon.syntax.interval import Interval
 from tests import strategies
+from tests.doors import WINDOW, Interval, Refusal, Windows, refusals, witnesses
 
 _COSTS = st.lists(st.sampled_from([0, 1, 1, 2, 3, 5, 20]), min_size=12, max_size=12)
 _STEPS = st.lists(st.sampled_from([0, 0, 1, 2, 5]), min_size=12, max_size=12)

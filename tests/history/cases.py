@@ -23,8 +23,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, parse
 from tests.reference.history import Arrival, Clock, EqualRetraction, Insert, Retraction
 from tests.traces import Advance, EndTime, Event, parse_step
 

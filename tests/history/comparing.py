@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from mtlmon import History
-from mtlmon.history.changes import Changes
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import Formula, History, parse
 from tests import strategies
+from tests.doors import ChangesChanges as Changes
 from tests.reference.changelog import holds
 from tests.reference.history import (
     Arrival,

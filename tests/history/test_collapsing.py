@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon import History
-from mtlmon.changelog.loops import ChangelogLoop, LatestVerdicts, ResolvedChanges
+from mtlmon import History, parse
 from mtlmon.errors import LogError
-from mtlmon.syntax.parser import parse
+from tests.doors import ChangelogLoop, LatestVerdicts, ResolvedChanges
 from tests.history.cases import Case, load_cases
 from tests.reference.changelog import Changelog, Collapsed, holds
 from tests.reference.history import (

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon import EventError, History, MtlmonError, SnapshotError
-from mtlmon.history.changes import WITHDRAWN
-from mtlmon.syntax.formula import Formula
+from mtlmon import EventError, Formula, History, MtlmonError, SnapshotError
+from tests.doors import WITHDRAWN
 from tests.history.comparing import (
     FORMULAS,
     LATENESS,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mtlmon import (
     EventError,
     EventTypeError,
+    Formula,
     History,
     LimitError,
     Monitor,
@@ -23,9 +24,8 @@ from mtlmon import (
     SnapshotError,
     TimeStampError,
 )
-from mtlmon.engine.expressions import bdd
-from mtlmon.history.changes import DELETED, INSERTED, UPDATED
-from mtlmon.syntax.formula import Formula
+from tests.doors import DELETED, INSERTED, UPDATED
+from tests.doors import expressions_bdd as bdd
 from tests.history.cases import Case, load_cases
 from tests.history.comparing import (
     FORMULAS,

@@ -14,10 +14,9 @@ from itertools import pairwise
 
 import pytest
 
-from mtlmon import History, RelationalHistory, RelationalMonitor
-from mtlmon._relational_history import AnswerChanges
+from mtlmon import History, RelationalHistory, RelationalMonitor, parse
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.syntax.parser import parse
+from tests.doors import AnswerChanges
 from tests.history.comparing import push
 from tests.reference.changelog import Collapsed
 from tests.reference.evaluator import evaluate

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.history.keys import KeyNumbers
+from tests.doors import KeyNumbers
 
 
 @given(

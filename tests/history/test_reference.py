@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlmon.syntax.parser import parse
+from mtlmon import parse
 from tests.history.cases import Case, load_cases, parse_arrival
 from tests.reference.changelog import Collapsed, changelog_of, holds, parse_line
 from tests.reference.history import (

@@ -17,13 +17,16 @@ from mtlmon import (  # noqa: E402
     Monitor,
     Monitors,
     Resolution,
+    compile_formula,
     parse,
 )
-from mtlmon.arrays.native import EventColumns  # noqa: E402
-from mtlmon.drive.native import KeyedMonitors, PolicyMonitors  # noqa: E402
-from mtlmon.engine.compile import compile_formula  # noqa: E402
-from mtlmon.engine.expressions import bdd  # noqa: E402
+from mtlmon.tables import KeyedMonitors  # noqa: E402
 from mtlmon.verdict_arrays import verdict_type  # noqa: E402
+from tests.doors import (  # noqa: E402
+    EventColumns,
+    PolicyMonitors,
+)
+from tests.doors import expressions_bdd as bdd  # noqa: E402
 from tests.memory.allocated import allocated_bytes  # noqa: E402
 
 COUNT = 200_000
@@ -324,8 +327,7 @@ def test_states_of_keys_of_python() -> None:
 def test_texts_of_keys() -> None:
     """An arena of texts, where each ends, and a table of numbers."""
     pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
-    from mtlmon.arrays.native import KeyTable
-    from mtlmon.tables.columns.keys import number_rows
+    from tests.doors import KeyTable, number_rows
 
     table = KeyTable(1)
     texts = pa.array([f"user-{number}@example.org" for number in range(COUNT)])
@@ -335,7 +337,7 @@ def test_texts_of_keys() -> None:
 
 
 def test_events_that_are_sorted() -> None:
-    from mtlmon.tables.sorting import EventSorter
+    from tests.doors import EventSorter
 
     with EventSorter(1) as sorter:
         times = np.arange(COUNT)[::-1].copy()
@@ -346,7 +348,7 @@ def test_events_that_are_sorted() -> None:
 
 def test_logs_that_are_read() -> None:
     """Each has a memo of lines that come again. The names of atoms are not counted."""
-    from mtlmon.drive.native import TextEvents
+    from tests.doors import TextEvents
 
     readers: list[TextEvents] = []
     with counted(lambda: sum(one.held_bytes for one in readers), share=0.25):
@@ -355,7 +357,7 @@ def test_logs_that_are_read() -> None:
 
 def test_the_beginning_of_a_line() -> None:
     """It is kept until its end arrives."""
-    from mtlmon.drive.native import TextEvents
+    from tests.doors import TextEvents
 
     events = TextEvents(("p",))
     beginning = b"@1 ".ljust(3_000_000, b"x")
@@ -366,7 +368,7 @@ def test_the_beginning_of_a_line() -> None:
 
 def test_prefixes_of_verdicts() -> None:
     """The streams of a text of verdicts, each with an open time-point."""
-    from mtlmon.drive.native import TextResolver
+    from tests.doors import TextResolver
 
     resolver = TextResolver()
     text = b"".join(b"stream-%d\t1:1 = 1:0\n" % number for number in range(COUNT // 2))
@@ -386,7 +388,7 @@ def test_the_formula_is_estimated() -> None:
     """The objects of Python are not looked into: a measured number of bytes for each node."""
     import tracemalloc
 
-    from mtlmon.engine.memory_limit import formula_bytes
+    from tests.doors import formula_bytes
 
     parse("p UNTIL[0,5] q")
     text = " AND ".join(f"(a{k} IMPLIES EVENTUALLY[{k},{k + 400}] b{k})" for k in range(1000))

@@ -19,7 +19,7 @@ from mtlmon import (
     Verdict,
     resolve,
 )
-from mtlmon.engine.memory_limit import CATEGORIES, memory_size
+from tests.doors import CATEGORIES, memory_size
 from tests.engines import with_expressions
 
 Events = list[tuple[int, frozenset[str]]]
@@ -243,9 +243,8 @@ def test_monitors_beyond_the_limit() -> None:
 def test_monitors_of_keys_give_up_what_they_can_do_without() -> None:
     """Transitions, and expressions that no stream needs any more; then they go on as before."""
     np = pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")
-    from mtlmon.arrays.native import EventColumns
-    from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
-    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.tables import KeyedMonitors
+    from tests.doors import EventColumns, MemoryLimit, PolicyMonitors
 
     source = random.Random(3)
     formula = "(EVENTUALLY[0,90] q) SINCE[0,200] (p OR PREVIOUS EVENTUALLY[30,150] r)"

@@ -11,22 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from mtlmon.monpoly import MonPolyPolicy
-from mtlmon.monpoly.logs import TimePoint
-from mtlmon.monpoly.writing import line_of
-from mtlmon.policy.first_order.terms import (
+from mtlmon import Formula
+from mtlmon.monpoly import MonPolyPolicy, TimePoint
+from tests.doors import (
+    MAXIMUM_BOUND,
+    Expression,
     aggregates_of,
     free_variables,
+    line_of,
+    postorder,
     quantified,
     terms_of,
     variables_of,
 )
-from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.interval import MAXIMUM_BOUND
-from mtlmon.syntax.traversal import postorder
+from tests.doors import predicates_operators as terms
+from tests.doors import syntax_operators as ops
 from tests.reference.first_order import FRESH, FirstOrder, Let, Log, Scalar, is_fresh
 
 Key = tuple[str, int]

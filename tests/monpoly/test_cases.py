@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlmon.monpoly import MonPolyPolicy, read_policy, read_signature
-from mtlmon.monpoly.logs import LogReader, TimePoint
+from mtlmon.monpoly import LogReader, MonPolyPolicy, TimePoint, read_policy, read_signature
 from mtlmon.relational import analyse
 from tests.monpoly.oracle import expected_output
 from tests.monpoly.own_cases import CASES, SIGNATURE, Case, written

@@ -10,14 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import RowError
-from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.predicates.compiling import CompiledExpressions
-from mtlmon.policy.predicates.conversions import FUNCTIONS, text_of_float
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.operators import CONVERSIONS, Operator
-from mtlmon.policy.predicates.patterns import PatternError, compile_pattern
-from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.syntax.formula import Span
+from mtlmon.policy import Predicate
+from tests.doors import CONVERSION_FUNCTIONS as FUNCTIONS
+from tests.doors import (
+    CONVERSIONS,
+    CompiledExpressions,
+    Expression,
+    PatternError,
+    Span,
+    compile_pattern,
+    text_of_float,
+)
+from tests.doors import TermOperator as Operator
+from tests.doors import predicates_operators as terms
 from tests.policy.evaluator import Overflow, evaluate
 
 _KINDS = {

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import LogError
-from mtlmon.monpoly import read_signature
-from mtlmon.monpoly.logs import LogReader, TimePoint
+from mtlmon.monpoly import LogReader, TimePoint, read_signature
 from tests.monpoly.own_cases import CASES, SIGNATURE
 
 RELATIONS = {name: name for name in read_signature(SIGNATURE)}

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import LogError, SnapshotError
 from mtlmon.monpoly import LogReader, read_policy, read_signature
-from mtlmon.monpoly.monitoring import plan_of
-from mtlmon.monpoly.plain import PlainLines
-from mtlmon.monpoly.points import PointFeeder, PointReader
-from mtlmon.relational.cells import Value, from_cell
-from mtlmon.relational.native import RelationalEngine
+from tests.doors import (
+    PlainLines,
+    PointFeeder,
+    PointReader,
+    RelationalEngine,
+    Value,
+    from_cell,
+    plan_of,
+)
 
 SIGNATURE = read_signature("p(x: string)\nq(x: int, y: string)\nf(x: float)\nr()\nother(x: int)\n")
 POLICY = read_policy("(q(x, y) AND p(y)) AND ((EXISTS z. f(z)) OR r())", SIGNATURE)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mtlmon import Monitor, Summary, explain, parse
-from mtlmon.explanation.trace import Trace
+from mtlmon.explanation import Trace
 from mtlmon.policy import parse_policies
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")

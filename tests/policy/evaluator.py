@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from mtlmon.policy.predicates.expression import Expression
+from tests.doors import Expression
 
 
 class Overflow(Exception):

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.environment import Environment
-from mtlmon.policy.predicates.expression import Constant, Expression
-from mtlmon.policy.predicates.operators import Operator
+from mtlmon.policy import Environment
+from tests.doors import Constant, Expression
+from tests.doors import TermOperator as Operator
+from tests.doors import predicates_operators as ops
 from tests.policy.evaluator import World
 
 _TYPES = {

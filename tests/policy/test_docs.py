@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.parser import parse_expression
+from tests.doors import parse_expression
+from tests.doors import predicates_operators as ops
 
 _PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 _TEXT = _PAGE.read_text(encoding="utf-8")

@@ -10,19 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import FormulaError, PolicyError
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import (
+from tests.doors import (
+    CLAUSES,
+    KEYWORDS,
     Constant,
+    Duration,
+    DurationInterval,
     Expression,
+    Interval,
     LookedUp,
     Offset,
     Over,
     Window,
+    parse_comparison,
+    parse_expression,
+    parse_prefix,
 )
-from mtlmon.policy.predicates.keywords import CLAUSES, KEYWORDS
-from mtlmon.policy.predicates.parser import parse_comparison, parse_expression, parse_prefix
-from mtlmon.syntax.durations import Duration, DurationInterval
-from mtlmon.syntax.interval import Interval
+from tests.doors import predicates_operators as ops
 
 _WORDS = [*"xyT", *ops.AGGREGATES, *ops.FUNCTIONS, *ops.OFFSETS, *KEYWORDS, *CLAUSES]
 _NAMES = st.sampled_from(

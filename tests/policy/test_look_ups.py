@@ -6,15 +6,17 @@ import pyarrow as pa
 import pytest
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy import PolicyFile, check_policies, parse_policies
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.environment import Environment
-from mtlmon.policy.predicates.expression import Expression, LookedUp
-from mtlmon.policy.predicates.parser import parse_expression
-from mtlmon.policy.predicates.printer import to_text
-from mtlmon.policy.types import errors_with_columns
-from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.syntax.traversal import postorder
+from mtlmon.policy import Environment, PolicyFile, check_policies, parse_policies
+from tests.doors import (
+    Expression,
+    KnownRelation,
+    LookedUp,
+    errors_with_columns,
+    parse_expression,
+    postorder,
+)
+from tests.doors import predicates_operators as ops
+from tests.doors import term_text as to_text
 
 HEAD = """unit s
 relation limits = table "limits.csv" valid [from, to) key road

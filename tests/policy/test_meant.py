@@ -6,8 +6,7 @@ import pytest
 
 from mtlmon import FormulaError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.nulls import Nulls
-from mtlmon.policy.remarks import remarks
+from tests.doors import Nulls, remarks
 
 FORM = (
     'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '

@@ -9,8 +9,8 @@ import pytest
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.messages import value_text
 from tests.cli.process import mtlmon
+from tests.doors import value_text
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

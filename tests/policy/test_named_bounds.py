@@ -7,8 +7,7 @@ import re
 import pytest
 
 from mtlmon.errors import FormulaError
-from mtlmon.policy import check_files, parse_policies
-from mtlmon.policy.policy_file import PolicyFile
+from mtlmon.policy import PolicyFile, check_files, parse_policies
 
 FILES = [
     "policy p: ONCE[0,{w}] ((x AND (x UNTIL[{lo},{w}) y)) SINCE[{w},{w}] EVENTUALLY[{lo},*] y)",

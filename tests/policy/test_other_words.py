@@ -7,16 +7,12 @@ import re
 import pytest
 
 from mtlmon import parse
-from mtlmon.cli.arguments import make_parser
-from mtlmon.cli.command import SUBCOMMANDS
 from mtlmon.errors import FormulaError
-from mtlmon.monpoly.signature import read_signature
+from mtlmon.monpoly import read_signature
 from mtlmon.policy import parse_policies
-from mtlmon.policy.formula_hints import _FORMS
-from mtlmon.policy.predicates.operators import AGGREGATES, FUNCTIONS
-from mtlmon.policy.validity.reading import STEPS
-from mtlmon.support import other_words
-from mtlmon.syntax.operators import BY_SPELLING
+from tests.doors import AGGREGATES, BY_SPELLING, FUNCTIONS, STEPS, SUBCOMMANDS, make_parser
+from tests.doors import FORMS as _FORMS
+from tests.doors import support_other_words as other_words
 
 IMPLIES = "did you mean IMPLIES?"
 INTERVAL = "an interval is written [0,5]"

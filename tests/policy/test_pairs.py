@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from mtlmon.policy import parse_predicate
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.printer import column_text
+from tests.doors import Expression, column_text
+from tests.doors import predicates_operators as ops
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

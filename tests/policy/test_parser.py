@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import FormulaError, MtlmonError, PolicyError
 from mtlmon.policy import Predicate, parse_predicate
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Constant, Expression
-from mtlmon.policy.predicates.parser import parse_expression
+from tests.doors import Constant, Expression, parse_expression
+from tests.doors import predicates_operators as ops
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

@@ -12,14 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.policy.past_formulas import as_expression, future_operator
-from mtlmon.policy.predicates import operators as predicates
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.streams.program import StreamProgram
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import TRUE, Formula
-from mtlmon.syntax.parser import parse
+from mtlmon import TRUE, Formula, parse
+from mtlmon.policy import Predicate
+from tests.doors import Expression, StreamProgram, as_expression, future_operator
+from tests.doors import predicates_operators as predicates
+from tests.doors import syntax_operators as ops
 from tests.reference.evaluator import evaluate
 from tests.small_models import Family, P, Q, formulas_of
 from tests.strategies import formulas

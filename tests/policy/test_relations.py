@@ -6,7 +6,7 @@ import pytest
 
 from mtlmon.errors import FormulaError
 from mtlmon.policy import PolicyFile, check_policies, declares, parse_policies
-from mtlmon.policy.validity.declared import Combine, Group, Rows, TableOf, Where
+from tests.doors import Combine, Group, Rows, TableOf, Where
 
 HEAD = (
     "unit s\nconst slow = 15\nstream mean = avg[0,5](speed)\nrelation others = rows select a as a\n"

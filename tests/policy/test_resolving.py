@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.parser import parse_expression
-from mtlmon.policy.predicates.resolving import Scope, resolve
-from mtlmon.syntax.traversal import postorder
+from tests.doors import Scope, parse_expression, postorder, resolve
+from tests.doors import predicates_operators as ops
 
 _SCOPE = Scope(
     streams=("s", "speed"),

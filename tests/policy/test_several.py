@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy import PolicyFile, check_files, load_policies, parse_policies
-from mtlmon.policy.predicates.time_points import Waiting
-from mtlmon.syntax.joined_text import JoinedText, line_text, source_at
 from mtlmon.tables import check_tables
+from tests.doors import JoinedText, Waiting, line_text, source_at
 
 # What x and y may be in a file; where nothing declares them, they are Boolean columns of the log.
 DECLARATIONS = [

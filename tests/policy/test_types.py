@@ -7,17 +7,19 @@ from decimal import Decimal
 import pytest
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.policy import Predicate, compile_predicate, compile_predicates, parse_predicate
-from mtlmon.policy.predicates import kinds
-from mtlmon.policy.predicates.checking import Checked, check
-from mtlmon.policy.predicates.environment import NOTHING, Environment
-from mtlmon.policy.predicates.inference import find_kinds
-from mtlmon.policy.predicates.parser import parse_expression
-from mtlmon.policy.predicates.resolving import Scope, resolve
+from mtlmon.policy import (
+    Environment,
+    Predicate,
+    compile_predicate,
+    compile_predicates,
+    parse_predicate,
+)
+from tests.doors import NOTHING, Checked, Scope, check, find_kinds, parse_expression, resolve
+from tests.doors import predicates_kinds as kinds
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.policy.predicates.compiling import CompiledExpressions  # noqa: E402
+from tests.doors import CompiledExpressions  # noqa: E402
 from tests.policy import strategies  # noqa: E402
 
 _STREAMS = {"n": kinds.INTEGER, "views": kinds.INTEGER, "flag": kinds.BOOLEAN}

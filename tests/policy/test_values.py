@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 
 from mtlmon import Formula, FormulaError, Monitor, atom, eventually, once, parse
 from mtlmon.policy import values
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.values import Value, avg, column, count, quantile, value
-from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.tables import check_tables
 from mtlmon.testing import LiveMonitor, assert_holds
+from tests.doors import Expression, parse_expression, written_with_conditions
+from tests.doors import predicates_operators as ops
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtlmon.policy import check_files, parse_policies
-from mtlmon.policy.written import Definition, written_formula, written_policies
+from mtlmon.reporting import Definition
+from tests.doors import written_formula, written_policies
 
 FILE = """\
 unit s

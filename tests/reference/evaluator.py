@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.interval import Interval
-from mtlmon.syntax.operators import Operator
+from mtlmon import Formula
+from tests.doors import Interval, Operator
+from tests.doors import syntax_operators as ops
 from tests.traces import Prefix
 
 Truth = bool | None

@@ -20,12 +20,10 @@ from itertools import product
 from statistics import median
 from typing import Any, NamedTuple
 
-from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of, variables_of
-from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.traversal import postorder
+from mtlmon import Formula
+from tests.doors import Expression, free_variables, postorder, quantified, terms_of, variables_of
+from tests.doors import predicates_operators as terms
+from tests.doors import syntax_operators as ops
 from tests.policy.evaluator import Overflow
 from tests.policy.evaluator import evaluate as evaluate_expression
 from tests.reference.evaluator import AT, BEYOND, Column, Evaluator, Truth, every, some

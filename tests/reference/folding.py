@@ -7,10 +7,9 @@ wants to say *when* a value is known, or *how many* unknowns a formula has, has 
 
 from __future__ import annotations
 
-from mtlmon.analysis.desugar import desugar
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, make
-from mtlmon.syntax.operators import Operator
+from mtlmon import FALSE, TRUE, Formula
+from tests.doors import Operator, desugar, make
+from tests.doors import syntax_operators as ops
 from tests.formulas import is_bounded
 
 

@@ -29,8 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mtlmon import Monitor
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Monitor
 from tests.reference.evaluator import Truth, evaluate
 from tests.traces import (
     MAXIMUM_TIME_STAMP,

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mtlmon.policy import PolicyFile
-from mtlmon.policy.predicates.environment import NOTHING
-from mtlmon.relations.declared import ROWS, Plans
+from tests.doors import NOTHING, ROWS, Plans
 from tests.reference import relations as reference
 from tests.reference.history import Arrival, Insert, Judge, Said, State, state_after
 from tests.traces import Advance, EndTime, Event, Step

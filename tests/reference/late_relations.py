@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mtlmon import RelationalMonitor
 from mtlmon.policy import PolicyFile
-from mtlmon.relational.monitor import engine_of
+from tests.doors import engine_of
 from tests.reference.first_order import Log, Row, violations
 from tests.reference.history import Arrival, Said, state_after
 from tests.traces import Advance, EndTime, Event, Step

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mtlmon.policy.predicates.expression import Expression
+from tests.doors import Expression
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.reference.aggregates import Overflow
 from tests.reference.streams import Program, StreamText, operated, plain

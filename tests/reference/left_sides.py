@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.policy.first_order.terms import free_variables, quantified
-from mtlmon.syntax import operators as ops
+from tests.doors import free_variables, quantified
+from tests.doors import syntax_operators as ops
 from tests.reference.first_order import answers, violations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
     from tests.reference.first_order import Log
 
 

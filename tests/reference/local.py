@@ -32,9 +32,9 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.interval import Interval
+from mtlmon import Formula
+from tests.doors import Interval
+from tests.doors import syntax_operators as ops
 from tests.reference.evaluator import Truth, every, some
 from tests.reference.folding import folded, is_flat, subformulas
 from tests.traces import MAXIMUM_TIME_STAMP, Mode, Prefix, TimePoint, time_points

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dd.autoref import BDD, Function
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import TRUE, Formula, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import TRUE, Formula
+from tests.doors import Interval, make
+from tests.doors import syntax_operators as ops
 from tests.traces import Mode, TimePoint
 from tests.verdicts import Verdict
 

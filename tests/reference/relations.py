@@ -13,7 +13,7 @@ from itertools import product
 from math import inf, isnan
 from typing import Any
 
-from mtlmon.relations import algebra as a
+from tests.doors import relations_algebra as a
 from tests.policy.evaluator import evaluate as value_of
 from tests.reference.aggregates import fold
 

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from mtlmon.relational.cells import Value
 from mtlmon.relational.slicing import AtomMatch, PolicySlices, SlicedVariable
+from tests.doors import Value
 
 _MASK = 2**64 - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9

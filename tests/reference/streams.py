@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.time_points import Changes
+from tests.doors import Changes, Expression
+from tests.doors import predicates_operators as ops
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.policy.evaluator import evaluate
 from tests.reference.aggregates import Overflow, at, fold, in_window, integral, last, line_integral

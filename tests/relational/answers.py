@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.arrays.native import KeyTable
-from mtlmon.relational.native import AnswerBlock
-from mtlmon.tables.columns.keys import number_rows
+from tests.doors import AnswerBlock, KeyTable, number_rows
 
 Value = int | float | bool | str
 

@@ -6,13 +6,20 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from mtlmon.policy.first_order.terms import comparison, free_variables, predicate
-from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.predicates.expression import Aggregate, Constant, Expression
-from mtlmon.policy.predicates.operators import Operator as TermOperator
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import FALSE, TRUE, Formula, atom
+from tests.doors import (
+    Aggregate,
+    Constant,
+    Expression,
+    Interval,
+    TermOperator,
+    comparison,
+    free_variables,
+    make,
+    predicate,
+)
+from tests.doors import predicates_operators as terms
+from tests.doors import syntax_operators as ops
 from tests.reference.first_order import Log
 
 X, Y, Z = (Expression(terms.VARIABLE, (), name) for name in "xyz")

@@ -10,9 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from mtlmon.arrays.native import KeyTable
-from mtlmon.relational.input.native import RowScanner
-from mtlmon.relational.native import PointBlock
+from tests.doors import KeyTable, PointBlock, RowScanner
 
 Value = int | float | bool | str
 Rows = list[tuple[str, tuple[Value, ...]]]

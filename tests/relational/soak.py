@@ -17,12 +17,11 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mtlmon import Formula
 from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.policy import parse_policies
-from mtlmon.relational import RelationalMonitor
-from mtlmon.relational.monitor import Answer, engine_of
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.traversal import postorder
+from mtlmon.relational import Answer, RelationalMonitor
+from tests.doors import engine_of, postorder
 from tests.reference.first_order import Database, Log, Row, answers
 
 DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import RowError
 from mtlmon.policy import parse_policies
-from mtlmon.relational import RelationalMonitor, analyse
-from mtlmon.relational.explaining import describe
+from mtlmon.relational import RelationalMonitor, analyse, describe
 from tests.reference.first_order import Log, answers
 from tests.relational.formulas import DATABASES
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given, settings
 
+from mtlmon import Formula
 from mtlmon.policy import parse_policies
-from mtlmon.policy.first_order.terms import free_variables
 from mtlmon.relational import analyse
-from mtlmon.relational.binding import Binding, BindingAnalysis, Definition
-from mtlmon.relational.normal import normal_form
-from mtlmon.relational.scopes import scope_findings
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.traversal import postorder
+from tests.doors import (
+    Binding,
+    BindingAnalysis,
+    Definition,
+    free_variables,
+    normal_form,
+    postorder,
+    scope_findings,
+)
+from tests.doors import syntax_operators as ops
 from tests.reference.first_order import FirstOrder, Let, Log, answers, is_fresh
 from tests.relational.formulas import formulas, logs
 

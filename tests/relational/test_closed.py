@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import PolicyError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula, make
-from mtlmon.syntax.interval import Interval
+from tests.doors import Interval, make
+from tests.doors import syntax_operators as ops
 from tests.reference.first_order import Log
 from tests.relational.formulas import logs
 from tests.relational.test_engine import agree

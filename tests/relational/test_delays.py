@@ -6,16 +6,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import FormulaError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
-from mtlmon.relational.delays import decision_delays
-from mtlmon.relational.native import AnswerBlock, RelationalEngine
-from mtlmon.relational.planning import plan
-from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.slicing import plan_slices
-from mtlmon.relational.slicing.engine import SlicedEngine
-from mtlmon.syntax.formula import Formula
+from tests.doors import (
+    AnswerBlock,
+    RelationalEngine,
+    RelationalRun,
+    SlicedEngine,
+    decision_delays,
+    plan,
+)
 from tests.relational.formulas import safe_formulas
 from tests.relational.test_closed import closed_formulas
 

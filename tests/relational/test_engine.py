@@ -9,14 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mtlmon import RelationalHistory
+from mtlmon import Formula, RelationalHistory
 from mtlmon.errors import FormulaError, LimitError, MtlmonError, RowError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor, analyse
-from mtlmon.relational.monitor import engine_of
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
-from mtlmon.syntax.formula import Formula
+from tests.doors import RelationalEngine, engine_of, plan
 from tests.reference.first_order import Log, Row, answers
 from tests.relational.formulas import formulas, logs, safe_formulas
 

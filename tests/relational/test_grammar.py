@@ -8,14 +8,11 @@ import pickle
 import pytest
 from hypothesis import assume, given, settings
 
-from mtlmon import Monitor
+from mtlmon import Formula, Monitor
 from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.policy import check_policies, parse_policies
-from mtlmon.policy.first_order.terms import free_variables, terms_of
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.printer import to_text
-from mtlmon.syntax.traversal import postorder
+from tests.doors import free_variables, postorder, terms_of, to_text
+from tests.doors import syntax_operators as ops
 from tests.relational.formulas import formulas
 
 FOUR_EYES = """\

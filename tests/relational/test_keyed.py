@@ -8,17 +8,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
-from mtlmon.relational.cells import number_texts
-from mtlmon.relational.keyed import HERE, keyed_file
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import plan_slices
-from mtlmon.relational.slicing.engine import SlicedEngine
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.printer import written_name
+from tests.doors import (
+    HERE,
+    RelationalEngine,
+    SlicedEngine,
+    keyed_file,
+    number_texts,
+    plan,
+    written_name,
+)
 from tests.reference.first_order import Log, Row, answers
 from tests.relational.formulas import DATABASES, formulas, safe_formulas
 

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import LimitError, MtlmonError, RowError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.first_order.terms import free_variables
-from mtlmon.relational.analysis import valid_analysis
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import plan_slices
-from mtlmon.relational.slicing.engine import SlicedEngine
+from tests.doors import RelationalEngine, SlicedEngine, free_variables, plan, valid_analysis
 from tests.reference.first_order import Database, Log
 from tests.reference.left_sides import left_side_counts
 from tests.relational.formulas import logs, safe_formulas

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor, analyse
-from mtlmon.relational.plan import Plan
-from mtlmon.relational.planning import plan, planner
+from tests.doors import Plan, plan
+from tests.doors import planning_planner as planner
 from tests.reference.first_order import Log
 from tests.relational.formulas import DATABASES
 from tests.relational.test_engine import agree

@@ -14,11 +14,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from mtlmon.arrays.native import KeyTable
-from mtlmon.relational.output.native import AnswerLines, FirstAnswers
-from mtlmon.tables.json_rows import JsonRowsOutput
-from mtlmon.tables.outputs import CsvOutput, ParquetOutput
-from mtlmon.tables.valuations import ValuationTable
+from tests.doors import (
+    AnswerLines,
+    CsvOutput,
+    FirstAnswers,
+    JsonRowsOutput,
+    KeyTable,
+    ParquetOutput,
+    ValuationTable,
+)
 from tests.relational.answers import (
     HOLDS,
     MATCHES,

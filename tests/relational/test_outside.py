@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.relational import RelationalMonitor, analyse
-from mtlmon.relational.explaining import describe
-from mtlmon.relational.monitor import Answer
-from mtlmon.relational.planning import plan
+from mtlmon.relational import Answer, RelationalMonitor, analyse, describe
+from tests.doors import plan
 from tests.relational import soak
 
 _DRIVERS = ["q(x, y) AND p(z)", "q(x, y) AND q(y, z)", "p(x) AND p(y) AND p(z)"]

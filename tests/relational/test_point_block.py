@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.relational.native import PointBlock
+from tests.doors import PointBlock
 
 Row = tuple[int, tuple[int, ...]]
 WIDTHS = (2, 0, 1, 0)

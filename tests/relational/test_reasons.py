@@ -8,22 +8,22 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import FormulaError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.predicates import kinds
 from mtlmon.relational import analyse
-from mtlmon.relational.native import PointBlock
-from mtlmon.relational.plan import Plan
-from mtlmon.relational.reasons import (
+from tests.doors import (
     Evidence,
     Explainer,
-    Finding,
+    Plan,
+    PointBlock,
     Region,
     Violation,
     explanation_text,
+    region_words,
 )
-from mtlmon.relational.reasons.words import region_words
-from mtlmon.syntax.formula import Formula
+from tests.doors import ReasonFinding as Finding
+from tests.doors import predicates_kinds as kinds
 from tests.reference.first_order import (
     Database,
     FirstOrder,

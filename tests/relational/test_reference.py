@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.policy.first_order.terms import comparison, free_variables, predicate
-from mtlmon.policy.predicates import operators as terms
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import Formula, atom, make
-from mtlmon.syntax.interval import Interval
+from mtlmon import Formula, atom
+from tests.doors import Interval, comparison, free_variables, make, predicate
+from tests.doors import predicates_operators as terms
+from tests.doors import syntax_operators as ops
 from tests.reference.first_order import FirstOrder, Let, Log, Row, answers, is_fresh, violations
 from tests.relational.formulas import (
     ANYTHING,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlmon.relational import RelationalMonitor
-from mtlmon.relational.monitor import Answer
+from mtlmon.relational import Answer, RelationalMonitor
 from tests.relational import soak
 
 

@@ -11,13 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import MtlmonError
-from mtlmon.relational.input.native import ColumnRows
-from mtlmon.relational.native import PointBlock
-from mtlmon.tables.columns.letters import Letters
-from mtlmon.tables.event_batch import EventBatch
-from mtlmon.tables.relations import RelationRows, TableAtom
+from mtlmon.tables import EventBatch
+from tests.doors import ColumnRows, KeyTable, Letters, PointBlock, RelationRows, TableAtom
 from tests.relational.row_lines import Points, decoded
 
 SCHEMA = pa.schema(

@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mtlmon.policy.predicates.parser import parse_expression
-from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.relations import algebra as a
-from mtlmon.relations.evaluation import evaluate
+from mtlmon.policy import Predicate
+from tests.doors import evaluate, parse_expression
+from tests.doors import relations_algebra as a
 from tests.reference import relations as reference
 
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.float64(), "t": pa.string()})

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from mtlmon.relations import algebra as a
-from mtlmon.relations.evaluation import evaluate
+from tests.doors import evaluate
+from tests.doors import relations_algebra as a
 from tests.relations.programs import predicate
 
 AVERAGE = (a.Aggregation("speed", "avg", predicate("speed")),)

@@ -11,9 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, SnapshotError
-from mtlmon.relations import algebra as a
-from mtlmon.relations.evaluation import evaluate
-from mtlmon.relations.incremental import Query
+from tests.doors import Query, evaluate
+from tests.doors import relations_algebra as a
 from tests.relations import programs
 from tests.relations.programs import SCHEMAS, TABLES, found, predicate, table_of
 

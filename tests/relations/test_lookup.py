@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError
-from mtlmon.relations.looking_up import KnownRelation
-from mtlmon.relations.lookup import LookUp, has_overlaps
-from mtlmon.relations.records import records_of
+from tests.doors import KnownRelation, LookUp, records_of
+from tests.doors import lookup_has_overlaps as has_overlaps
 from tests.relations.programs import RECORDS, table_of
 
 _KEYS = {"k": st.sampled_from([0, 1, 2, 7, None]), "t": st.sampled_from(["a", "b", "z", None])}

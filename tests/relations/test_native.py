@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlmon.relations.native import (
-    Codes,
-    Contacts,
-    Numbering,
-    Segments,
-    Timeline,
-    has_overlaps,
-)
+from tests.doors import Codes, Contacts, Numbering, Segments, has_overlaps
+from tests.doors import RelationTimeline as Timeline
 
 STARTS, ENDS = np.array([3, 0, 9]), np.array([9, 5, 2**63 - 1])
 ORDER = np.array([1, 0, 2])

@@ -11,11 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import LimitError, MtlmonError, PolicyError
-from mtlmon.relations import algebra as a
-from mtlmon.relations.evaluation import evaluate, evaluate_all
-from mtlmon.relations.multiplicity import coalesced, multiplied
-from mtlmon.relations.records import records_of, table_of
-from mtlmon.relations.typing import schema_of
+from tests.doors import (
+    coalesced,
+    evaluate,
+    evaluate_all,
+    multiplied,
+    records_of,
+    relations_joining,
+    schema_of,
+    table_of,
+)
+from tests.doors import relations_algebra as a
 from tests.relations import programs
 from tests.relations.programs import SCHEMAS, TABLES, predicate
 
@@ -244,6 +250,6 @@ def test_pairs_that_are_found_some_at_a_time(monkeypatch: pytest.MonkeyPatch, li
         for text in ("n = n2", "n < n2", "n = n2 and n2 > 1")
     ]
     at_once = [evaluate(node, tables) for node in nodes]
-    monkeypatch.setattr("mtlmon.relations.joining._PAIRS", limit)
+    monkeypatch.setattr(relations_joining, "_PAIRS", limit)
     assert [evaluate(node, tables) for node in nodes] == at_once
     assert all(table.num_rows > 20 for table in at_once)

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mtlmon.relations import algebra as a
-from mtlmon.relations.evaluation import evaluate
-from mtlmon.relations.lookup import LookUp
+from tests.doors import LookUp, evaluate
+from tests.doors import relations_algebra as a
 from tests.relations.programs import predicate
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb (the extra test) is not installed")

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from mtlmon.relations import algebra as a
-from mtlmon.relations.evaluation import coalesced_plan
-from mtlmon.relations.partitioning import partitioning_columns
-from mtlmon.relations.typing import Types
+from tests.doors import Types, coalesced_plan, partitioning_columns
+from tests.doors import relations_algebra as a
 from tests.relations.programs import (
     NAMES,
     SCHEMA,

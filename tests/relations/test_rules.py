@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.relations import algebra as a
-from mtlmon.relations import rules
-from mtlmon.relations.typing import Types
+from tests.doors import Types
+from tests.doors import relations_algebra as a
+from tests.doors import relations_rules as rules
 from tests.reference import relations as reference
 from tests.relations import programs
 from tests.relations.programs import NAMES, SCHEMAS, TABLES, predicate

@@ -8,9 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.relations.changing import changes_of
-from mtlmon.relations.records import Records, records_of
-from mtlmon.relations.spans import SpannedChanges, Spans
+from tests.doors import Records, SpannedChanges, Spans, changes_of, records_of
 
 
 def test_records_that_were_cut_are_whole_again() -> None:

@@ -13,15 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mtlmon
-from mtlmon.cli.command import main
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import load_policies, parse_policies
-from mtlmon.policy.predicates.environment import NOTHING
-from mtlmon.relations.algebra import Source, nodes
-from mtlmon.relations.declared import Plans
-from mtlmon.relations.incremental import Query
-from mtlmon.tables import check_tables
-from mtlmon.tables.opening import open_tables
+from mtlmon.tables import check_tables, open_tables
+from tests.doors import NOTHING, Plans, Query, Source, main, nodes
 from tests.reference import relations as reference
 from tests.relations import texts
 from tests.relations.programs import found, shown, table_of

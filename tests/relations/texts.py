@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mtlmon.policy.validity import building
-from mtlmon.policy.validity.building import Aggregate, Relation
-from mtlmon.relations import algebra as a
+from mtlmon.relations import Aggregate, Relation
+from tests.doors import relations_algebra as a
+from tests.doors import validity_building as building
 from tests.relations.programs import predicate
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.reporting.clock import Clock, counts_from_1970
-from mtlmon.syntax.bounds import UNITS
+from tests.doors import UNITS, counts_from_1970
+from tests.doors import ReportClock as Clock
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 units = st.sampled_from(list(UNITS))

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.reporting.histogram import TimeHistogram, widths
-from mtlmon.syntax.bounds import UNITS
+from tests.doors import UNITS, TimeHistogram, widths
 
 LARGEST = 2**63 - 1
 

@@ -20,8 +20,8 @@ from mtlmon import (
     resolve,
     violations,
 )
-from mtlmon.analysis.reach import decision_delay
 from tests import strategies
+from tests.doors import decision_delay
 from tests.traces import MODES, EndTime, Event, Mode, Step
 
 Steps = tuple[Step, ...]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mtlmon.support.standard_input import STANDARD_INPUT, input_name, name_input
+from tests.doors import STANDARD_INPUT, input_name, name_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

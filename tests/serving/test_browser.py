@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mtlmon.cli.serving import worker_command
-from mtlmon.serving import Playground, Serving, Workers
-from mtlmon.serving.examples import EXAMPLES
 from tests.browsers import PHONE, SMALL_PHONE, WIDE, Scheme, Visit
+from tests.doors import EXAMPLES, Playground, Serving, Workers, worker_command
 from tests.serving.process import Serve
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.cli import main
-from mtlmon.serving.page import MOST_TEXT_BYTES
 from tests.cli.process import mtlmon
+from tests.doors import MOST_TEXT_BYTES, main
 from tests.serving.process import Serve
 
 

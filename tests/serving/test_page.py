@@ -9,23 +9,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mtlmon.policy.predicates.operators import AGGREGATES, FUNCTIONS
-from mtlmon.reporting.plot import PlottedStream
-from mtlmon.serving import (
+from tests.doors import (
+    AGGREGATES,
+    FUNCTIONS,
     Findings,
+    PlottedStream,
     PolicyFindings,
     Problem,
     StreamFindings,
     Verdict,
     exported_page,
+    help_of_operators,
     outcome_of,
+    plot,
+    plot_of,
     problems_of,
+    reasons_of,
     result_of,
 )
-from mtlmon.serving.fragments import plot_of, reasons_of
-from mtlmon.serving.help import help_of_operators
-from mtlmon.serving.plot import plot
-from mtlmon.syntax import operators as ops
+from tests.doors import syntax_operators as ops
 
 EVIL = '<img src=x onerror=alert(1)>"&\x1b'
 

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from mtlmon.cli import serving_relations, serving_run, serving_work
-from mtlmon.cli.serving import parse_arguments
-from mtlmon.serving.examples import EXAMPLES
 from tests import strategies
 from tests.cli.process import mtlmon
+from tests.doors import EXAMPLES
+from tests.doors import cli_serving_relations as serving_relations
+from tests.doors import cli_serving_run as serving_run
+from tests.doors import cli_serving_work as serving_work
+from tests.doors import parse_serve_arguments as parse_arguments
 from tests.reference.evaluator import evaluate
 from tests.traces import Step, prefix_of, time_points
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtlmon.serving.examples import Example
-    from mtlmon.serving.findings import Findings, Verdict
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
+    from tests.doors import Example, Findings, Verdict
 
 pytestmark = pytest.mark.usefixtures("standard_input")
 

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from mtlmon.serving import Playground, Serving, Workers
-from mtlmon.serving.server import MOST_BYTES
-from mtlmon.serving.workers import TooLong, WorkerFailed
+from tests.doors import MOST_BYTES, Playground, Serving, TooLong, WorkerFailed, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.spark.streaming.bucket_records import Segment
-from mtlmon.spark.streaming.journal import Head, Holding, Journal
-from mtlmon.spark.streaming.shared_monitors import SharedMonitors
+from tests.doors import Head, Holding, Journal, Segment, SharedMonitors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtlmon.spark.common.policies import Policies
-    from mtlmon.spark.streaming.bucket_records import BucketRecords
-    from mtlmon.spark.streaming.bucket_state import Outcome
-    from mtlmon.spark.streaming.relation_state import RelationOutcome
+    from tests.doors import BucketRecords, Outcome, Policies, RelationOutcome
 
 
 class Worker(NamedTuple):

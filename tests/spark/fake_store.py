@@ -5,12 +5,12 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtlmon.spark.streaming.packing import EVENTS, PLACE, TASK
+from tests.doors import EVENTS, PLACE, TASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtlmon.spark.streaming.stateful import TimedProcessor
+    from tests.doors import TimedProcessor
 
 Key = tuple[int, ...]
 

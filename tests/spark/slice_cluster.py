@@ -9,18 +9,33 @@ import pyarrow as pa
 
 from mtlmon.errors import SnapshotError
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.common.atom_rows import ATOM, END, MARK, TIME, AtomRows, relation_source
-from mtlmon.spark.common.policies import relational_file
-from mtlmon.spark.common.shared_bytes import SharedBytes
-from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
-from mtlmon.spark.streaming import journal, slice_checkpoints, slice_processor, stateful
-from mtlmon.spark.streaming.event_clock import EventClock
-from mtlmon.spark.streaming.journal import Holding
-from mtlmon.spark.streaming.slice_checkpoints import checkpoint_of
-from mtlmon.spark.streaming.slice_moving import split_copies
-from mtlmon.spark.streaming.slice_processor import SliceProcessor
-from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState
-from mtlmon.spark.streaming.slice_rows import FIRST, RECORDS, packed_rows, unpacked_rows
+from tests.doors import (
+    ATOM,
+    END,
+    FIRST,
+    MARK,
+    RECORDS,
+    SLICE,
+    TIME,
+    AtomRows,
+    EventClock,
+    Holding,
+    SharedBytes,
+    SliceProcessor,
+    SliceSettings,
+    SliceSource,
+    SliceState,
+    checkpoint_of,
+    packed_rows,
+    relation_source,
+    relational_file,
+    split_copies,
+    unpacked_rows,
+)
+from tests.doors import streaming_journal as journal
+from tests.doors import streaming_slice_checkpoints as slice_checkpoints
+from tests.doors import streaming_slice_processor as slice_processor
+from tests.doors import streaming_stateful as stateful
 from tests.reference.slicing import owner, slices_of
 from tests.spark.fake_store import Store
 

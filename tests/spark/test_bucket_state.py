@@ -12,18 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import Monitor, SnapshotError, Verdict, resolve
-from mtlmon.engine.compile import compile_formula
-from mtlmon.spark.common.events import event_source
-from mtlmon.spark.common.policies import CompiledPolicy, Policies, compile_policies
-from mtlmon.spark.streaming.bucket_records import BucketRecords
-from mtlmon.spark.streaming.bucket_state import BucketMonitors, Outcome
-from mtlmon.spark.streaming.event_records import EventRecords, Waiting
-from mtlmon.spark.streaming.journal import Head
-from mtlmon.spark.streaming.past_records import Past
-from mtlmon.spark.streaming.settings import NO_SETTINGS, check_settings, stream_settings
-from mtlmon.syntax.formula import Formula
+from mtlmon import Formula, Monitor, SnapshotError, Verdict, compile_formula, resolve
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
+from tests.doors import (
+    NO_SETTINGS,
+    BucketMonitors,
+    BucketRecords,
+    CompiledPolicy,
+    EventRecords,
+    Head,
+    Outcome,
+    Past,
+    Policies,
+    check_settings,
+    compile_policies,
+    event_source,
+    stream_settings,
+)
+from tests.doors import WaitingRecords as Waiting
 from tests.spark.buckets import KeptJournal, Worker
 from tests.strategies import ATOMS, formulas
 from tests.traces import MODES, Event, Mode

@@ -23,10 +23,9 @@ from mtlmon.spark import (
     register,
     resolve_verdicts,
 )
-from mtlmon.spark.common.monitoring import OrderedRows
-from mtlmon.spark.common.policies import compile_policies
-from mtlmon.streams import atoms as stream_atoms
 from tests.cli.process import mtlmon
+from tests.doors import OrderedRows, compile_policies
+from tests.doors import streams_atoms as stream_atoms
 from tests.spark.streams import put, state_store, streaming
 from tests.spark.test_key_streams import Query
 from tests.spark.test_trace_streams import (
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from mtlmon.spark.common.trace_monitors import EndTime
+    from tests.doors import EndTime
     from tests.streams.programs import Row
     from tests.streams.test_clocks import File
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import FormulaError, MtlmonError, UnitError
-from mtlmon.spark.streaming.event_clock import LARGEST_MILLISECOND, EventClock
-from mtlmon.syntax.bounds import UNITS
+from tests.doors import LARGEST_MILLISECOND, UNITS, EventClock
 
 CLOCKS = st.sampled_from([None, *UNITS]).map(EventClock.of_unit)
 TIMES = st.one_of(st.integers(1, 10**5), st.integers(1, 2**63 - 1))

@@ -9,10 +9,17 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
 from mtlmon.errors import SnapshotError
-from mtlmon.spark.streaming import stateful
-from mtlmon.spark.streaming.event_clock import EventClock
-from mtlmon.spark.streaming.journal import ENTRY_COST, Head, Holding, Journal, outweighs
-from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
+from tests.doors import (
+    ENTRY_COST,
+    EventClock,
+    Head,
+    Holding,
+    Journal,
+    TimedProcessor,
+    Visit,
+    outweighs,
+)
+from tests.doors import streaming_stateful as stateful
 from tests.spark.fake_store import Store
 
 if TYPE_CHECKING:

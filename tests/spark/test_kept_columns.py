@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark import TiesWarning, monitor
-from mtlmon.spark.common.kept_rows import KeptRows
 from mtlmon.tables import check_tables
-from mtlmon.verdicts.arrays import verdict_type
+from tests.doors import KeptRows, verdict_type
 from tests.spark.test_monitor import configured
 
 if TYPE_CHECKING:

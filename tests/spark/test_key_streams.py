@@ -16,15 +16,19 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 from mtlmon import SnapshotError, Verdict, resolve
 from mtlmon.errors import TableError
 from mtlmon.spark import RowCounts, SkippedRowsWarning, monitor_stream, resolve_verdicts
-from mtlmon.spark.streaming.bucket_records import BucketRecords
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
-from mtlmon.spark.streaming.event_clock import EventClock
-from mtlmon.spark.streaming.event_records import EventRecords
-from mtlmon.spark.streaming.key_streams import KeyStreams
-from mtlmon.spark.streaming.packing import PackRows, key_types
-from mtlmon.spark.streaming.queries import stream_columns
-from mtlmon.spark.streaming.settings import NO_SETTINGS, stream_settings
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
+from tests.doors import (
+    NO_SETTINGS,
+    BucketMonitors,
+    BucketRecords,
+    EventClock,
+    EventRecords,
+    KeyStreams,
+    PackRows,
+    key_types,
+    stream_columns,
+    stream_settings,
+)
 from tests.spark.buckets import KeptJournal, Worker
 from tests.spark.streams import put, state_store, streaming
 from tests.spark.test_trace_streams import (
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from mtlmon.spark.common.events import EventSource
+    from tests.doors import EventSource
     from tests.streams.programs import Row
 
 END = 2**62 + 10**6

@@ -13,14 +13,14 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import parse_policies
-from mtlmon.spark.common.slice_monitors import SLICE, SlicedRows
+from tests.doors import SLICE, SlicedRows
 from tests.reference.first_order import Log, answers
 from tests.relational.formulas import safe_formulas
 from tests.spark.slice_cluster import copies_of, is_owned, source_of, values_in
 
 if TYPE_CHECKING:
-    from mtlmon.spark.common.slice_monitors import SliceSource
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
+    from tests.doors import SliceSource
     from tests.spark.slice_cluster import Row
 
 # r is a column of the rows

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.engine.pending import decision_delay
 from mtlmon.errors import SnapshotError
-from mtlmon.history.changes import DELETED, INSERTED, UPDATED, change_type
-from mtlmon.spark.streaming.past_records import Past
-from mtlmon.spark.streaming.settings import check_settings
+from tests.doors import DELETED, INSERTED, UPDATED, Past, change_type, check_settings
+from tests.doors import pending_delay as decision_delay
 from tests.spark.test_bucket_state import (
     WORKERS,
     Batch,
@@ -32,8 +30,8 @@ from tests.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mtlmon.spark.common.policies import Policies
-    from mtlmon.syntax.formula import Formula
+    from mtlmon import Formula
+    from tests.doors import Policies
 
 Points = dict[tuple[int, int], Verdict]
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from mtlmon.spark.common.trace_monitors import EndTime
+    from tests.doors import EndTime
     from tests.streams.programs import Row
     from tests.streams.test_clocks import Verdicts
     from tests.streams.test_later_files import File

@@ -26,12 +26,10 @@ from mtlmon.spark import (
     monitor_partitions,
     monitor_stream,
 )
-from mtlmon.spark.common.events import event_source
-from mtlmon.spark.common.monitoring import OrderedRows
-from mtlmon.spark.common.policies import compile_policies
-from mtlmon.streams import atoms as stream_atoms
 from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
+from tests.doors import OrderedRows, compile_policies, event_source
+from tests.doors import streams_atoms as stream_atoms
 from tests.spark.streams import put, state_store
 
 if TYPE_CHECKING:

@@ -11,10 +11,7 @@ import pytest
 
 from mtlmon.errors import ExecutorError, MtlmonError, TableError
 from mtlmon.spark import monitor, monitor_trace, plain_errors
-from mtlmon.spark.batch.one_trace import ranges_of
-from mtlmon.spark.batch.ranges import RangeReader
-from mtlmon.spark.common.events import event_source
-from mtlmon.spark.common.policies import compile_policies
+from tests.doors import RangeReader, compile_policies, event_source, ranges_of
 from tests.spark.single import Row, collected, expected, random_rows, shuffled
 
 if TYPE_CHECKING:

@@ -24,10 +24,8 @@ from mtlmon.spark import (
     plain_errors,
     resolve_verdicts,
 )
-from mtlmon.spark.common.events import Events
-from mtlmon.spark.common.ties import TieFinder
 from mtlmon.tables import check_tables
-from mtlmon.tables.columns.letters import Letters
+from tests.doors import Events, Letters, TieFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
 from mtlmon import streams
-from mtlmon.policy.predicates import own_aggregates
 from mtlmon.spark import monitor, monitor_stream, resolve_verdicts
+from tests.doors import predicates_own_aggregates as own_aggregates
 from tests.spark.streams import put, state_store
 from tests.spark.test_trace_streams import LOG, counted, frame, log_rows, rows_of, table, truth
 

@@ -12,13 +12,18 @@ import pyarrow as pa
 import pytest
 
 from mtlmon import MtlmonError
-from mtlmon.spark.common.events import event_source
-from mtlmon.spark.common.policies import compile_policies
-from mtlmon.spark.streaming.bucket_records import BucketRecords
-from mtlmon.spark.streaming.event_clock import EventClock
-from mtlmon.spark.streaming.event_records import EventRecords, order_integers, order_type_trouble
-from mtlmon.spark.streaming.packing import PackRows, key_types
-from mtlmon.spark.streaming.settings import NO_SETTINGS
+from tests.doors import (
+    NO_SETTINGS,
+    BucketRecords,
+    EventClock,
+    EventRecords,
+    PackRows,
+    compile_policies,
+    event_source,
+    key_types,
+    order_integers,
+    order_type_trouble,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

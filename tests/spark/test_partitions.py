@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from mtlmon import Monitor, Verdict, resolve
 from mtlmon.errors import ExecutorError, LogError, MtlmonError, TableError
 from mtlmon.spark import monitor_files, monitor_partitions, plain_errors
-from mtlmon.spark.batch.files import _shares
+from tests.doors import shares as _shares
 from tests.spark.single import collected, random_rows
 from tests.traces import MODES
 

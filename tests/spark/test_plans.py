@@ -15,8 +15,7 @@ import mtlmon.spark
 from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark import monitor
-from mtlmon.spark.batch.relations import prepared_relations, rows_of_slices
-from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from tests.doors import SLICE, SliceSource, prepared_relations, rows_of_slices
 from tests.spark.single import Row, collected, expected, random_rows, shuffled
 from tests.spark.test_monitor import configured, frame
 

@@ -19,7 +19,7 @@ from mtlmon.spark import (
     relation_statistics,
     resolve_verdicts,
 )
-from mtlmon.spark.common.policies import compile_policies
+from tests.doors import compile_policies
 from tests.spark.streams import state_store
 
 if TYPE_CHECKING:

@@ -14,33 +14,36 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from mtlmon import Verdict, resolve
 from mtlmon.errors import MtlmonError, SnapshotError
-from mtlmon.spark.common.events import event_source
-from mtlmon.spark.common.policies import compile_policies
-from mtlmon.spark.streaming.bucket_records import BucketRecords
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
-from mtlmon.spark.streaming.event_clock import EventClock
-from mtlmon.spark.streaming.event_records import EventRecords
-from mtlmon.spark.streaming.journal import Holding, Journal
-from mtlmon.spark.streaming.key_streams import KeyStreams
-from mtlmon.spark.streaming.packing import PackRows, key_types
-from mtlmon.spark.streaming.queries import stream_columns
-from mtlmon.spark.streaming.relation_records import RelationRecords
-from mtlmon.spark.streaming.relation_state import RelationStates
-from mtlmon.spark.streaming.row_relations import PackRelationRows, relations_of_rows
-from mtlmon.spark.streaming.settings import NO_SETTINGS, stream_settings
 from mtlmon.tables import check_tables
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
+from tests.doors import (
+    NO_SETTINGS,
+    BucketMonitors,
+    BucketRecords,
+    EventClock,
+    EventRecords,
+    Holding,
+    Journal,
+    KeyStreams,
+    PackRelationRows,
+    PackRows,
+    RelationRecords,
+    RelationStates,
+    compile_policies,
+    event_source,
+    key_types,
+    relations_of_rows,
+    stream_columns,
+    stream_settings,
+)
 from tests.spark.buckets import KeptJournal, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mtlmon.policy.predicates.environment import Environment
-    from mtlmon.relations.looking_up import KnownRelation
-    from mtlmon.relations.of_rows import LogRelation
-    from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.streaming.bucket_state import Outcome
+    from mtlmon.policy import Environment
+    from tests.doors import EventSource, KnownRelation, LogRelation, Outcome
 
 TABLE = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "n": pa.int64()})
 OPEN = "k,from,to\nx,0,2\nx,5,9\ny,3,\nz,4,6\nz,6,7\nv,1,8\nw,2,16\nw,40,50\n"

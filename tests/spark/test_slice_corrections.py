@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
-from mtlmon.relational.correcting import chunks
-from mtlmon.spark.streaming import slice_corrections
+from tests.doors import correcting_chunks as chunks
+from tests.doors import streaming_slice_corrections as slice_corrections
 from tests.spark.slice_cluster import Batch, Cluster, bounds, late_rows, violations
 from tests.spark.test_slice_moving import DELAY, POLICIES, Case, values_of
 

@@ -11,16 +11,15 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
-from mtlmon.relational.keyed import HERE
 from mtlmon.relational.slicing import Statistics
-from mtlmon.syntax.printer import key_width, written_name
 from mtlmon.tables import check_tables
+from tests.doors import HERE, key_width, written_name
 from tests.reference.slicing import slices_of
 from tests.relational.slicing.test_moving import OPERATORS
 from tests.spark.slice_cluster import Batch, Cluster, late_rows, source_of, violations
 
 if TYPE_CHECKING:
-    from mtlmon.spark.common.slice_monitors import SliceSource
+    from tests.doors import SliceSource
     from tests.spark.slice_cluster import Row
 
 DECLARED = """

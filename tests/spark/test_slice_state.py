@@ -17,27 +17,33 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.common.atom_rows import ATOM, END, TIME, AtomRows, relation_source
-from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan, SliceSource
-from mtlmon.spark.streaming.event_clock import EventClock
-from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE
-from mtlmon.spark.streaming.slice_records import (
-    SliceRows,
-    SliceSettings,
-    SliceState,
-    check_state,
-)
-from mtlmon.spark.streaming.slice_rows import (
+from mtlmon.tables import check_tables
+from tests.doors import (
+    ATOM,
+    END,
+    EVENTS,
     FIRST,
     LATE,
+    LATEST,
+    PLACE,
+    SLICE,
+    TIME,
+    AtomRows,
+    EventClock,
+    LiveSlice,
     PackSlices,
+    SlicePlan,
+    SliceRows,
+    SliceSettings,
+    SliceSource,
+    SliceState,
     UnpackSlices,
+    check_state,
     packed_rows,
+    relation_source,
     result_schema,
     unpacked_rows,
 )
-from mtlmon.spark.streaming.slice_state import LiveSlice
-from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,18 +17,23 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from pyspark.errors import StreamingQueryException
 
-from mtlmon.engine.pending import decision_delay
 from mtlmon.errors import SnapshotError
-from mtlmon.history.changes import DELETED, INSERTED, UPDATED, change_type
-from mtlmon.relations import revised
 from mtlmon.spark import monitor_stream
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
-from mtlmon.spark.streaming.journal import Head
-from mtlmon.spark.streaming.queries import stream_columns
-from mtlmon.spark.streaming.relation_state import RelationStates
-from mtlmon.spark.streaming.row_relations import relations_of_rows
-from mtlmon.spark.streaming.stream_corrections import StreamCorrections
 from mtlmon.tables import check_tables
+from tests.doors import (
+    DELETED,
+    INSERTED,
+    UPDATED,
+    BucketMonitors,
+    Head,
+    RelationStates,
+    StreamCorrections,
+    change_type,
+    relations_of_rows,
+    stream_columns,
+)
+from tests.doors import pending_delay as decision_delay
+from tests.doors import relations_revised as revised
 from tests.reference.late_stream import Row, history_of
 from tests.spark.streams import put, state_store
 from tests.spark.test_row_relations import (
@@ -47,8 +52,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.streaming.bucket_state import Outcome
+    from tests.doors import EventSource, Outcome
     from tests.spark.test_row_relations import Cell
 
 CHANGES = f"""{RELATIONS}key k

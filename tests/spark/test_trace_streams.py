@@ -27,10 +27,8 @@ from mtlmon.spark import (
     monitor_partitions,
     register,
 )
-from mtlmon.spark.common.events import EventSource, check_schema, event_source
-from mtlmon.spark.common.monitoring import OrderedRows
-from mtlmon.spark.common.policies import compile_policies
 from mtlmon.tables import check_tables
+from tests.doors import EventSource, OrderedRows, check_schema, compile_policies, event_source
 from tests.streams.programs import CELLS, SCHEMA, Writer
 
 if TYPE_CHECKING:

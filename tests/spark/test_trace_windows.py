@@ -14,11 +14,9 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from mtlmon.errors import TableError
 from mtlmon.spark import RowCounts, SkippedRowsWarning, monitor_trace, plain_errors
-from mtlmon.spark.batch.one_trace import _divided
-from mtlmon.spark.batch.ranges import RangeReader
-from mtlmon.spark.common.events import event_source
-from mtlmon.spark.common.policies import compile_policies
 from mtlmon.streams import register_aggregate
+from tests.doors import RangeReader, compile_policies, event_source
+from tests.doors import divided as _divided
 from tests.spark.test_trace_streams import (
     TABLE,
     counted,
@@ -33,8 +31,7 @@ from tests.streams.programs import CELLS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.common.trace_monitors import EndTime
+    from tests.doors import EndTime, EventSource
 
 spark_group = pytest.mark.xdist_group("spark")
 

@@ -12,17 +12,22 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
-from mtlmon.errors import RowError, TickError
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.parser import parse_expression
-from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.policy.predicates.time_points import Changes, Waiting, When
-from mtlmon.streams.change_ticks import TraceChanges
-from mtlmon.streams.declarations import Stream
-from mtlmon.streams.program import StreamProgram
-from mtlmon.syntax.traversal import postorder
-from mtlmon.tables.events import TableEvents
+from mtlmon.errors import RowError
+from mtlmon.policy import Predicate
+from mtlmon.tables import TableEvents
+from tests.doors import (
+    Changes,
+    Expression,
+    Stream,
+    StreamProgram,
+    TickError,
+    TraceChanges,
+    Waiting,
+    When,
+    parse_expression,
+    postorder,
+)
+from tests.doors import predicates_operators as ops
 from tests.reference import streams as reference
 from tests.reference.later_values import LaterProgram
 

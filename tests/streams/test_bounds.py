@@ -10,17 +10,24 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import mtlmon.streams.bounds as bounds_module
-from mtlmon.arrays.native import KeyTable
-from mtlmon.checking.bounds import bounds_of
-from mtlmon.errors import PolicyError, TickError
+from mtlmon.errors import PolicyError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.definitions import Assumption
-from mtlmon.streams import cells, native
-from mtlmon.streams.bounds import TEXT_BYTES, Load, kept_by, key_bytes
-from mtlmon.streams.program import StreamProgram
-from mtlmon.syntax.durations import length_text
-from mtlmon.tables.columns.keys import number_rows
+from tests.doors import (
+    TEXT_BYTES,
+    Assumption,
+    KeyTable,
+    Load,
+    StreamProgram,
+    TickError,
+    bounds_of,
+    kept_by,
+    key_bytes,
+    length_text,
+    number_rows,
+)
+from tests.doors import streams_bounds as bounds_module
+from tests.doors import streams_cells as cells
+from tests.doors import streams_native as native
 from tests.streams.programs import (
     SCHEMA,
     Row,

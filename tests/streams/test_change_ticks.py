@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtlmon.policy.predicates.time_points import Changes
+from tests.doors import Changes
 from tests.streams.programs import PERIODS, Row, StreamText, Texts, Tick, Writer, rows
 from tests.streams.test_due_ticks import filled
 from tests.streams.test_ticks import CUTS, expected, in_batches, require_same

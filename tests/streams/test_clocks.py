@@ -14,12 +14,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon import parse
 from mtlmon.errors import MtlmonError
-from mtlmon.streams import atoms as stream_atoms
-from mtlmon.syntax.parser import parse
 from mtlmon.tables import check_tables
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
+from tests.doors import streams_atoms as stream_atoms
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import PERIODS, SCHEMA, Row, StreamText, Texts, Writer, rows
 from tests.traces import EndTime, Event, Prefix

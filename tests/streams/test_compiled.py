@@ -15,8 +15,8 @@ import pyarrow as pa
 from mtlmon.errors import FormulaError, MtlmonError, RowError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.streams import compile
-from mtlmon.tables.opening import open_tables
-from mtlmon.tables.stream_values import StreamTable
+from mtlmon.tables import open_tables
+from tests.doors import StreamTable
 
 TEXT = """\
 unit s

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
-from mtlmon.streams import native
 from mtlmon.tables import check_tables
+from tests.doors import streams_native as native
 from tests.streams.programs import Row, StreamText, Texts, Tick, evaluated, rows, ticking_programs
 from tests.streams.test_ticks import CUTS, expected, in_batches, require_same
 

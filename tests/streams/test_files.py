@@ -18,13 +18,14 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from mtlmon.checking import idle_keys, text_logs
-from mtlmon.cli import command
 from mtlmon.errors import MtlmonError
 from mtlmon.tables import check_tables
-from mtlmon.tables.formats import rows as blocks
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
+from tests.doors import checking_idle_keys as idle_keys
+from tests.doors import checking_text_logs as text_logs
+from tests.doors import cli_command as command
+from tests.doors import formats_rows as blocks
 
 POLICIES = """\
 unit s

@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.checking import idle_keys
 from mtlmon.tables import check_tables
+from tests.doors import checking_idle_keys as idle_keys
 
 POLICIES = """\
 key k

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
-from mtlmon.streams import native
+from tests.doors import streams_native as native
 from tests.reference import aggregates as reference
 from tests.reference.aggregates import Value
 

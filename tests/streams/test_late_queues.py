@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from mtlmon.streams.late_ticks import Queue, TickChanges, TickRows
+from tests.doors import Queue, TickChanges, TickRows
 
 
 def rows(names: list[tuple[int, int, int]]) -> TickRows:

@@ -15,16 +15,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mtlmon import streams
-from mtlmon.checking.bounds import bounds_of
+from mtlmon import parse, streams
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.predicates.time_points import Waiting
-from mtlmon.streams.atoms import StreamAtoms
-from mtlmon.syntax.parser import parse
 from mtlmon.tables import check_tables
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
+from tests.doors import StreamAtoms, Waiting, bounds_of
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import LaterTexts, Row, later_programs, rows
 from tests.streams.test_clocks import FORMULAS, Verdicts, small, table_of, verdicts_of

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.errors import MtlmonError, PolicyError, SnapshotError, TickError
-from mtlmon.streams.program import StreamProgram
+from mtlmon.errors import MtlmonError, PolicyError, SnapshotError
 from mtlmon.tables import check_tables
+from tests.doors import StreamProgram, TickError
 from tests.reference.later_values import Gone
 from tests.streams.programs import (
     LATER,

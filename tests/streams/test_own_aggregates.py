@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mtlmon import streams
 from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.policy.predicates import own_aggregates
-from mtlmon.streams.program import StreamProgram
 from mtlmon.tables import check_tables
+from tests.doors import StreamProgram
+from tests.doors import predicates_own_aggregates as own_aggregates
 from tests.reference.aggregates import in_window
 from tests.streams.programs import SCHEMA, Row, Texts, predicate, rows
 

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.policy.predicates import operators as ops  # noqa: E402
-from mtlmon.policy.predicates.expression import Expression  # noqa: E402
-from mtlmon.streams import native  # noqa: E402
-from mtlmon.streams.atoms import streams_of  # noqa: E402
-from mtlmon.streams.program import StreamProgram  # noqa: E402
+from tests.doors import (  # noqa: E402
+    Expression,
+    StreamProgram,
+    streams_kernels,
+    streams_of,
+)
+from tests.doors import predicates_operators as ops  # noqa: E402
+from tests.doors import streams_native as native  # noqa: E402
 from tests.reference import aggregates as reference  # noqa: E402
 from tests.streams.test_kernels import NUMBERS, gives_floats, kernel_of, same  # noqa: E402
 
@@ -260,6 +263,6 @@ def test_a_trace_has_one_row_in_a_cell(name: str, action: str) -> None:
 
 def test_results_are_those_of_rows_that_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     _, merged = held(50_000)
-    monkeypatch.setattr("mtlmon.streams.kernels.gcd", lambda *_: 1)
+    monkeypatch.setattr(streams_kernels, "gcd", lambda *_: 1)
     _, apart = held(50_000)
     assert merged == apart

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mtlmon.streams.program as program_module
 from mtlmon.errors import PolicyError, RowError, SnapshotError
+from tests.doors import streams_program as program_module
 from tests.streams.programs import (
     SCHEMA,
     Row,

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy.predicates.environment import Environment
-from mtlmon.streams.program import StreamProgram
+from mtlmon.policy import Environment
+from tests.doors import StreamProgram
 from tests.reference import streams as reference
 from tests.streams.programs import (
     PERIODS,

@@ -12,8 +12,8 @@ import pytest
 
 from mtlmon.errors import TableError
 from mtlmon.tables import check_tables
-from mtlmon.tables.row_store import RowStore
 from tests.cli.process import mtlmon
+from tests.doors import RowStore
 
 POLICIES = """\
 unit s

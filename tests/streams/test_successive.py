@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mtlmon.errors import PolicyError
-from mtlmon.streams.successive import SuccessiveStreams
+from tests.doors import SuccessiveStreams
 from tests.streams.programs import (
     SCHEMA,
     Row,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.streams.atoms import TickAtoms
+    from tests.doors import TickAtoms
 
 LATEST = 2**63 - 1
 

@@ -13,11 +13,11 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-import mtlmon.streams.instances as instances_module
-from mtlmon.checking import idle_keys
 from mtlmon.tables import check_tables
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
+from tests.doors import checking_idle_keys as idle_keys
+from tests.doors import streams_instances as instances_module
 from tests.streams.programs import all_ticks_computed
 from tests.streams.test_files import write
 

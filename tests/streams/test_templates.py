@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mtlmon.streams.instances as instances_module
-import mtlmon.streams.program as program_module
 from mtlmon.errors import PolicyError, SnapshotError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
-from mtlmon.streams.atoms import streams_of
-from mtlmon.streams.program import StreamProgram
+from tests.doors import Expression, StreamProgram, streams_of
+from tests.doors import predicates_operators as ops
+from tests.doors import streams_instances as instances_module
+from tests.doors import streams_program as program_module
 from tests.reference import streams as reference
 from tests.streams.programs import Row, Tick, evaluated
 from tests.streams.test_program import compare

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
-from mtlmon.streams import native
+from tests.doors import streams_native as native
 from tests.reference.aggregates import Value
 from tests.streams.test_kernels import Feeder, cases, compare, expected, gives_floats, same
 

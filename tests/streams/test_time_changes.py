@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.policy.predicates.environment import Environment
-from mtlmon.streams.program import StreamProgram
-from mtlmon.streams.ticking import Ticks
+from mtlmon.policy import Environment
 from mtlmon.tables import check_tables
+from tests.doors import StreamProgram, Ticks
 from tests.streams.programs import all_ticks_computed, predicate
 
 CONDITIONS = [

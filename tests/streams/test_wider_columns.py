@@ -13,8 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
-from mtlmon.policy.predicates.time_points import When
-from mtlmon.streams.program import StreamProgram
+from tests.doors import StreamProgram, When
 from tests.streams import programs as of_texts
 from tests.streams import test_instance_ticks as of_instance_ticks
 from tests.streams import test_templates as of_templates

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import PolicyError, SnapshotError
-from mtlmon.streams import native
 from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
+from tests.doors import streams_native as native
 from tests.streams.programs import Row, all_ticks_computed, evaluated
 from tests.streams.test_due_ticks import filled
 from tests.streams.test_instance_ticks import in_batches, wanted_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
-from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
+from mtlmon import FALSE, TRUE, Formula, atom
+from tests.doors import MAXIMUM_BOUND, Interval, make
+from tests.doors import syntax_operators as ops
 
 _AWKWARD_NAMES = ("U", "true", "inf", "p()", 'say "x"', "back\\slash", "#", "a b", "é", "日本", "²")
 _BOUNDS = st.one_of(st.integers(0, 3), st.integers(MAXIMUM_BOUND - 3, MAXIMUM_BOUND))

@@ -30,9 +30,7 @@ from mtlmon import (
     parse,
     previous,
 )
-from mtlmon.syntax.durations import DurationInterval
-from mtlmon.syntax.interval import MAXIMUM_BOUND
-from mtlmon.syntax.traversal import postorder
+from tests.doors import MAXIMUM_BOUND, DurationInterval, postorder
 from tests.syntax.strategies import formulas
 
 P, Q, R = atoms("p q r")

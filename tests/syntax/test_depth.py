@@ -9,21 +9,21 @@ import sys
 
 import pytest
 
-from mtlmon.analysis import (
+from mtlmon import Formula, atom, parse
+from mtlmon.errors import FormulaError
+from tests.doors import (
     atoms,
+    describe,
     desugar,
     future_reach,
     is_bounded,
+    make,
     past_reach,
     skewed_count,
     subformula_count,
+    to_text,
 )
-from mtlmon.analysis.describe import describe
-from mtlmon.errors import FormulaError
-from mtlmon.syntax import Formula, parse
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import atom, make
-from mtlmon.syntax.printer import to_text
+from tests.doors import syntax_operators as ops
 
 DEEP = 10_000
 LONG = 20_000

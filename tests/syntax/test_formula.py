@@ -6,10 +6,9 @@ import pickle
 import pytest
 from hypothesis import given
 
-from mtlmon.syntax import Formula, Interval, parse
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import TRUE, Span, atom, make
-from mtlmon.syntax.traversal import number, postorder
+from mtlmon import TRUE, Formula, atom, parse
+from tests.doors import Interval, Span, make, number, postorder
+from tests.doors import syntax_operators as ops
 from tests.syntax.strategies import formulas
 
 A, B = atom("a"), atom("b")

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
+from tests.doors import MAXIMUM_BOUND, Interval
 
 
 def test_bounds_belong_to_the_interval() -> None:

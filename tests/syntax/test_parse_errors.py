@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
+from mtlmon import parse
 from mtlmon.errors import FormulaError, LogError, MtlmonError, TimeStampError
-from mtlmon.syntax import parse
 
 IN_CAPITALS = "operators are written in capitals"
 INTERVAL_PLACE = "write an interval right after its operator, as in p UNTIL[0,5] q"

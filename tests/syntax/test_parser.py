@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from mtlmon.syntax import Formula, Interval, parse
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.formula import FALSE, TRUE, atom, make
-from mtlmon.syntax.operators import Operator
+from mtlmon import FALSE, TRUE, Formula, atom, parse
+from tests.doors import Interval, Operator, make
+from tests.doors import syntax_operators as ops
 
 A, B = atom("a"), atom("b")
 MAXIMUM = 2**63 - 1
 
 
 def fully(text: str) -> str:
-    from mtlmon.syntax.printer import to_text
+    from tests.doors import to_text
 
     return to_text(parse(text), all_parentheses=True)
 

@@ -6,13 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlmon import Formula, atom, parse
 from mtlmon.errors import FormulaError
-from mtlmon.syntax import Formula, parse
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.bounds import LATER, UNITS
-from mtlmon.syntax.formula import atom, make
-from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
-from mtlmon.syntax.printer import to_text
+from tests.doors import LATER, MAXIMUM_BOUND, UNITS, Interval, make, to_text
+from tests.doors import syntax_operators as ops
 from tests.syntax.strategies import formulas
 
 
@@ -121,7 +118,7 @@ def test_no_pair_of_parentheses_is_superfluous(formula: Formula) -> None:
 
 
 def postorder_of(formula: Formula) -> list[Formula]:
-    from mtlmon.syntax.traversal import postorder
+    from tests.doors import postorder
 
     return postorder(formula)
 

@@ -11,17 +11,16 @@ import pickle
 
 import pytest
 
-from mtlmon import Monitor, atom, explain
-from mtlmon.analysis import (
+from mtlmon import Formula, Monitor, atom, explain
+from mtlmon.policy import parse_policies
+from tests.doors import (
     decision_delay,
+    describe,
     desugar,
     past_reach,
     skewed_count,
     subformula_count,
 )
-from mtlmon.analysis.describe import describe
-from mtlmon.policy import parse_policies
-from mtlmon.syntax.formula import Formula
 
 COUNT = 200
 STEPS = [

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlmon import Monitor, VerdictArray
-from mtlmon.drive.native import KeyedMonitors
-from mtlmon.tables import open_tables
+from mtlmon.tables import KeyedMonitors, open_tables
 from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:

@@ -13,10 +13,15 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.tables import open_tables  # noqa: E402
-from mtlmon.tables.formats.dialect import Dialect  # noqa: E402
-from mtlmon.tables.formats.files import ByteStream, table_files  # noqa: E402
-from mtlmon.tables.formats.rows import text_blocks  # noqa: E402
+from mtlmon.tables import (  # noqa: E402
+    open_tables,
+    table_files,
+)
+from tests.doors import (  # noqa: E402
+    ByteStream,
+    Dialect,
+    text_blocks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,11 +16,14 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import ipc  # noqa: E402
 
-from mtlmon.arrays.native import KeyTable  # noqa: E402
-from mtlmon.checking import idle_keys  # noqa: E402
 from mtlmon.errors import TableError  # noqa: E402
-from mtlmon.tables import check_tables, events, open_tables  # noqa: E402
-from mtlmon.tables.columns.keys import number_rows  # noqa: E402
+from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from tests.doors import (  # noqa: E402
+    KeyTable,
+    number_rows,
+)
+from tests.doors import checking_idle_keys as idle_keys  # noqa: E402
+from tests.doors import tables_events as events  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

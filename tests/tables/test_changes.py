@@ -10,9 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.policy.predicates.environment import NOTHING
-from mtlmon.relations.declared import ROWS, Plans
 from mtlmon.tables import check_tables
+from tests.doors import NOTHING, ROWS, Plans
 from tests.reference import relations as reference
 
 if TYPE_CHECKING:

@@ -17,9 +17,11 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import ipc, parquet  # noqa: E402
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.arrays.native import texts_of_views  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
-from mtlmon.tables.formats.schemas import read_schema  # noqa: E402
+from tests.doors import (  # noqa: E402
+    read_schema,
+    texts_of_views,
+)
 from tests.tables.reading import keyed, read  # noqa: E402
 from tests.tables.test_formats import write  # noqa: E402
 
@@ -372,7 +374,7 @@ def test_damaged_arrow_files(tmp_path: Path) -> None:
 
 
 def test_the_message_of_an_error_shows_any_value() -> None:
-    from mtlmon.tables.columns.arrow_text import shown_value
+    from tests.doors import shown_value
 
     odd = pa.array([2**62], pa.int64())
     assert shown_value(odd.view(pa.timestamp("s", "No/Such")), 0).startswith(str(2**62))

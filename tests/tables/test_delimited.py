@@ -22,9 +22,8 @@ import pyarrow as pa
 from mtlmon import MtlmonError, TableError
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
-from mtlmon.tables.formats import dialect
-from mtlmon.tables.formats.rows import TextBlock
-from mtlmon.tables.native import RowSyntax, count_line_feeds
+from tests.doors import RowSyntax, TextBlock, count_line_feeds
+from tests.doors import formats_dialect as dialect
 from tests.tables.reading import all_rows, keyed, read
 
 CELLS = [

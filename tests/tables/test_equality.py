@@ -18,13 +18,19 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 import numpy as np  # noqa: E402
 from pyarrow import ipc, parquet  # noqa: E402
 
-from mtlmon import TableError  # noqa: E402
-from mtlmon.arrays.canonical import canonical_number, canonical_texts  # noqa: E402
+from mtlmon import (  # noqa: E402
+    TableError,
+    query,
+)
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.relations.lookup import LookUp  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
-from mtlmon.tables.querying import query  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
+from tests.doors import (  # noqa: E402
+    LookUp,
+    canonical_number,
+    canonical_texts,
+    formats_rows,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -257,8 +263,8 @@ def test_values_in_blocks_of_few_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Blocks can have nulls only, behind and before values of any types."""
-    monkeypatch.setattr("mtlmon.tables.formats.rows.FIRST_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr("mtlmon.tables.formats.rows.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(formats_rows, "FIRST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(formats_rows, "BLOCK_BYTES", block_bytes)
     lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values)]
     path = write(tmp_path / "log.jsonl", lines)
     with check_tables(path, rules) as check:

@@ -17,7 +17,7 @@ from pyarrow import csv, ipc, parquet  # noqa: E402
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
 from mtlmon.tables import open_tables  # noqa: E402
-from mtlmon.tables.formats.schemas import read_schema  # noqa: E402
+from tests.doors import read_schema  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 
 if TYPE_CHECKING:

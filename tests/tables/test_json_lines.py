@@ -16,8 +16,10 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from mtlmon import TableError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
-from mtlmon.tables.formats.rows import LINES_OF_TEXT  # noqa: E402
-from mtlmon.tables.native import object_rows  # noqa: E402
+from tests.doors import (  # noqa: E402
+    LINES_OF_TEXT,
+    object_rows,
+)
 from tests.tables.reading import all_rows, keyed, read  # noqa: E402
 
 if TYPE_CHECKING:

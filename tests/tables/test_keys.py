@@ -17,9 +17,12 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import parquet  # noqa: E402
 
 from mtlmon import MtlmonError  # noqa: E402
-from mtlmon.arrays.native import KeyTable, TextCells  # noqa: E402
 from mtlmon.tables import check_tables  # noqa: E402
-from mtlmon.tables.columns.keys import number_rows  # noqa: E402
+from tests.doors import (  # noqa: E402
+    KeyTable,
+    TextCells,
+    number_rows,
+)
 from tests.tables.reading import keyed  # noqa: E402
 
 

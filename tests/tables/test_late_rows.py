@@ -23,16 +23,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 
-from mtlmon.cli import main
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MemoryLimitError, MtlmonError, TableError
 from mtlmon.policy import parse_policies
-from mtlmon.streams.bounds import LARGEST_BATCH
-from mtlmon.syntax.durations import Duration
-from mtlmon.tables import check_tables, open_tables
-from mtlmon.tables.event_batch import EventBatch
-from mtlmon.tables.events import TableEvents
+from mtlmon.tables import EventBatch, TableEvents, check_tables, open_tables
 from tests.cli.process import Live
+from tests.doors import LARGEST_BATCH, Duration, MemoryLimit, main
 from tests.reference.late import judged_and_refused
 
 Rows = list[dict[str, Any]]

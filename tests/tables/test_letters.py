@@ -18,8 +18,10 @@ from pyarrow import parquet  # noqa: E402
 from mtlmon import Monitor, TableError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.tables import open_tables  # noqa: E402
-from mtlmon.tables.columns.letters import LetterReader  # noqa: E402
-from mtlmon.tables.columns.wanted import Selection  # noqa: E402
+from tests.doors import (  # noqa: E402
+    LetterReader,
+    Selection,
+)
 from tests.tables.reading import monitored, read  # noqa: E402
 
 if TYPE_CHECKING:

@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.predicates.environment import NOTHING
-from mtlmon.relations.declared import ROWS, Plans
-from mtlmon.relations.of_rows import RowRelation
-from mtlmon.tables import check_tables
-from mtlmon.tables.looking_up import relations_with_columns
-from mtlmon.tables.opening import open_tables
+from mtlmon.tables import check_tables, open_tables
+from tests.doors import NOTHING, ROWS, Plans, RowRelation, relations_with_columns
 from tests.reference import relations as reference
 
 if TYPE_CHECKING:

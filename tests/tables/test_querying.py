@@ -10,11 +10,9 @@ import pytest
 import mtlmon
 from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, TableError
 from mtlmon.policy import load_policies, parse_policies, parse_predicate
-from mtlmon.policy.predicates.environment import NOTHING
-from mtlmon.relations import algebra
-from mtlmon.relations.algebra import Node, Source
-from mtlmon.relations.declared import ROWS, Plans, columns_of_rows
 from mtlmon.tables import check_tables
+from tests.doors import NOTHING, ROWS, Node, Plans, Source, columns_of_rows
+from tests.doors import relations_algebra as algebra
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +27,7 @@ FIRST = Source(ROWS)
 
 
 def expression(text: str) -> Predicate:
-    from mtlmon.policy.predicates.parser import parse_expression
+    from tests.doors import parse_expression
 
     return parse_predicate("true").with_expression(parse_expression(text))
 

@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError, TableError
-from mtlmon.tables import open_tables
-from mtlmon.tables.formats import dialect, rows
-from mtlmon.tables.formats.dialect import Dialect
-from mtlmon.tables.formats.files import TableFile
-from mtlmon.tables.formats.raw_rows import raw_rows
-from mtlmon.tables.formats.schemas import read_schema
+from mtlmon.tables import TableFile, open_tables
+from tests.doors import Dialect, raw_rows, read_schema
+from tests.doors import formats_dialect as dialect
+from tests.doors import formats_rows as rows
 from tests.reference.delimited import read_delimited
 from tests.tables.reading import read
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mtlmon import MtlmonError, PolicyError, RelationalMonitor, SnapshotError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import Answer
-from mtlmon.relational.cells import Value
 from mtlmon.tables import check_tables
+from tests.doors import Value
 
 POLICIES = """
 unit s

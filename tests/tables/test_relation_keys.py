@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mtlmon import RelationalMonitor
 from mtlmon.errors import MtlmonError, PolicyError
-from mtlmon.relational.keyed import keyed_file
 from mtlmon.tables import check_tables
+from tests.doors import keyed_file
 
 _ATOMS = """
 unit s

@@ -15,7 +15,7 @@ from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
 from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
-    from mtlmon.analysis.antecedent import Vacuous
+    from tests.doors import Vacuous
 
 ROWS = pa.table({"ts": [1, 2, 9], "what": ["pay", "ship", "ship"], "o": [7, 7, 8]})
 DECLARED = """

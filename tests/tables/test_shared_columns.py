@@ -9,8 +9,8 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.cli import main  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from tests.doors import main  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 from tests.tables.test_formats import FORMATS, write  # noqa: E402
 

@@ -14,8 +14,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import parquet  # noqa: E402
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.tables import open_tables, sorting  # noqa: E402
-from mtlmon.tables.sorting import EventSorter  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
+from tests.doors import EventSorter  # noqa: E402
+from tests.doors import tables_sorting as sorting  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 
 if TYPE_CHECKING:

@@ -12,13 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlmon.checking.text_logs import TextBatch
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy import parse_policies
-from mtlmon.policy.predicates.environment import NOTHING
-from mtlmon.relations.declared import Plans
-from mtlmon.tables.querying import declared_records
-from mtlmon.tables.text_atoms import text_streams
+from tests.doors import NOTHING, Plans, TextBatch, declared_records, text_streams
 from tests.reference import relations as reference
 
 if TYPE_CHECKING:

@@ -18,9 +18,12 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
 from mtlmon.policy import load_policies, parse_policies  # noqa: E402
-from mtlmon.syntax.traversal import postorder  # noqa: E402
 from mtlmon.tables import check_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
+from tests.doors import (  # noqa: E402
+    formats_rows,
+    postorder,
+)
 from tests.tables.test_equality import POLICIES, options_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -570,8 +573,8 @@ def test_the_first_time_says_how_a_column_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not all those of a block, whose fractions, offsets and dates may differ."""
-    monkeypatch.setattr("mtlmon.tables.formats.rows.FIRST_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr("mtlmon.tables.formats.rows.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(formats_rows, "FIRST_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(formats_rows, "BLOCK_BYTES", block_bytes)
     path = tmp_path / ("log.jsonl" if is_json else "log.csv")
     if is_json:
         objects = [{"ts": k, "id": cell or None} for k, cell in enumerate(cells)]

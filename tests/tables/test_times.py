@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError  # noqa: E402
-from mtlmon.policy.predicates.instants import read_instant  # noqa: E402
 from mtlmon.tables import Times  # noqa: E402
+from tests.doors import read_instant  # noqa: E402
 
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 LARGEST = 2**63 - 1
@@ -319,7 +319,7 @@ def test_a_time_format_is_not_pickled() -> None:
     """It holds a pointer into its own bytes, which Cython would have written out as a string."""
     import pickle
 
-    from mtlmon.tables.native import TimeFormat
+    from tests.doors import TimeFormat
 
     with pytest.raises(TypeError, match="cannot pickle"):
         pickle.dumps(TimeFormat("%Y-%m-%d"))

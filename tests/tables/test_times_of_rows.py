@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables import check_tables
-from mtlmon.text.plausible_times import implausible_time
 from tests.cli.process import mtlmon
+from tests.doors import implausible_time
 from tests.tables.logs_of_times import FORMATS, Log, written
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from mtlmon.errors import TableError
 from mtlmon.tables import check_tables
-from mtlmon.tables.formats.xes import XesRows
 from tests.cli.process import mtlmon
+from tests.doors import XesRows, formats_xes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,7 +222,7 @@ def test_values_that_do_not_fit_their_tag() -> None:
 
 def test_an_attribute_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser keeps it as a whole, so there is a limit."""
-    monkeypatch.setattr("mtlmon.tables.formats.xes._MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(formats_xes, "_MOST_BYTES", 1 << 16)
     rows = XesRows("a", ())
     rows.add(b'<log><trace><string key="a" value="')
     with pytest.raises(TableError, match="an attribute of more than 0 MiB"):

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import LogError, MtlmonError, TimeStampError, parse
+from mtlmon import Formula, LogError, MtlmonError, TimeStampError, parse
 from mtlmon.errors import EventTypeError, TraceError, ViolationError
-from mtlmon.syntax.formula import Formula
 from mtlmon.testing import LiveMonitor, assert_holds, check
 from mtlmon.testing import strategies as mtl
-from mtlmon.testing.recording import AT_END, Mode
+from tests.doors import AT_END, Mode
 from tests.reference.evaluator import evaluate
 from tests.testing import FEWER
 from tests.traces import MODES, Event, Prefix, time_points

@@ -23,7 +23,7 @@ from mtlmon.testing import (
     log_events,
 )
 from mtlmon.testing import strategies as mtl
-from mtlmon.testing.recording import AtEnd
+from tests.doors import AtEnd
 
 RESPONSE = "request IMPLIES EVENTUALLY[0,5] response"
 EVENTS: list[Any] = [

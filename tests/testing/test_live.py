@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mtlmon import FormulaError, LimitError, MtlmonError, TimeStampError
+from mtlmon import Formula, FormulaError, LimitError, MtlmonError, TimeStampError
 from mtlmon.errors import ViolationError
-from mtlmon.syntax.formula import Formula
 from mtlmon.testing import LiveMonitor, check
 from mtlmon.testing import strategies as mtl
 from tests.testing import FEWER
@@ -315,7 +314,7 @@ def test_no_event_of_another_thread_is_lost_when_the_owner_looks() -> None:
 
 
 def test_errors_of_the_engine_reach_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mtlmon.engine.expressions import bdd
+    from tests.doors import expressions_bdd as bdd
 
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 60)
     wide = " OR ".join(f"(EVENTUALLY[0,5] a{i}) AND (EVENTUALLY[0,5] b{i})" for i in range(31))

@@ -11,7 +11,7 @@ import pytest
 from mtlmon import MtlmonError
 from mtlmon.errors import TraceError, UnknownAtomWarning, ViolationError
 from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, log_events
-from mtlmon.testing.seen import Unknown
+from tests.doors import Unknown
 
 
 @pytest.fixture

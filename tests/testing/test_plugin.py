@@ -286,7 +286,7 @@ def test_it_has_no_hooks(pytestconfig: pytest.Config) -> None:
 def test_the_hooks_of_a_test_go_with_it(
     mtl_monitor: object, pytestconfig: pytest.Config, request: pytest.FixtureRequest
 ) -> None:
-    from mtlmon.testing.plugin import AtTestEnd
+    from tests.doors import AtTestEnd
 
     mine = [
         plugin

@@ -10,7 +10,7 @@ import pytest
 from mtlmon import explain, parse
 from mtlmon.errors import ViolationError
 from mtlmon.testing import check
-from mtlmon.testing.expectation import expectation
+from tests.doors import expectation
 
 ANSWERED = "request IMPLIES EVENTUALLY[0,5] response"
 

@@ -11,11 +11,10 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from mtlmon import Formula, MtlmonError, parse
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
-from mtlmon.syntax.traversal import postorder
 from mtlmon.testing import check
 from mtlmon.testing import strategies as mtl
+from tests.doors import MAXIMUM_BOUND, Interval, postorder
+from tests.doors import syntax_operators as ops
 from tests.testing import FEWER
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import pytest
 
 from mtlmon.errors import EventTypeError, TimeStampError, TraceError
 from mtlmon.testing import LiveMonitor, ViolationError, assert_holds, check
-from mtlmon.testing.times import TimeReader
+from tests.doors import TimeReader
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 IN_MS = int(START.timestamp()) * 1000

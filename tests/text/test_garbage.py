@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from mtlmon import Monitor
-from mtlmon.arrays.native import EventColumns
-from mtlmon.drive.native import TextEvents, TextMonitor, TextResolver
+from tests.doors import EventColumns, TextEvents, TextMonitor, TextResolver
 
 
 def loaded(loop: Any) -> Any:

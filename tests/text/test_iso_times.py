@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.syntax.bounds import UNITS
-from mtlmon.text.native import IsoWriter
+from tests.doors import UNITS, IsoWriter
 
 YEAR_10000 = 253_402_300_800
 LARGEST = 2**63 - 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.text.native import LineOrder
+from tests.doors import LineOrder
 from tests.reference.late import judged_and_refused, judged_and_refused_quickly
 
 
@@ -308,7 +308,7 @@ def test_memory_is_that_of_lines_that_wait() -> None:
 
 
 def test_a_line_of_any_length_is_cut() -> None:
-    from mtlmon.text.native import MAX_LINE_BYTES
+    from tests.doors import MAX_LINE_BYTES
 
     order = LineOrder(None)
     order.push(b"@1 a\n@2 ")

@@ -7,8 +7,7 @@ import gzip
 import pytest
 
 from mtlmon.errors import LogError
-from mtlmon.text.formats import guess_format
-from mtlmon.text.native import Scanner
+from tests.doors import Scanner, guess_format
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from mtlmon.verdicts.native import Resolver
+from tests.doors import Resolver
 
 TimePoint = tuple[int, int]
 Verdict = tuple[int, int, bool | TimePoint]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtlmon.errors import LogError
-from mtlmon.text.native import MAX_LINE_BYTES, Scanner
+from tests.doors import MAX_LINE_BYTES, Scanner
 from tests.text.scanning import Event, read_log
 
 ATOMS = ("p", "q", "a b", "länger_1", 'say "hi"', "back\\slash", "it's", "P", "pp", "x.y$z")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import LogError
-from mtlmon.text.native import Scanner
+from tests.doors import Scanner
 from tests.text.scanning import Event, read_log
 
 ATOMS = ("p", "q", "pp", "a b", "sixteen_bytes_xx", "seventeen_bytes_x", "pé")

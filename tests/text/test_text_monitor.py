@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mtlmon import LogError, Monitor, MtlmonError
-from mtlmon.drive.native import TextEvents, TextMonitor
-from mtlmon.text.native import Writer
+from tests.doors import TextEvents, TextMonitor, Writer
 
 LARGEST = (1 << 63) - 1
 UNTIL = "p UNTIL[0,5] q"

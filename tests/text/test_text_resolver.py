@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mtlmon import LogError
-from mtlmon.drive.native import TextResolver
+from tests.doors import TextResolver
 
 Point = tuple[int, int]
 Line = tuple[str, Point, bool | Point]

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import LogError, Monitor, MtlmonError, SnapshotError
-from mtlmon.drive.native import TextMonitor
-from mtlmon.text.native import MAX_LINE_BYTES
-from mtlmon.verdicts.native import Resolver
+from tests.doors import MAX_LINE_BYTES, Resolver, TextMonitor
 from tests.strategies import formulas
 
 HEAD = b"mtlmon text\x03"

@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mtlmon.text.native import MAX_LABEL_BYTES, Writer
 from mtlmon.verdict_arrays import verdict_type
+from tests.doors import MAX_LABEL_BYTES, Writer
 
 Kind = Literal["false", "true", "equivalent"]
 Filter = Literal["all", "boolean", "false", "none"]

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.relational.analysis import valid_analysis
-from mtlmon.relational.cells import from_cell
-from mtlmon.relational.correcting.points import GONE, NEW, PointHistory
-from mtlmon.relational.monitor import atom_numbers, point_rows
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
+from tests.doors import (
+    GONE,
+    NEW,
+    PointHistory,
+    RelationalEngine,
+    atom_numbers,
+    from_cell,
+    plan,
+    point_rows,
+    valid_analysis,
+)
 from tests.reference.history import Arrival, EqualRetraction, Insert, Retraction
 from tests.reference.late_relations import Answer, database_of, known_after
 from tests.traces import Advance, EndTime

@@ -7,10 +7,7 @@ from random import Random
 
 import pytest
 
-from mtlmon.checking.late_first import FirstAnswer
-from mtlmon.relational.analysis import valid_analysis
-from mtlmon.relational.cells import from_cell
-from mtlmon.relational.planning import plan
+from tests.doors import FirstAnswer, from_cell, plan, valid_analysis
 from tests.reference.late_relations import Answer, known_after
 from tests.relational.correcting.comparing import (
     POLICIES,

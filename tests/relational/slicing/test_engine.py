@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mtlmon.arrays.native import KeyTable
+from mtlmon import Formula
 from mtlmon.errors import (
     FormulaError,
     LimitError,
@@ -19,23 +19,27 @@ from mtlmon.errors import (
     SnapshotError,
 )
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.policy.predicates.kinds import FLOAT, INTEGER, TEXT, Kind
 from mtlmon.relational import Analysis, Answer, RelationalMonitor, analyse
-from mtlmon.relational.cells import Value, to_cell
-from mtlmon.relational.monitor import engine_of
-from mtlmon.relational.native import (
+from mtlmon.relational.slicing import Slicing, Statistics, plan_slices
+from tests.doors import (
+    FLOAT,
+    INTEGER,
+    TEXT,
+    KeyTable,
+    Kind,
     PointBlock,
     Router,
+    SlicedEngine,
     SplitBlock,
     Splitter,
     Timeline,
+    Value,
+    engine_of,
     hash_of_cell,
+    plan,
+    routing_of,
+    to_cell,
 )
-from mtlmon.relational.planning import plan
-from mtlmon.relational.slicing import Slicing, Statistics, plan_slices
-from mtlmon.relational.slicing.engine import SlicedEngine
-from mtlmon.relational.slicing.routing import routing_of
-from mtlmon.syntax.formula import Formula
 from tests.reference.first_order import Log
 from tests.reference.slicing import hashed, owner, rows_of_slices
 from tests.relational.formulas import logs, safe_formulas

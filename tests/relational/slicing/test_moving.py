@@ -8,14 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import FormulaError, PolicyError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import Answer, RelationalMonitor, analyse
-from mtlmon.relational.monitor import engine_of
-from mtlmon.relational.native import STATE_KINDS, RelationalEngine
 from mtlmon.relational.slicing import Statistics, plan_slices
-from mtlmon.relational.slicing.engine import SlicedEngine
-from mtlmon.syntax.formula import Formula
+from tests.doors import STATE_KINDS, RelationalEngine, SlicedEngine, engine_of
 from tests.reference.first_order import Log
 from tests.relational.formulas import logs, safe_formulas
 from tests.relational.slicing.forgetting import FORGETFUL, forgotten_points

@@ -8,18 +8,18 @@ import pytest
 
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
-from mtlmon.relational.native import (
+from mtlmon.relational.slicing import plan_slices
+from tests.doors import (
+    BlockRunner,
     PointBlock,
     RelationalEngine,
     Router,
     SplitBlock,
     Splitter,
     Timeline,
+    plan,
+    routing_of,
 )
-from mtlmon.relational.planning import plan
-from mtlmon.relational.slicing import plan_slices
-from mtlmon.relational.slicing.routing import routing_of
-from mtlmon.relational.slicing.running import BlockRunner
 
 POLICY = "atom p(x: int)\nfind a: p(x) AND ONCE[0,9] p(x)\n"
 SLICES = 3

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mtlmon import Formula
 from mtlmon.errors import FormulaError, LimitError, PolicyError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.relational import analyse
-from mtlmon.relational.cells import Value
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import PolicySlices, Slicing, Statistics, plan_slices
-from mtlmon.relational.slicing.shares import Load, best_shares, expected_load
-from mtlmon.syntax.formula import Formula
+from tests.doors import RelationalEngine, Value, best_shares, expected_load, plan
+from tests.doors import SliceLoad as Load
 from tests.reference.first_order import Log
 from tests.reference.slicing import hashed, owner, rows_of_slices, slices_of
 from tests.relational.formulas import logs, safe_formulas

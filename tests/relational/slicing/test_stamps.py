@@ -6,14 +6,11 @@ from random import Random
 
 import pytest
 
-from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
-from mtlmon.relational.analysis import analyse
-from mtlmon.relational.native import RelationalEngine, Timeline
-from mtlmon.relational.plan import Plan
-from mtlmon.relational.planning import plan
+from mtlmon.relational import analyse
 from mtlmon.relational.slicing import plan_slices
+from tests.doors import KeyTable, Plan, RelationalEngine, Timeline, plan
 
 DECLARED = "atom p(x: int)\natom q(x: int, y: int)\natom name(x: text)\n"
 POLICIES = [

@@ -9,11 +9,8 @@ import pytest
 from mtlmon.errors import FormulaError, MtlmonError, PolicyError, RowError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
-from mtlmon.relational.cells import to_cell
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing import plan_slices
-from mtlmon.relational.slicing.engine import SlicedEngine
+from tests.doors import RelationalEngine, SlicedEngine, plan, to_cell
 from tests.reference.first_order import Database
 from tests.relational.soak import DECLARED, Generator
 
