@@ -293,9 +293,14 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import Events, EventSource, check_schema, event_source
     from mtlmon.spark.common.kept_rows import KeptRows
     from mtlmon.spark.common.monitoring import OrderedRows
-    from mtlmon.spark.common.policies import CompiledPolicy, Policies, compile_policies
+    from mtlmon.spark.common.policies import (
+        CompiledPolicy,
+        Policies,
+        compile_policies,
+        relational_file,
+    )
     from mtlmon.spark.common.shared_bytes import SharedBytes
-    from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan, SliceSource
+    from mtlmon.spark.common.slice_monitors import SLICE, SlicedRows, SlicePlan, SliceSource
     from mtlmon.spark.common.ties import TieFinder
     from mtlmon.spark.common.trace_monitors import EndTime
     from mtlmon.spark.streaming import journal as streaming_journal
@@ -392,7 +397,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
     from mtlmon.syntax.joined_text import JoinedText, line_text, source_at
     from mtlmon.syntax.operators import BY_SPELLING, Operator
-    from mtlmon.syntax.printer import to_text, written_name
+    from mtlmon.syntax.printer import key_width, to_text, written_name
     from mtlmon.syntax.report import escaped
     from mtlmon.syntax.traversal import number, postorder
     from mtlmon.tables import events as tables_events

@@ -8,7 +8,7 @@ from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.relational.outside import MOMENT
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.printer import name_of_rows, written_name
+from mtlmon.syntax.printer import name_of_rows, name_without_key, written_name
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
 
 __all__ = [
+    "HERE",
     "cell_word",
+    "formula_atoms",
     "key_fields",
     "made_atoms",
     "named_rows",
@@ -33,7 +35,25 @@ __all__ = [
 ]
 
 
+HERE = "here "
+"""The atom with the key of each row, for policies with a key; no file can have it."""
+
+
 def used_atoms(file: PolicyFile) -> tuple[str, ...]:
+    """Return the names of the atoms of which first-order policies need the rows, in order.
+
+    They are those of `formula_atoms`, and atoms of the log of which these have the rows with a key.
+    """
+    found: dict[str, None] = {}
+    for name in formula_atoms(file):
+        found[name] = None
+        own = name_without_key(name)
+        if own not in (HERE, *file.atoms) and own not in file.relations:
+            found[own] = None
+    return tuple(found)
+
+
+def formula_atoms(file: PolicyFile) -> tuple[str, ...]:
     """Return the names of the atoms of first-order policies, also by way of lets, in order.
 
     Those of the built-in atoms `point` and `time` are not among them.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.errors import PolicyError
 from mtlmon.policy.definitions import Argument, Relation
 from mtlmon.policy.first_order.terms import (
     Terms,
@@ -27,7 +27,7 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Aggregate, Expression, TypedColumn
-from mtlmon.relational.atoms import is_built_in, used_atoms
+from mtlmon.relational.atoms import HERE, is_built_in, used_atoms
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, STRICT, TRUE, Formula
 from mtlmon.syntax.printer import key_width, name_of_key_reading, written_name
@@ -48,13 +48,8 @@ __all__ = [
     "keyed_file",
     "keys_of_atoms",
     "keys_of_others",
-    "refuse_keys",
-    "with_key",
     "without_keys",
 ]
-
-HERE = "here "
-"""The atom with the key of each row; no file can have it."""
 
 
 def has_keys(file: PolicyFile, key: Sequence[str] = ()) -> bool:
@@ -147,39 +142,11 @@ def _term_without_key(term: Expression, keys: set[object]) -> Expression:
     return Expression(term.operator, operands, value, term.span)
 
 
-def refuse_keys(file: PolicyFile, key: Sequence[str], place: str) -> None:
-    """Refuse policies with variables for each key where they are monitored over the whole log.
-
-    Args:
-        file: the policies.
-        key: the columns of the key of the run.
-        place: what does not have them, for the error.
-
-    Raises:
-        MtlmonError: there is one.
-    """
-    for policy in file.policies:
-        if policy.is_first_order and (columns := key_of(policy, key)):
-            name = "" if policy.name is None else f" {policy.name}"
-            raise MtlmonError(
-                f"{'find' if policy.is_find else 'policy'}{name} has variables and the key "
-                f"{', '.join(columns)}, which {place} does not tell apart: write 'key none', or "
-                "'per none' behind its name, and make the key an argument of its atoms"
-            )
-
-
 def key_of_run(file: PolicyFile, given: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the key of a run of a file: the given columns, else those of the file."""
     if given is None:
         return file.key or ()
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def with_key(file: PolicyFile, key: tuple[str, ...]) -> PolicyFile:
-    """Return the file with the key of a run, for policies that do not name their own."""
-    found = copy(file)
-    found.key = key
-    return found
 
 
 def keys_of_others(file: PolicyFile) -> list[tuple[str, ...]]:
@@ -243,6 +210,9 @@ class _Part(NamedTuple):
         return _Part(_not(self.formula), self.is_not_here, self.is_here, self.not_binds, self.binds)
 
 
+_ALWAYS = Expression(terms.CONSTANT, (), True)
+
+
 class _Rewriter:
     """Rewrites the policies with one key.
 
@@ -260,8 +230,7 @@ class _Rewriter:
         self.variables = tuple(f"{name} key" for name in columns)
         self.key = tuple(Expression(terms.VARIABLE, (), name) for name in self.variables)
         self.arguments = tuple(self._argument(name) for name in columns)
-        always = Expression(terms.CONSTANT, (), True)
-        self._here = self._atom(Relation(HERE, (), always, 0))
+        self._here = self._atom(Relation(HERE, (), _ALWAYS, 0))
 
     def _argument(self, column: str) -> Argument:
         declared = self.file.column_types.get(column)
@@ -387,8 +356,8 @@ class _Rewriter:
         elif name in self.file.atoms:
             own = self._atom(Relation(name, (), self.file.atoms[name].expression, 0))
         else:
-            # what the log says of a row
-            return _Part(_both(self.here(node.span), node), True, False, True)
+            # what the log says of a row: it is asked of the rows that have a row of this atom
+            own = self._atom(Relation(name, (), _ALWAYS, 0))
         return _Part(self._predicate(own, arguments, node, parts), True, False, True)
 
     def _predicate(

@@ -152,6 +152,11 @@ def name_of_key_reading(name: str, columns: Sequence[str]) -> str:
     return f"{name}{_OF_KEY}{_READING.join(columns)}"
 
 
+def name_without_key(name: str) -> str:
+    """Return the name that `name_of_key_reading` was given; any other name as it is."""
+    return name.partition(_OF_KEY)[0]
+
+
 def key_width(name: str) -> int:
     """Return how many columns of a key are the last arguments of an atom or let."""
     columns = name_of_rows(name).partition(_OF_KEY)[2]

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECIMAL, DECLARED, NUMBERS, OPEN, kind_of
 from mtlmon.policy.predicates.numbers import LONG_INTEGER, inexact_integers, to_floats
-from mtlmon.relational.atoms import named_rows
+from mtlmon.relational.atoms import HERE, named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
-from mtlmon.relational.keyed import HERE
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
-from mtlmon.syntax.printer import name_of_rows, written_name
+from mtlmon.syntax.printer import name_of_rows, name_without_key, written_name
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
@@ -34,7 +33,14 @@ if TYPE_CHECKING:
     # the indices of rows, and the values of each argument there
     Rows = tuple[NDArray[np.uint32], list[pa.Array]]
 
-__all__ = ["RelationRows", "TableAtom", "plain_values", "shown_arguments", "table_atoms"]
+__all__ = [
+    "RelationRows",
+    "TableAtom",
+    "conditions_of",
+    "plain_values",
+    "shown_arguments",
+    "table_atoms",
+]
 
 
 class TableAtom(NamedTuple):
@@ -47,12 +53,15 @@ class TableAtom(NamedTuple):
         is_conditional: whether all rows have one, and somebody else knows which of them count. Then
             none is said to be left out.
         partition: the partition of the batches whose values it has; None for the whole log.
+        conditions: more atoms of the batches, which hold at the rows where it has one if the
+            batches have them.
     """
 
     name: str | None
     arguments: tuple[tuple[str, str], ...] = ()
     is_conditional: bool = False
     partition: int | None = None
+    conditions: tuple[str, ...] = ()
 
 
 def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[str]]:
@@ -100,7 +109,9 @@ def table_atoms(
         values = zip(shown.get(name, ()), kinds, strict=False)
         of_batches = None if name.startswith("\n") else name
         partition = None if partitions is None else partitions.get(name)
-        atoms.append(TableAtom(of_batches, tuple(values), name in conditional, partition))
+        conditions = conditions_of(name)[1:]
+        given = of_batches, tuple(values), name in conditional, partition, conditions
+        atoms.append(TableAtom(*given))
     return atoms
 
 
@@ -314,8 +325,9 @@ class RelationRows:
             return (_NO_ROWS, [pa.array([], pa.int64())] * len(atom.arguments)), _NO_ROWS
         held = np.ones(len(letters), np.bool_)
         if not atom.is_conditional:
-            number = names.index(atom.name)
-            held = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
+            for name in (atom.name, *(one for one in atom.conditions if one in names)):
+                number = names.index(name)
+                held &= letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
         rows = np.flatnonzero(held)
         columns = [shown[name] for name, _ in atom.arguments]
         if len(rows) < len(held):
@@ -357,6 +369,14 @@ class RelationRows:
         if kind == "text":
             return number_rows(self._texts, [values]).astype(np.int64)
         return np.asarray(values).view(np.int64)
+
+
+def conditions_of(name: str) -> tuple[str, ...]:
+    """Return the atoms of rows that hold where an atom has a row, if they are known.
+
+    One with a key also has the condition of the atom without it, which may be one of the log.
+    """
+    return tuple(dict.fromkeys([name, name_without_key(name)]))
 
 
 def _require_kind(atom: str, kind: str, data_type: pa.DataType) -> None:

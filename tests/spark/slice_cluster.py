@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from mtlmon.errors import SnapshotError
-from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
 from tests.doors import (
     ATOM,
@@ -29,6 +28,7 @@ from tests.doors import (
     checkpoint_of,
     packed_rows,
     relation_source,
+    relational_file,
     split_copies,
     unpacked_rows,
 )
@@ -56,8 +56,10 @@ def source_of(
     text: str, schema: pa.Schema, slices: int, statistics: Statistics | None = None
 ) -> SliceSource:
     """How rows are sliced."""
+    file = relational_file(text)
+    assert file is not None
     source = relation_source(
-        parse_policies(text),
+        file,
         time="ts",
         atoms=None,
         event=None,
@@ -163,7 +165,7 @@ class Cluster:
             source,
             SliceSettings.of(source, self._lateness),
             CLOCK,
-            lambda rows: self._split(source, rows),
+            lambda rows: split_rows(source, rows),
         )
         self.use(source, moved)
 
@@ -174,7 +176,7 @@ class Cluster:
             if is_kept:
                 self.store = self._left[batch.number]
             return
-        copies = self._copies(batch.rows) if batch.rows else {}
+        copies = copies_of(self.source, batch.rows, self.visited) if batch.rows else {}
         store = self.store.copy()
         found: list[Row] = []
         blocks: dict[Key, Sequence[bytes]] = {
@@ -184,7 +186,7 @@ class Cluster:
         for row in store.visit(self.processor, blocks, batch.horizon * 1000):
             self._choose_worker()
             for one in unpacked_rows(row[RECORDS]).to_pylist():
-                if ATOM in one or TIME not in one or self._is_owned(one):
+                if ATOM in one or TIME not in one or is_owned(self.source, one):
                     found.append(one)
         if is_written:
             self.written.setdefault(batch.number, found)
@@ -199,49 +201,55 @@ class Cluster:
             self._workers[number] = Holding()
         self._monkeypatch.setattr(stateful, "_HOLDING", self._workers[number])
 
-    def _is_owned(self, row: Row) -> bool:
-        slicing, kinds = self.source.slicing(), self.source.kinds()
-        number = row["number"]
-        counts: Counter[str] = Counter()
-        values = []
-        for kind in kinds[number]:
-            letter = {"text": "s", "float": "f"}.get(kind, "i")
-            values.append(row[f"{letter}{counts[letter]}"])
-            counts[letter] += 1
-        return bool(owner(slicing.policies[number], values) == row[SLICE])
 
-    def _copies(self, rows: Sequence[Row]) -> dict[int, pa.Table]:
-        source = self.source
-        batch = pa.RecordBatch.from_pylist(list(rows), source.source.arrow_schema)
-        has_marks = not source.slicing().is_of_stamps
-        found = list(AtomRows(source.source, has_marks=has_marks)(iter([batch])))
-        return self._split(source, pa.Table.from_batches(found), self.visited)
+def values_in(source: SliceSource, row: Row) -> list[Any]:
+    """The values of variables in a row that slices report."""
+    counts: Counter[str] = Counter()
+    values = []
+    for kind in source.kinds()[row["number"]]:
+        letter = {"text": "s", "float": "f"}.get(kind, "i")
+        values.append(row[f"{letter}{counts[letter]}"])
+        counts[letter] += 1
+    return values
 
-    @staticmethod
-    def _split(source: SliceSource, rows: pa.Table, visited: int = 0) -> dict[int, pa.Table]:
-        """What the expression of SQL does."""
-        slicing, columns = source.slicing(), source.source.columns()
-        places: list[int] = []
-        numbers: list[int] = []
-        first: list[bool] = []
-        for place, row in enumerate(rows.to_pylist()):
-            if row[ATOM] == END:
-                own = list(range(max(visited, slicing.slices)))
-            elif row[ATOM] == MARK:
-                own = list(range(slicing.slices))
-            else:
-                values = [row[name] for name in columns.columns_of(row[ATOM])]
-                name = columns.names[row[ATOM]]
-                own = sorted(
-                    set().union(*(slices_of(one, name, values) for one in slicing.policies))
-                )
-            for number in own:
-                places.append(place)
-                first.append(number == own[0])
-                numbers.append(number)
-        table = rows.take(pa.array(places, pa.int64()))
-        table = table.add_column(0, FIRST, pa.array(first, pa.bool_()))
-        return split_copies(table.add_column(0, SLICE, pa.array(numbers, pa.int32())))
+
+def is_owned(source: SliceSource, row: Row) -> bool:
+    """Whether the slice that reports a row owns it."""
+    policy = source.slicing().policies[row["number"]]
+    return bool(owner(policy, values_in(source, row)) == row[SLICE])
+
+
+def copies_of(source: SliceSource, rows: Sequence[Row], visited: int = 0) -> dict[int, pa.Table]:
+    """The rows of atoms that slices get."""
+    batch = pa.RecordBatch.from_pylist(list(rows), source.source.arrow_schema)
+    has_marks = not source.slicing().is_of_stamps
+    found = list(AtomRows(source.source, has_marks=has_marks)(iter([batch])))
+    schema = source.source.columns().schema
+    return split_rows(source, pa.Table.from_batches(found, schema), visited)
+
+
+def split_rows(source: SliceSource, rows: pa.Table, visited: int = 0) -> dict[int, pa.Table]:
+    """What the expression of SQL does."""
+    slicing, columns = source.slicing(), source.source.columns()
+    places: list[int] = []
+    numbers: list[int] = []
+    first: list[bool] = []
+    for place, row in enumerate(rows.to_pylist()):
+        if row[ATOM] == END:
+            own = list(range(max(visited, slicing.slices)))
+        elif row[ATOM] == MARK:
+            own = list(range(slicing.slices))
+        else:
+            values = [row[name] for name in columns.columns_of(row[ATOM])]
+            name = columns.names[row[ATOM]]
+            own = sorted(set().union(*(slices_of(one, name, values) for one in slicing.policies)))
+        for number in own:
+            places.append(place)
+            first.append(number == own[0])
+            numbers.append(number)
+    table = rows.take(pa.array(places, pa.int64()))
+    table = table.add_column(0, FIRST, pa.array(first, pa.bool_()))
+    return split_copies(table.add_column(0, SLICE, pa.array(numbers, pa.int32())))
 
 
 def _packed(table: pa.Table) -> bytes:

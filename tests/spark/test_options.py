@@ -94,6 +94,7 @@ OF_EVENTS: dict[str, Any] = {
     "mtlmon.spark.relation_statistics": relation_statistics,
 }
 WITH_E = "atom e(k) = n > 0\npolicy x: FORALL u. e(u)"
+FOUND = "atom e(k) = n > 0\nfind x: e(u)"
 for _name, _function in OF_EVENTS.items():
     _has_values = _function is relation_statistics
     _simple = VARIABLES if _has_values else "policy x: p"
@@ -120,6 +121,7 @@ for _name, _function in OF_EVENTS.items():
         )
         EXAMPLES.example(_name, run(_function, OPEN), _order)(end_time="inf", mode="other")
 EXAMPLES.example("mtlmon.spark.relation_statistics", run(relation_statistics, VARIABLES))(slices=0)
+EXAMPLES.example("mtlmon.spark.relation_statistics", run(relation_statistics, FOUND))(key="k")
 for _function in (monitor, monitor_partitions):
     EXAMPLES.example(f"mtlmon.spark.{_function.__name__}", run(_function, EQUIVALENT))(
         resolve=False

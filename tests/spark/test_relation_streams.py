@@ -345,8 +345,6 @@ def test_what_streams_refuse(spark: SparkSession, source: Path) -> None:
             monitor_stream(df, "what", slices=2)
         with pytest.raises(MtlmonError, match="checkpoint is for policies with variables"):
             monitor_stream(df, "what", delay=1, checkpoint="somewhere")
-        with pytest.raises(MtlmonError, match="key is for policies without variables"):
-            monitor_stream(df, FILE, key="user", delay=1)
         both = f"{FILE}policy other: ONCE quiet\n"
         with pytest.raises(MtlmonError, match="the delay is 3 and the lateness 2, but rows"):
             monitor_stream(df, FILE, delay=3, lateness=2)

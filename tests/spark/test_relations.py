@@ -395,7 +395,6 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("policies", "options", "message"),
     [
-        (FILE, {"key": "user"}, "make the key an argument of atoms"),
         (FILE, {"order_within": "level"}, "rows of a time-stamp are one time-point"),
         (FILE, {"mode": "global"}, "mode 'global' is for policies without variables"),
         (FILE, {"slices": 0}, "slices is a number from 1 to 1024, not 0"),

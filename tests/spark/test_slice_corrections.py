@@ -101,7 +101,7 @@ def run(case: LateCase, cluster: Cluster) -> tuple[Latest, int]:
 
     for rows in case.batches():
         taken += [row for row in rows if row["ts"] >= horizon - BEYOND]
-        late += [row for row in rows if row["ts"] < horizon - BEYOND and case.matters(row)]
+        late += [one for row in rows if row["ts"] < horizon - BEYOND for one in case.late(row)]
         one(rows)
         compare()
         latest = max([latest, *(row["ts"] for row in rows)])

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from mtlmon.relational.slicing import Statistics
 from mtlmon.tables import check_tables
+from tests.doors import HERE, key_width, written_name
 from tests.reference.slicing import slices_of
 from tests.relational.slicing.test_moving import OPERATORS
 from tests.spark.slice_cluster import Batch, Cluster, late_rows, source_of, violations
@@ -37,6 +38,14 @@ POLICIES["future of the future"] = (
     "find a: EVENTUALLY[0,3] (p(x) AND EVENTUALLY[0,4] q(x, y))\n"
     "find b: p(x) AND EVENTUALLY[0,3] (p(y) AND EVENTUALLY[0,4] q(x, y))"
 )
+# each of which has a step to another row of the key, or looks at all rows of it
+OF_KEYS = {
+    "steps of keys": "find a: p(x) AND (PREVIOUS NOT q(x, x)) AND NEXT[0,4] NOT p(x)",
+    "runs of keys": "find a: q(x, y) AND (p(x) SINCE[0,9] q(x, y))",
+    "rows of keys": "find a: NOT r AND PREVIOUS (p(x) AND NOT PREVIOUS[0,5] r)",
+    "counts of keys": "find a: p(x) AND n = COUNT(ONCE[0,5] q(x, y) BY x) AND ALWAYS[0,3] NOT r",
+}
+POLICIES |= OF_KEYS
 
 
 def values_of(row: Row) -> list[str]:
@@ -50,7 +59,7 @@ class Case:
     """A policy, and random rows for it."""
 
     def __init__(self, name: str, seed: int) -> None:
-        self.text = DECLARED + POLICIES[name]
+        self.text = ("key k\n" if name in OF_KEYS else "") + DECLARED + POLICIES[name]
         self.draw = Random(f"{name} {seed}")
         is_text = not {name, *POLICIES[name].split()} & {*NUMBERS, "SUM(y"}
         is_rare = name in {"neighbours", "until with runs"}
@@ -58,8 +67,8 @@ class Case:
         self.values = 2 if is_rare else 4
         self.value = "v{}".format if is_text else int
         kind = pa.string() if is_text else pa.int64()
-        fields = [("ts", pa.int64()), ("what", pa.string()), ("x", kind), ("y", kind)]
-        self.schema = pa.schema(fields)
+        fields = [("ts", pa.int64()), ("what", pa.string()), ("k", pa.string())]
+        self.schema = pa.schema([*fields, ("x", kind), ("y", kind)])
 
     def source(self) -> SliceSource:
         draw = self.draw
@@ -71,11 +80,18 @@ class Case:
         slices = draw.choice([1, 2, 3, 4, 6])
         return source_of(self.text, self.schema, slices, draw.choice([statistics, Statistics()]))
 
-    def matters(self, row: Row) -> bool:
-        """Whether a row is one of an atom, as the policy has it."""
-        values = {"p": [row["x"]], "q": [row["x"], row["y"]]}.get(row["what"], [])
-        policies = source_of(self.text, self.schema, 1).slicing().policies
-        return any(slices_of(one, row["what"], values) for one in policies)
+    def late(self, row: Row) -> list[Row]:
+        """A row as often as it is told if it is late: once for each atom of which it is a row."""
+        source = source_of(self.text, self.schema, 1)
+        policies, found = source.slicing().policies, []
+        for name in source.source.columns().names:
+            values = {"p": [row["x"]], "q": [row["x"], row["y"]]}.get(written_name(name), [])
+            values += [row["k"]] if key_width(name) else []
+            if written_name(name) in (row["what"], HERE) and any(
+                slices_of(one, name, values) for one in policies
+            ):
+                found.append(row)
+        return found
 
     def rows(self, latest: int) -> list[Row]:
         draw = self.draw
@@ -85,6 +101,7 @@ class Case:
                 "what": draw.choice(self.names),
                 "x": self.value(draw.randrange(self.values)),
                 "y": self.value(draw.randrange(self.values)),
+                "k": draw.choice("ab") if "key" in self.text else "a",
             }
             for _ in range(draw.randrange(1, 9))
         ]
@@ -96,7 +113,7 @@ class Case:
             rows = [] if self.draw.random() < 0.1 else self.rows(latest)
             latest = max([latest, *(row["ts"] for row in rows)])
             found.append(rows)
-        last = {"what": "-", "x": None, "y": None}
+        last = {"what": "-", "x": None, "y": None, "k": "a"}
         return [*found, [{**last, "ts": latest + 50}], [{**last, "ts": latest + 50}]]
 
     def truth(self, rows: list[Row], end: int) -> Counter[tuple[Any, ...]]:
@@ -140,7 +157,7 @@ def run(case: Case, cluster: Cluster) -> tuple[list[Row], list[Row], int]:
 
     for rows in case.batches():
         taken += [row for row in rows if row["ts"] >= horizon]
-        late += [row for row in rows if row["ts"] < horizon and case.matters(row)]
+        late += [one for row in rows if row["ts"] < horizon for one in case.late(row)]
         one(rows)
         latest = max([latest, *(row["ts"] for row in rows)])
         if latest - DELAY > horizon:

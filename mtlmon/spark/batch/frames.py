@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.policy_file import DEFAULT_TIME
-from mtlmon.relational.keyed import with_key
 from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
 from mtlmon.spark.batch.relations import monitor_relations
@@ -17,7 +16,7 @@ from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
-from mtlmon.spark.common.frames import check_passable, require_at_rest
+from mtlmon.spark.common.frames import check_keys, check_passable, require_at_rest
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     TIME_STAMP,
@@ -35,7 +34,6 @@ from mtlmon.spark.common.verdicts import verdict_schema, with_keys, with_valuati
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from mtlmon.policy import PolicyFile
@@ -90,7 +88,8 @@ def monitor(
             or it is `ts`.
         key: one or more columns, for the policies that name none themselves; the default is the key
             of the policy file. Without one, or with `()`, all rows are a single trace, which a
-            single task monitors. For each key, the rows are read, exchanged and sorted once.
+            single task monitors. For each key, the rows are read, exchanged and sorted once;
+            for policies with variables, they are so once for all keys.
         atoms: predicates over the columns by the name of the atom that each defines, in addition to
             those of the policy file: `{"fast": "speed > 120"}`.
         event: the column of names of events: lists of texts, or texts with `event_separator`
@@ -136,12 +135,14 @@ def monitor(
         columns of all of them are there, null where a policy has no such key.
 
         For policies with variables, a row for each valuation that violates a policy, or that a
-        `find` matches: `policy`, `time`, `offset`, `verdict` (false or true), and a column for each
-        variable. All rows of a time-stamp are one time-point, as with `--time-points stamp`.
+        `find` matches: `policy`, the key columns, `time`, `offset`, `verdict` (false or true), and
+        a column for each variable. All rows of a time-stamp, or of a key and time-stamp, are one
+        time-point, as with `--time-points stamp`. A key column that is called like a variable gets
+        the prefix `key_`.
 
         If there are policies of both kinds, a row has the columns of both, null in those of the
-        other kind. The rows of the data frame are then read for each kind. A key column that is
-        called like a variable gets the prefix `key_`, the column `message` the prefix `trigger_`.
+        other kind. The rows of the data frame are then read for each kind. If a variable is called
+        `message`, the column `message` gets the prefix `trigger_`.
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -150,7 +151,7 @@ def monitor(
     """
     require_at_rest(df, "monitor", "mtlmon.spark.monitor_stream is for it")
     _check_ties(ties)
-    file = relational_file(policy, resolution, time_unit, has_changes=True)
+    file = relational_file(policy, resolution, time_unit, key=key, has_changes=True)
     is_mixed = has_both_kinds(file)
     kept_by_name = kept_names(keep)
 
@@ -184,10 +185,10 @@ def monitor(
                 "have many rows: leave them out"
             )
         if not is_mixed:
-            refuse_options(key=key, order_within=order_within, mode=mode)
+            refuse_options(order_within=order_within, mode=mode)
             reporter = reporter_of(df.sparkSession, counts)
             return with_facts(valuations(given.relations(file, atoms), reporter), file)
-        refuse_options(key=None, order_within=None, mode=mode)
+        refuse_options(order_within=None, mode=mode)
         policy = file
     elif slices is not None or statistics is not None:
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
@@ -212,8 +213,6 @@ def monitor(
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
-    if file is not None:
-        file = with_key(file, default)
     source, prepared = given.sources(policies, keys, file)
     for rows_of_relations in at_rest:
         rows_of_relations.evaluate(source)
@@ -257,7 +256,12 @@ def monitor(
     verdicts = reduce(lambda one, other: one.union(other), parts)
     if prepared is not None:
         # the other plan reports the rows that are skipped
-        verdicts = with_valuations(verdicts, valuations(prepared, None), has_messages=has_messages)
+        verdicts = with_valuations(
+            verdicts,
+            valuations(prepared, None),
+            keys=prepared[0].source.keys,
+            has_messages=has_messages,
+        )
     return with_facts(verdicts, policies.file)
 
 
@@ -266,17 +270,12 @@ _NO_SKIPPING = (
 )
 
 
-def refuse_options(*, key: object, order_within: object, mode: str) -> None:
+def refuse_options(*, order_within: object, mode: str) -> None:
     """Refuse what is for policies without variables.
 
     Raises:
         MtlmonError: an argument is given that is.
     """
-    if key:
-        raise MtlmonError(
-            "key is for policies without variables, and others are over all rows: make the key an "
-            "argument of atoms"
-        )
     if order_within is not None:
         raise MtlmonError(
             "order_within is for policies without variables: for others, the rows of a time-stamp "
@@ -363,23 +362,6 @@ def plain_rows(
     others = [column.alias(f"kept{number}") for number, column in enumerate(kept)]
     names = [f"order{number}" for number in range(len(orders))]
     return df.select(*wanted, *ordering, *others), names
-
-
-def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
-    """Refuse key columns with types whose values cannot be compared.
-
-    Raises:
-        MtlmonError: a key column has such a type.
-    """
-    from pyarrow import types
-
-    for name in keys:
-        kind = schema.field(name).type
-        if types.is_nested(kind) or types.is_interval(kind) or types.is_duration(kind):
-            raise MtlmonError(
-                f"the key column {name!r} is of type {kind}: cast it to a text, or take a part of "
-                "it, first"
-            )
 
 
 def _last(rows: DataFrame, source: EventSource) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +14,6 @@ from mtlmon.arrays.canonical import canonical_number, canonical_texts
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.atoms import refuse_traces
-from mtlmon.relational.keyed import refuse_keys
 from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
 from mtlmon.spark.common.atom_rows import (
     ATOM,
@@ -28,6 +28,7 @@ from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
 from mtlmon.spark.common.frames import (
     arrow_schema,
+    check_keys,
     in_partitions,
     require_at_rest,
     require_columns,
@@ -40,9 +41,10 @@ from mtlmon.spark.session import cores_of
 from mtlmon.tables.valuations import kinds_of_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from mtlmon.policy import PolicyFile
     from mtlmon.spark.common.atom_rows import AtomColumns
@@ -56,6 +58,9 @@ __all__ = ["monitor_relations", "prepared_relations", "relation_statistics"]
 
 SLICES_PER_CORE = 4
 _FIXED = ("policy", "time", "offset", "verdict")
+
+Keys = Sequence[Mapping[str, "DataType"]]
+"""The key columns of each policy, with their types."""
 
 
 def prepared_relations(
@@ -76,7 +81,7 @@ def prepared_relations(
 
     Args:
         df: the rows.
-        file: the policies, at least one of which has variables.
+        file: the policies, at least one of which has variables, as `relational_file` returns them.
         time: the column of times, and so on, as for `monitor`.
         function: the name of the function, for errors.
         beside: what else a row has to be an event for; None if there is nothing.
@@ -86,7 +91,6 @@ def prepared_relations(
         MtlmonError: an argument is invalid.
     """
     refuse_traces(file)
-    refuse_keys(file, file.key or (), "Spark")
     source = relation_source(
         file,
         time=time,
@@ -106,6 +110,7 @@ def prepared_relations(
     rows = df.select(*map(column_named, selection.names))
     schema = arrow_schema(df, selection.names)
     check_schema(source.source, schema)
+    check_keys(selection.keys, schema)
     check_order_types(source.source, rows.schema.fields, schema)
     # not what is read beside, so that the state of a query is the same whether rows are skipped
     own_schema = pa.schema([schema.field(name) for name in own])
@@ -146,7 +151,7 @@ def monitor_relations(
     sliced = SliceSource(source, count, statistics)
     ordered = rows_of_slices(rows, sliced, reporter)
     found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(sliced.schema()))
-    return valuations(found, sliced, sliced.slicing())
+    return valuations(found, sliced, sliced.slicing(), key_types(rows, source))
 
 
 def rows_of_slices(rows: DataFrame, sliced: SliceSource, reporter: Reporter | None) -> DataFrame:
@@ -228,13 +233,25 @@ def rows_of_atoms(
     return rows.mapInArrow(atom_rows, spark_schema(columns.schema)), columns
 
 
-def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataFrame:
+def key_types(rows: DataFrame, source: RelationSource) -> Keys:
+    """Return the key columns of each policy, with their types.
+
+    Args:
+        rows: the rows, as `prepared_relations` returns them.
+        source: how they become rows of atoms.
+    """
+    types = dict(zip(source.source.selection.names, rows.schema.fields, strict=True))
+    return [{name: types[name].dataType for name in key} for key in source.keys]
+
+
+def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing, keys: Keys) -> DataFrame:
     """Keep of what slices report the valuations that they own, with a column for each variable.
 
     Args:
         found: what slices report.
         sliced: how rows are sliced.
         slicing: the plan of slices.
+        keys: the key columns of each policy.
     """
     from pyspark.sql import functions as F
 
@@ -242,23 +259,25 @@ def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataF
     own = found.where(F.col(SLICE) == owner(slicing, kinds))
     if any(policy.exposed for policy in slicing.policies):
         # several valuations of what is not reported can say the same
-        kept = reported(own, slicing, kinds)
+        kept = reported(own, slicing, kinds, keys)
         return kept.distinct()
-    return reported(own, slicing, kinds)
+    return reported(own, slicing, kinds, keys)
 
 
 def reported(
     own: DataFrame,
     slicing: Slicing,
     kinds: Sequence[Sequence[str]],
+    keys: Keys,
     more: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """Return valuations as they are shown, with a column for each variable.
+    """Return valuations as they are shown, with a column for each key column and variable.
 
     Args:
         own: what slices report and own.
         slicing: the plan of slices.
         kinds: for each policy the kinds of the reported and exposed variables.
+        keys: the key columns of each policy, which are the first of its variables.
         more: the columns behind these, by their names, for streams; rows without a number of a
             policy or a time have no offset then.
     """
@@ -266,13 +285,20 @@ def reported(
 
     # by the name of a variable and its kind, the policies that report it with their columns
     places: dict[str, dict[str, dict[int, str]]] = {}
-    for number, (policy, words) in enumerate(zip(slicing.policies, kinds, strict=True)):
+    # by the name of a key column, the same
+    of_keys: dict[str, dict[int, str]] = {}
+    types_of_keys = {name: kind for key in keys for name, kind in key.items()}
+    for number, (policy, words, key) in enumerate(zip(slicing.policies, kinds, keys, strict=True)):
         packed = packed_names(words)
-        for name, kind, column in zip(policy.reported, words, packed, strict=False):
+        for name, column in zip(key, packed, strict=False):
+            of_keys.setdefault(name, {})[number] = column
+        variables = list(zip(policy.reported, words, packed, strict=False))[len(key) :]
+        for name, kind, column in variables:
             places.setdefault(name, {}).setdefault(kind, {})[number] = column
     types = kinds_of_columns([[(name, kind) for kind in own] for name, own in places.items()])
     fixed = (*_FIXED, *(more or ()))
     names = unique_columns(list(types), fixed, "var_", ignores_case=True)
+    key_names = unique_columns(list(of_keys), (*fixed, *names), "key_", ignores_case=True)
     titles = {
         number: literal(policy.name)
         for number, policy in enumerate(slicing.policies)
@@ -283,6 +309,10 @@ def reported(
     is_point = F.col(NUMBER).isNotNull() & F.col(TIME).isNotNull()
     columns = [
         title.alias("policy"),
+        *(
+            F.expr(case_of(NUMBER, own)).cast(types_of_keys[name]).alias(shown)
+            for (name, own), shown in zip(of_keys.items(), key_names, strict=True)
+        ),
         F.col(TIME),
         (offset if more is None else F.when(is_point, offset)).alias("offset"),
         F.col("verdict"),
@@ -340,6 +370,7 @@ def relation_statistics(
     *,
     slices: int | None = None,
     time: str | None = None,
+    key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",
@@ -356,7 +387,7 @@ def relation_statistics(
         MtlmonError: no policy has variables; or as `monitor`.
     """
     require_at_rest(df, "relation_statistics", "count the rows of a table that it is written to")
-    file = relational_file(policy, resolution, time_unit)
+    file = relational_file(policy, resolution, time_unit, key=key)
     if file is None:
         raise MtlmonError("statistics are for policies with variables, and this has none")
     source, rows = prepared_relations(

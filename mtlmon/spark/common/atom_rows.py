@@ -16,11 +16,18 @@ from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.relational.analysis import valid_analysis
-from mtlmon.relational.atoms import cell_word, refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.atoms import (
+    cell_word,
+    formula_atoms,
+    refuse_points,
+    require_rows_of_tables,
+    used_atoms,
+)
+from mtlmon.relational.keyed import keys_of_others
 from mtlmon.spark.common.events import EventReader, event_source, row_error
 from mtlmon.spark.common.policies import Policies
-from mtlmon.syntax.printer import name_of_rows
-from mtlmon.tables.relations import plain_values, shown_arguments
+from mtlmon.syntax.printer import name_of_rows, written_name
+from mtlmon.tables.relations import conditions_of, plain_values, shown_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -144,6 +151,11 @@ class RelationSource(NamedTuple):
         """The columns that are needed."""
         return self.source.columns_read
 
+    @property
+    def keys(self) -> list[tuple[str, ...]]:
+        """The key columns of each policy."""
+        return keys_of_others(self.file)
+
     def reader(self) -> AtomReader:
         """Return what finds the rows that are events."""
         return AtomReader(self)
@@ -163,7 +175,7 @@ class RelationSource(NamedTuple):
 
     def columns(self) -> AtomColumns:
         """The columns of rows of atoms."""
-        kinds: dict[str, tuple[str, ...]] = dict.fromkeys(self.names, ())
+        kinds: dict[str, tuple[str, ...]] = dict.fromkeys(formula_atoms(self.file), ())
         for name, found in self.analysis().relations.items():
             if name_of_rows(name) in self.shown:
                 kinds[name] = tuple(map(cell_word, found))
@@ -185,7 +197,7 @@ def relation_source(
     """Return how rows become rows of atoms; the arguments are those of `event_source`.
 
     Args:
-        file: the policies, all of which have variables.
+        file: the policies, as `keyed_file` returns them.
         function: the function that monitors them, for errors.
 
     Raises:
@@ -211,6 +223,7 @@ def relation_source(
     source = event_source(
         policies,
         time=time,
+        keys=tuple(dict.fromkeys(column for key in keys_of_others(file) for column in key)),
         atoms=atoms,
         event=event,
         separator=separator,
@@ -278,9 +291,12 @@ class AtomReader:
                 expressions[name] = source.file.predicate(source.file.shown[name], None)
         schema = source.arrow_schema
         self._compiled = CompiledExpressions(expressions, schema, source.source.environment())
-        # the atom of events whose rows an atom has
+        # the atoms of events that hold where an atom has a row
         places = {name: place for place, name in enumerate(source.names)}
-        self._places = [places[name_of_rows(name)] for name in self.columns.names]
+        rows_of = [name_of_rows(name) for name in self.columns.names]
+        self._places = [
+            [places[one] for one in conditions_of(name) if one in places] for name in rows_of
+        ]
 
     @property
     def skipped(self) -> int:
@@ -316,9 +332,11 @@ class AtomReader:
         events, shown = self._events(batch.rename_columns(self._names))
         letters, stamps = events.words(), events.time_stamps
         found = []
-        for number, place in enumerate(self._places):
-            name = self._source.names[place]
-            holds = letters[:, place // 64] >> np.uint64(place % 64) & np.uint64(1) != 0
+        for number, places in enumerate(self._places):
+            name = self._source.names[places[0]]
+            holds = np.ones(len(stamps), np.bool_)
+            for place in places:
+                holds &= letters[:, place // 64] >> np.uint64(place % 64) & np.uint64(1) != 0
             own = [shown[one] for one in self._source.shown.get(name, ())]
             for column in own:
                 holds &= np.asarray(column.is_valid())
@@ -327,7 +345,7 @@ class AtomReader:
             if holds.any():
                 mask = pa.array(holds)
                 values = [
-                    plain_values(column.filter(mask), kind, name)
+                    plain_values(column.filter(mask), kind, written_name(name))
                     for column, kind in zip(own, self.columns.kinds[number], strict=True)
                 ]
                 found.append(self.columns.batch(stamps[holds], number, values))

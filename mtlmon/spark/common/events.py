@@ -16,6 +16,7 @@ from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import SPARK
 from mtlmon.support.time_columns import time_columns
 from mtlmon.syntax.durations import Duration
+from mtlmon.syntax.printer import written_name
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck
@@ -215,11 +216,14 @@ def event_source(
     if on_error not in ("stop", "skip"):
         raise MtlmonError(f"on_error is 'stop' or 'skip', not {on_error!r}")
     predicates = dict(policies.predicates)
+    of_file = (*predicates, *policies.remembering)
+    of_log = [name for name in policies.atoms if name not in of_file]
+    written = {written_name(name) for name in of_file}.difference(of_log)
     for name, text in (atoms or {}).items():
-        if name in predicates or name in policies.remembering:
+        if name in written:
             raise MtlmonError(f"the atom {name!r} has a predicate in the policy file already")
         if name not in policies.atoms:
-            known = listed(policies.atoms)
+            known = listed(list(dict.fromkeys(map(written_name, policies.atoms))))
             raise MtlmonError(f"no policy has an atom {name!r}, only {known}")
         if not isinstance(text, str):
             raise MtlmonError(

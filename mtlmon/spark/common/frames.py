@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "arrow_schema",
+    "check_keys",
     "check_passable",
     "in_partitions",
     "require_at_rest",
@@ -126,6 +127,23 @@ def check_passable(fields: Sequence[StructField]) -> None:
                 f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark "
                 "cannot pass to Python: cast it to a number or text first"
             ) from None
+
+
+def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
+    """Refuse key columns with types whose values cannot be compared.
+
+    Raises:
+        MtlmonError: a key column has such a type.
+    """
+    from pyarrow import types
+
+    for name in keys:
+        kind = schema.field(name).type
+        if types.is_nested(kind) or types.is_interval(kind) or types.is_duration(kind):
+            raise MtlmonError(
+                f"the key column {name!r} is of type {kind}: cast it to a text, or take a part of "
+                "it, first"
+            )
 
 
 def arrow_schema(df: DataFrame, names: Sequence[str]) -> pa.Schema:

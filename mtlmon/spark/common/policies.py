@@ -19,6 +19,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.policy.several import given_policies
 from mtlmon.relational.atoms import used_atoms
+from mtlmon.spark.common.events import key_names
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.durations import Duration
@@ -27,6 +28,7 @@ from mtlmon.syntax.operators import ATOM, NOT
 from mtlmon.syntax.rewrite import has_durations
 from mtlmon.syntax.traversal import postorder
 from mtlmon.tables.columns.times import Times
+from mtlmon.tables.relation_check import of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -387,11 +389,23 @@ def relational_file(
     resolution: str | None = None,
     time_unit: str | None = None,
     *,
+    key: str | Sequence[str] | None = None,
     has_changes: bool = False,
 ) -> PolicyFile | None:
     """Return the policy file if a policy in it has variables, else None.
 
-    The arguments and errors are those of `compile_policies`.
+    The other arguments and the errors are those of `compile_policies`.
+
+    Args:
+        policy: the policy.
+        resolution: the unit of time-stamps.
+        time_unit: the unit of times.
+        key: the key columns that the caller gives; policies with variables and a key get formulas
+            over the rows of all keys.
+        has_changes: whether policies can be on changes of relations.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated for each key.
     """
     if isinstance(policy, Program):
         return None
@@ -409,7 +423,7 @@ def relational_file(
             "Spark: join the data frame with the table of the relation before, or look up in "
             "policies without variables"
         )
-    return file
+    return of_run(file, None if key is None else key_names(key))
 
 
 def _looked_up_with_variables(file: PolicyFile) -> tuple[str, ...]:

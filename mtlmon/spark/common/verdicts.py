@@ -100,6 +100,7 @@ def with_valuations(
     verdicts: DataFrame,
     valuations: DataFrame,
     *,
+    keys: Sequence[str] = (),
     has_messages: bool,
     last: Sequence[str] = (),
 ) -> DataFrame:
@@ -107,22 +108,25 @@ def with_valuations(
 
     Args:
         verdicts: rows with the columns of `verdict_schema`.
-        valuations: rows with a policy, a time-point and a verdict, and columns of variables.
+        valuations: rows with a policy, key columns, a time-point and a verdict, and columns of
+            variables.
+        keys: the names of the key columns of valuations.
         has_messages: whether verdicts have messages.
         last: the last columns of both, such as that of the atoms of late events.
     """
-    shared = [POLICY, *COLUMNS[:3]]
-    own = list(COLUMNS[3:])
-    values = valuations.columns[len(shared) : len(valuations.columns) - len(last)]
-    values = unique_columns(values, {*shared, *own, *last}, "var_", ignores_case=True)
+    fixed = {POLICY, *COLUMNS, *last}
+    values = valuations.columns[1 + len(keys) + 3 : len(valuations.columns) - len(last)]
+    values = unique_columns(values, fixed, "var_", ignores_case=True)
     messages = [MESSAGE] if has_messages else []
     others = len(COLUMNS) + len(messages) + len(last)
-    keys = verdicts.columns[1 : len(verdicts.columns) - others]
-    keys = unique_columns(keys, {*values, *messages, *last}, "key_", ignores_case=True)
-    messages = unique_columns(messages, {*values, *keys}, "trigger_", ignores_case=True)
-    left = verdicts.toDF(POLICY, *keys, *COLUMNS, *messages, *last)
-    right = valuations.toDF(*shared, *values, *last)
-    names = [POLICY, *keys, *COLUMNS, *values, *messages, *last]
+    own = verdicts.columns[1 : len(verdicts.columns) - others]
+    every = list(dict.fromkeys([*own, *keys]))
+    unique = unique_columns(every, {*fixed, *values, *messages}, "key_", ignores_case=True)
+    shown = dict(zip(every, unique, strict=True))
+    messages = unique_columns(messages, {*values, *unique}, "trigger_", ignores_case=True)
+    left = verdicts.toDF(POLICY, *map(shown.__getitem__, own), *COLUMNS, *messages, *last)
+    right = valuations.toDF(POLICY, *map(shown.__getitem__, keys), *COLUMNS[:3], *values, *last)
+    names = [POLICY, *unique, *COLUMNS, *values, *messages, *last]
     joined = left.unionByName(right, allowMissingColumns=True)
     return joined.select(*map(column_named, names))
 

@@ -10,14 +10,13 @@ import pyarrow as pa
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
-from mtlmon.relational.keyed import with_key
-from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
+from mtlmon.spark.batch.frames import plain_rows, refuse_options
 from mtlmon.spark.batch.given_rows import GivenRows
 from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
-from mtlmon.spark.common.frames import arrow_schema, check_passable, require_frame
+from mtlmon.spark.common.frames import arrow_schema, check_keys, check_passable, require_frame
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
@@ -143,11 +142,12 @@ def monitor_stream(
 
         For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
-        late row is returned for each atom of which it is a row. If there are policies of both
-        kinds, a row has the columns of both, as for `monitor`, and `late`. With `lateness`, there
+        late row is returned for each atom of which it is a row; and with an empty `late`, if a
+        policy looks at all rows of a key. If there are policies of both kinds, a row has the
+        columns of both, as for `monitor`, and `late`. With `lateness`, there
         is a row for each valuation that changes: `op` is "insert" if it violates a policy or
         matches now and did not before, and "delete" if it did before and does not any more. The
-        values of variables identify a row, too, so there is no "update".
+        values of key columns and variables identify a row, too, so there is no "update".
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -156,7 +156,7 @@ def monitor_stream(
             4.1; its state store is not that of RocksDB; or protobuf is missing.
     """
     require_frame(df, "monitor_stream")
-    file = relational_file(policy, resolution, time_unit, has_changes=True)
+    file = relational_file(policy, resolution, time_unit, key=key, has_changes=True)
     if file is None and (slices is not None or statistics is not None):
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     if file is None and checkpoint is not None:
@@ -196,10 +196,10 @@ def monitor_stream(
                 raise MtlmonError(
                     "buckets are of keys: for policies with variables, give slices instead"
                 )
-            refuse_options(key=key, order_within=order_within, mode=mode)
+            refuse_options(order_within=order_within, mode=mode)
             reporter = reporter_of(df.sparkSession, counts, is_stream=True)
             return with_facts(valuations(given.relations(file, atoms), reporter), file)
-        refuse_options(key=None, order_within=None, mode=mode)
+        refuse_options(order_within=None, mode=mode)
     policies = compile_policies(
         policy if file is None else file,
         mode,
@@ -217,8 +217,6 @@ def monitor_stream(
     policies.watch(default)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
-    if file is not None:
-        file = with_key(file, default)
     source, prepared = given.sources(policies, keys, file)
     check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)
@@ -261,6 +259,7 @@ def monitor_stream(
         verdicts = with_valuations(
             verdicts,
             valuations(prepared, None),
+            keys=prepared[0].source.keys,
             has_messages=source.has_messages,
             last=(LATE_ATOMS, *(() if beyond is None else CHANGES)),
         )

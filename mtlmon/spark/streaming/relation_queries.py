@@ -6,8 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
+from mtlmon.relational.atoms import HERE
 from mtlmon.relational.slicing import Statistics
-from mtlmon.spark.batch.relations import reported, require_statistics, rows_of_atoms, slice_count
+from mtlmon.spark.batch.relations import (
+    key_types,
+    reported,
+    require_statistics,
+    rows_of_atoms,
+    slice_count,
+)
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
@@ -123,8 +130,9 @@ def monitor_relation_stream(
     schema = result_schema(sliced.schema(), has_changes=has_changes)
     found = results.mapInArrow(UnpackSlices(schema), spark_schema(schema))
     kinds = sliced.kinds()
-    # a late row is told once, however many policies read it differently
-    others = [number for number, name in enumerate(columns.names) if name != written_name(name)]
+    # a late row is told once for an atom, however many policies read it differently
+    written = [written_name(name) for name in columns.names]
+    others = [number for number, name in enumerate(written) if name in written[:number]]
     if others:
         found = found.where(F.col(LATE).isNull() | ~F.col(LATE).isin(others))
     # late rows, and what says how far verdicts are final, are of no slice
@@ -133,7 +141,7 @@ def monitor_relation_stream(
     more = {LATE_ATOMS: _late_atoms(columns)}
     if has_changes:
         more |= {name: F.col(name) for name in CHANGES}
-    return reported(own, slicing, kinds, more)
+    return reported(own, slicing, kinds, key_types(rows, source), more)
 
 
 def _copies(rows: DataFrame, slicing: Slicing, columns: AtomColumns, visited: int = 0) -> DataFrame:
@@ -150,9 +158,10 @@ def _copies(rows: DataFrame, slicing: Slicing, columns: AtomColumns, visited: in
 
 
 def _late_atoms(columns: AtomColumns) -> Column:
-    """The atom of a late row, in an array; null in other rows."""
+    """The atom of a late row, in an array, which is empty for HERE; null in other rows."""
     from pyspark.sql import functions as F
 
-    names = F.array(*map(F.lit, columns.names))
+    names = F.array(*map(F.lit, map(written_name, columns.names)))
     number = F.col(LATE)
-    return F.when(number.isNotNull(), F.array(F.get(names, number)))
+    named = F.array(F.get(names, number))
+    return F.when(number.isNotNull(), F.array_remove(named, HERE))
