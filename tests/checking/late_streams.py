@@ -316,7 +316,7 @@ def require_reference(
         if clock == "key":
             known = last - 1 if end is None else last if end == "last" else end
         log = reference.Log(in_order, known, bags, schemas)
-        wanted += reference.lines_of(file, reference.values_of(file, log, [number]))
+        wanted += reference.lines_of(file, reference.said_of(file, log, [number]).values)
     assert resolved(lines) == sorted(wanted)
 
 

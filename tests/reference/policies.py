@@ -69,18 +69,29 @@ class _Point(NamedTuple):
     values: Mapping[str, Any]
 
 
-def values_of(
-    file: PolicyFile, log: Log, numbers: Sequence[int] | None = None
-) -> dict[Name, Truth]:
-    """The value of each time-point of all policies, or of some; None if it is not decided."""
+class Said(NamedTuple):
+    """What policies say of a log.
+
+    Attributes:
+        values: the value of each time-point; None if it is not decided.
+        waiting: rows that wait for later values, and are no time-points yet.
+    """
+
+    values: dict[Name, Truth]
+    waiting: list[Name]
+
+
+def said_of(file: PolicyFile, log: Log, numbers: Sequence[int] | None = None) -> Said:
+    """What all policies of a file say of a log, or those with some numbers."""
     found: dict[Name, Truth] = {}
+    waiting: list[Name] = []
     bags = _bags(file, log)
     for number in range(len(file.policies)) if numbers is None else numbers:
         policy = file.policies[number]
         key = file.key or () if policy.key is None else policy.key
         keys = list(dict.fromkeys(tuple(row[name] for name in key) for row in log.rows))
         traces = [keys.index(tuple(row[name] for name in key)) for row in log.rows]
-        points, passed = _time_points(file, number, log, traces, bags, key, keys)
+        points, open_rows = _time_points(file, number, log, traces, bags, key, keys)
         for trace, own in enumerate(keys):
             mine = [point for point in points if point.trace == trace]
             events = tuple(
@@ -90,12 +101,16 @@ def values_of(
                 )
                 for point in mine
             )
-            clock = min(log.clock, passed.get(trace, log.clock))
+            clock = log.clock
+            if open_rows.get(trace):
+                # time-points do not see what waits, nor that its time passes
+                clock = events[-1].time_stamp if events else 0
+                waiting += [(number, own, name) for name in open_rows[trace]]
             prefix = Prefix(events, clock, closed=log.end == "inf")
             said = evaluate(policy.formula, prefix)
             for point, value in zip(mine, said, strict=True):
                 found[number, own, point.name] = value
-    return found
+    return Said(found, waiting)
 
 
 def _bags(file: PolicyFile, log: Log) -> dict[str, relations.Relation]:
@@ -117,8 +132,8 @@ def _time_points(
     bags: Mapping[str, relations.Relation],
     key: Sequence[str],
     keys: Sequence[tuple[Any, ...]],
-) -> tuple[list[_Point], dict[int, int]]:
-    """The time-points of a policy, and for traces whose rows wait, how far time has passed."""
+) -> tuple[list[_Point], dict[int, list[TimePoint]]]:
+    """The time-points of a policy, and by trace the rows that still wait."""
     policy = file.policies[number]
     clock = policy.clock
     names = dict.fromkeys(policy.formula.atoms)
@@ -181,7 +196,7 @@ def _of_waiting_rows(
     log: Log,
     traces: Sequence[int],
     names: Sequence[TimePoint],
-) -> tuple[list[_Point], dict[int, int]]:
+) -> tuple[list[_Point], dict[int, list[TimePoint]]]:
     program = LaterProgram(wanted, streams)
     for row, trace in zip(log.rows, traces, strict=True):
         assert program.row(row["ts"], trace, dict(row)), "an integer overflows"
@@ -189,15 +204,13 @@ def _of_waiting_rows(
     gone = program.gone(is_end=log.end == "inf")
     # rows of a trace go in order
     points = []
-    passed: dict[int, int] = {}
+    waiting = {}
     for trace in set(traces):
         own = [name for name, other in zip(names, traces, strict=True) if other == trace]
         mine = [one for one in gone if one.trace == trace]
         points += [_Point(trace, name, one.values) for name, one in zip(own, mine, strict=False)]
-        if len(mine) < len(own):
-            # what waits is no time-point, and those before it do not see it, nor that time passes
-            passed[trace] = own[len(mine) - 1][0] if mine else 0
-    return points, passed
+        waiting[trace] = own[len(mine) :]
+    return points, waiting
 
 
 class _Texts:
@@ -258,31 +271,35 @@ def shown(file: PolicyFile, name: Name, columns: Sequence[str] | None = None) ->
 
 
 class First(NamedTuple):
-    """The earliest violation, by time, policy and offset, and whether an open point is earlier.
+    """The earliest violation.
 
     Attributes:
-        violations: the time-points with that time, policy and offset; several keys may have them.
-        is_open: whether a time-point of a smaller time is undecided, so that the violation may not
-            be the earliest one.
+        violations: the time-points that may be told as such: the first of each key with the
+            earliest time, of the first policy that is violated then.
+        is_open: whether a time-point, or a row that waits, may still be an earlier one.
     """
 
     violations: list[Name]
     is_open: bool
 
 
-def first_of(values: Mapping[Name, Truth]) -> First:
-    """The earliest violation of a log."""
+def first_of(said: Said) -> First:
+    """The earliest violation of a log, by time and policy, for policies that have keys.
 
-    def place(name: Name) -> tuple[int, int, int]:
-        return name[2][0], name[0], name[2][1]
-
-    false = [name for name, value in values.items() if value is False]
+    The rows of one time have no common order, so an undecided one may be the earliest.
+    """
+    false = sorted(
+        (n[2][0], n[0], n[1], n[2]) for n, value in said.values.items() if value is False
+    )
     if not false:
         return First([], False)
-    least = min(map(place, false))
-    unknown = [name for name, value in values.items() if value is None]
-    is_open = any(place(name) < least for name in unknown)
-    return First([name for name in false if place(name) == least], is_open)
+    time, number, *_ = false[0]
+    found: dict[tuple[Any, ...], Name] = {}
+    for *place, key, point in false:
+        if place == [time, number]:
+            found.setdefault(key, (number, key, point))
+    unknown = [*said.waiting, *(name for name, value in said.values.items() if value is None)]
+    return First(list(found.values()), any(name[2][0] <= time for name in unknown))
 
 
 def counts_of(values: Mapping[Name, Truth], number: int) -> Counter[Truth]:
