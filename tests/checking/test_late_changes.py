@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import random
 from pathlib import Path
 
@@ -25,7 +24,8 @@ from tests.checking.test_history_check import Row, admitted, collapsed, late_row
 from tests.checking.test_late_ticks import ENDS, STREAMS
 from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import streams_late_computing as late_computing
-from tests.reference.relations import Relation, relation
+from tests.reference import policies as reference
+from tests.reference.relations import Relation
 
 RELATIONS = """\
 relation posts = table "{path}" valid [from, to)
@@ -78,14 +78,7 @@ def program(source: random.Random, folder: Path, rows: list[Row]) -> PolicyFile:
 def records_of(folder: Path) -> dict[str, tuple[Relation, pa.Schema]]:
     """The records of the table, as the reference takes them."""
     path = folder / "posts.csv"
-    with path.open(newline="") as file:
-        cells = list(csv.reader(file))[1:]
-    schema = pa.schema({"user": pa.string(), "host": pa.string(), "most": pa.int64()})
-    records = [
-        (int(start), float(end or "inf"), (user, host, int(most)))
-        for start, end, user, host, most in cells
-    ]
-    return {str(path): (relation(schema.names, records), schema)}
+    return {str(path): reference.records_of(path.read_text(), "from", "to", integers=["most"])}
 
 
 @pytest.mark.parametrize("first", range(0, 16, 4))

@@ -7,9 +7,13 @@ log takes part; only the text of the file is read by the package.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from mtlmon.policy import PolicyFile
 from tests.doors import NOTHING, ROWS, Changes, Expression, Plans, Waiting, streams_of
@@ -59,6 +63,32 @@ class Log(NamedTuple):
         if not self.is_ended:
             return self.last
         return (self.end if isinstance(self.end, int) else self.last) + 1
+
+
+def records_of(
+    text: str, start: str, end: str, *, integers: Sequence[str] = ()
+) -> tuple[relations.Relation, pa.Schema]:
+    """The records of a table in CSV, and its other columns, which are texts or some integers.
+
+    Args:
+        text: the table.
+        start: the column of the starts of records.
+        end: the column of their ends.
+        integers: the columns of integers.
+    """
+    rows = list(csv.DictReader(io.StringIO(text)))
+    names = [name for name in rows[0] if name not in (start, end)]
+    kinds: dict[str, tuple[Any, Any]] = dict.fromkeys(names, (str, pa.string()))
+    kinds |= dict.fromkeys(integers, (int, pa.int64()))
+    found = [
+        (
+            int(row[start]),
+            float(row[end] or "inf"),
+            tuple(kinds[name][0](row[name]) for name in names),
+        )
+        for row in rows
+    ]
+    return relations.relation(names, found), pa.schema({name: kinds[name][1] for name in names})
 
 
 class _Point(NamedTuple):
