@@ -126,7 +126,7 @@ def read(column: str, node: Expression) -> Expression:
 
 
 def standing_for(expression: Expression, node: Expression) -> Expression:
-    """An expression in the place of a name for it, where messages about its type are at the name."""
+    """An expression in the place of a name; messages about its type are at the name."""
     value = expression.value
     if expression.operator in ops.COLUMNS:
         value = ComputedColumn(expression.name, node)

@@ -72,6 +72,10 @@ CONDITIONS = (
     "any(of_host > 2 over of_host)",
     "of_host[host] > 1",
     "sum(views over views) > 2",
+    "count[3,3](ask) > 0",
+    # the root of a negative number is NaN, which is no value in windows
+    "min[0,6](sqrt(amount - 4.0), or: 0.0) < 1.2",
+    "max(sqrt(amount - 4.0), 1.5) >= 1.5",
     "coalesce(views[amount], 0) > 1",
 )
 FORMULAS = (
@@ -81,6 +85,7 @@ FORMULAS = (
     "b IMPLIES EVENTUALLY a",
     "NEXT[0,3] a",
     "NOT c",
+    "b IMPLIES EVENTUALLY[2,2] (ask OR ONCE[3,3] a)",
 )
 CLOCKS = ("", " on rows where a", " on rows where b", " on rows where ask")
 # the share of random runs that the references judge, too

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 import pyarrow as pa
+from hypothesis import settings
 
 from mtlmon.policy import PolicyFile
 from tests.checking import late_streams, test_late_next, test_late_row_changes, test_late_ticks
@@ -142,3 +145,63 @@ def test_lines_the_first_violation_and_a_report(
             assert len(told) == 1
             assert told[0] in names
     assert revised > 0
+
+
+LONG = """\
+key user
+policy calm: count[0,40](ask) < 4
+policy answered: ask IMPLIES EVENTUALLY[3,30] reply
+policy equal: count[7,7](reply) < 1
+"""
+# far more where somebody hunts
+ROWS_OF_LONG = 10_000 if settings().max_examples <= 200 else 100_000
+
+
+def said_of_long(rows: list[Row]) -> list[str]:
+    """The verdicts of `LONG` on rows in the order of time that no others follow, by counting."""
+    found = []
+    for user in sorted({row.user for row in rows}):
+        own = [row for row in rows if row.user == user]
+        times = [row.ts for row in own]
+        asks = [0, *accumulate(row.ask for row in own)]
+        replies = [0, *accumulate(row.reply for row in own)]
+        for place, row in enumerate(own):
+            offset = place - bisect_left(times, row.ts)
+            # the rows up to this one whose times are in a window
+            asked = asks[place + 1] - asks[bisect_left(times, row.ts - 40)]
+            equal = [bisect(times, row.ts - 7) for bisect in (bisect_left, bisect_right)]
+            later = [bisect_left(times, row.ts + 3), bisect_right(times, row.ts + 30)]
+            said = {
+                "calm": asked < 4,
+                "answered": not row.ask or replies[later[1]] > replies[later[0]],
+                "equal": replies[equal[1]] == replies[equal[0]],
+            }
+            found += [
+                f"{name}\t{user}\t{row.ts}:{offset} {str(value).lower()}"
+                for name, value in said.items()
+            ]
+    return sorted(found)
+
+
+def test_a_long_log(tmp_path: Path, command: Command) -> None:
+    source = random.Random(ROWS_OF_LONG)
+    rows, now = [], 1000
+    for number in range(ROWS_OF_LONG):
+        now += source.choice([0, 1, 1, 2])
+        late = source.randrange(300) if source.random() < 0.02 else 0
+        held = source.random() < 0.4, source.random() < 0.3
+        # some users come once in a while only
+        user = source.choice(USERS if number % 7 else USERS[:2])
+        rows.append(Row(now - late, user, "x", *held, 0))
+    policies, arrows, out = (tmp_path / name for name in ("p.mtl", "log.arrows", "lines"))
+    policies.write_text(LONG)
+    with pa.ipc.new_stream(arrows, table([]).schema) as writer:
+        for first in range(0, len(rows), 50):
+            writer.write_table(table(rows[first : first + 50]))
+    asked = ["--lateness", 250, "--end-time", "inf", "-o", out, policies, arrows]
+    assert command(*asked).status == 1
+    lines = out.read_text().splitlines()
+    assert sum("\t!" in line and "!@" not in line for line in lines) > 20
+    taken = admitted(rows, 250, ())
+    assert len(taken) < len(rows)
+    assert resolved(lines) == said_of_long(sorted(taken, key=lambda row: row.ts))
