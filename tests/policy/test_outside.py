@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -226,9 +227,12 @@ _LEVELS = {
 class Writer:
     """Writes an expression with as few parentheses as it needs, or some more, in any case."""
 
-    def __init__(self, source: random.Random, *, has_misfits: bool = False) -> None:
+    def __init__(
+        self, source: random.Random, *, has_misfits: bool = False, is_bare: bool = False
+    ) -> None:
         self.source = source
         self.has_misfits = has_misfits
+        self.is_bare = is_bare
 
     def text(self, node: Node) -> str:
         tokens = self.tokens(node, -1)
@@ -294,6 +298,8 @@ class Writer:
         forms = [f"row.{name}", f"`{name}`", f"row.`{name}`", name, name]
         # a bare name is an atom where a condition is expected
         is_plain = COLUMNS[name] != "boolean" and not self.has_misfits
+        if self.is_bare:
+            return name
         return self.source.choice(forms if is_plain else [forms[0], forms[2]])
 
     def constant(self, value: Any) -> list[str]:
@@ -393,3 +399,22 @@ def test_types_that_do_not_fit(seed: int) -> None:
         compile_streams(f"stream x = {text}", table([]).schema, unit="s")
     except FormulaError as error:
         assert "overflow" in str(error), f"{text}: {error}"
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.integers(0, 2**40))
+def test_bare_names_that_do_not_fit(seed: int) -> None:
+    """Where a condition is expected, they are atoms or declared; all errors are told."""
+    source = random.Random(seed)
+    node = Maker(source, has_misfits=True).make("boolean", 2)
+    text = Writer(source, is_bare=True).text(node)
+    # columns that are declared under their own names
+    declared = {
+        "b": "let b = ONCE row_b",
+        "s": "stream s = row.s",
+        "c": "atom c = row.c",
+        "i": "stream i = row.i on row.b",
+    }
+    chosen = [line for line in declared.values() if source.random() < 0.5]
+    with suppress(MtlmonError):
+        compile_streams("\n".join([*chosen, f"stream x = {text}"]), table([]).schema, unit="s")
