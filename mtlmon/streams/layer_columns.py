@@ -125,6 +125,14 @@ def read(column: str, node: Expression) -> Expression:
     return Expression(ops.ROW_COLUMN, (), ComputedColumn(column, node), node.span)
 
 
+def standing_for(expression: Expression, node: Expression) -> Expression:
+    """An expression in the place of a name; messages about its type are at the name."""
+    value = expression.value
+    if expression.operator in ops.COLUMNS:
+        value = ComputedColumn(expression.name, node)
+    return Expression(expression.operator, expression.operands, value, node.span)
+
+
 def with_operands(node: Expression, operands: list[Placed]) -> Expression:
     """A node that reads columns in the place of its operands."""
     found = tuple(operand.expression for operand in operands)

@@ -18,7 +18,7 @@ from mtlmon.streams.declarations import NAMED, error_at
 from mtlmon.streams.instance_placing import InstancePlacer
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import ChoiceTask, KernelTask
-from mtlmon.streams.layer_columns import Placed, read, with_operands
+from mtlmon.streams.layer_columns import Placed, read, standing_for, with_operands
 from mtlmon.streams.own_windows import OwnKernel
 from mtlmon.streams.waiting import chosen_value
 
@@ -102,7 +102,7 @@ class Placer:
         name = self._declared.name(node, period, origin)
         placed = self.known[name]
         if name.period == period:
-            return placed
+            return Placed(standing_for(placed.expression, node), placed.layer)
         if name.period < ROWS:
             column, layer = self.instances.at_rows(placed, origin, name.period)
             return Placed(read(column, node), max(layer, self.instances.first_layer(period)))

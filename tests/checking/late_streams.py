@@ -1,19 +1,25 @@
-"""Policies with streams on rows that come late, compared with ordered runs and with the reference.
+"""Policies with streams on rows that come late, compared with ordered runs and with the references.
 
-The texts have three atoms that depend on other rows, which `programs` chooses at random.
+The texts have three atoms that depend on other rows, which `program` chooses at random. Most random
+runs are runs of the command, and a sample of the others shows what is said after each batch. A
+sample of all of them is judged by `tests.reference.policies`, which knows nothing of mtlmon's runs.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pytest import MonkeyPatch
 
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import TableEvents, open_tables
 from tests.checking.test_history_check import (
+    NAMES,
     Clock,
     Mode,
     Row,
@@ -29,7 +35,11 @@ from tests.doors import (
     MemoryLimit,
     TextOutput,
     TraceKeys,
+    main,
 )
+from tests.reference import policies as reference
+from tests.reference.changelog import Collapsed
+from tests.reference.relations import Relation
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -62,6 +72,10 @@ CONDITIONS = (
     "any(of_host > 2 over of_host)",
     "of_host[host] > 1",
     "sum(views over views) > 2",
+    "count[3,3](ask) > 0",
+    # the root of a negative number is NaN, which is no value in windows
+    "min[0,6](sqrt(amount - 4.0), or: 0.0) < 1.2",
+    "max(sqrt(amount - 4.0), 1.5) >= 1.5",
     "coalesce(views[amount], 0) > 1",
 )
 FORMULAS = (
@@ -71,8 +85,11 @@ FORMULAS = (
     "b IMPLIES EVENTUALLY a",
     "NEXT[0,3] a",
     "NOT c",
+    "b IMPLIES EVENTUALLY[2,2] (ask OR ONCE[3,3] a)",
 )
 CLOCKS = ("", " on rows where a", " on rows where b", " on rows where ask")
+# the share of random runs that the references judge, too
+JUDGED = 0.25
 KEYS = {"answered": "", "calm": " per host", "pair": " per user, host", "whole": " per none"}
 
 
@@ -176,11 +193,49 @@ def corrected(
     return Corrected(lines, check, source)
 
 
+def said_by_command(
+    file: PolicyFile,
+    batches: Sequence[pa.Table],
+    bounds: Bounds,
+    *,
+    mode: Mode = "local",
+    clock: Clock = "all",
+    end: EndTime = None,
+    spacing: int = 0,
+    options: Sequence[str] = (),
+) -> list[str]:
+    """The lines that the command writes about batches of rows."""
+    with TemporaryDirectory() as name, MonkeyPatch.context() as patch:
+        patch.setattr(HistoryCheck, "_spacing", spacing)
+        policies, log, output = (Path(name) / one for one in ("p.mtl", "log.arrows", "lines"))
+        policies.write_text(file.text)
+        with pa.ipc.new_stream(log, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_table(batch.combine_chunks())
+        asked = ["--lateness", bounds.lateness, "--wait", bounds.wait, "--mode", mode]
+        asked += ["--clock", clock, *([] if end is None else ["--end-time", end]), *options]
+        status = main([*map(str, asked), "-o", str(output), str(policies), str(log)])
+        assert status in (0, 1)
+        return output.read_text().splitlines()
+
+
 class RandomRun(NamedTuple):
+    """What has been said of rows that come late.
+
+    Attributes:
+        mode: the mode.
+        bounds: how late rows may be, and how long they wait.
+        prefixes: after each batch, how many rows have come, and the lines so far; nothing if the
+            command has written them.
+        lines: all lines.
+        counts: how many verdicts there are in the end, or None.
+    """
+
     mode: Mode
     bounds: Bounds
-    batches: Sequence[Sequence[Row]]
-    found: Corrected
+    prefixes: list[tuple[int, list[str]]]
+    lines: list[str]
+    counts: Any
 
 
 def random_run(
@@ -204,17 +259,83 @@ def random_run(
         batches = [list(rows[a:b]) for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]
     else:
         batches = batches_of(rows, source)
+    tables = [table(batch) for batch in batches]
+    spacing = source.choice([0, 1, 2, 5])
+    if source.random() < 0.6:
+        lines = said_by_command(
+            file, tables, bounds, mode=mode, clock=clock, end=end, spacing=spacing
+        )
+        return RandomRun(mode, bounds, [], lines, None)
     found = corrected(
         file,
-        [table(batch) for batch in batches],
+        tables,
         bounds,
         mode=mode,
         clock=clock,
         end=end,
-        spacing=source.choice([0, 1, 2, 5]),
-        restores=source.random() < 0.3,
+        spacing=spacing,
+        restores=source.random() < 0.7,
     )
-    return RandomRun(mode, bounds, batches, found)
+    so_far: list[str] = []
+    prefixes = []
+    count = 0
+    for batch, more in zip(batches, found.lines[:-1], strict=True):
+        so_far += more
+        count += len(batch)
+        prefixes.append((count, list(so_far)))
+    return RandomRun(mode, bounds, prefixes, [*so_far, *found.lines[-1]], found.check.counts)
+
+
+def require_reference(
+    file: PolicyFile,
+    rows: Sequence[Row],
+    lines: Sequence[str],
+    end: EndTime,
+    *,
+    lateness: int | None = None,
+    clock: Clock = "all",
+    records: Mapping[str, tuple[Relation, pa.Schema]] | None = None,
+) -> None:
+    """Compare the last lines about each time-point with what the references say.
+
+    Args:
+        file: the policies.
+        rows: the rows as they come.
+        lines: the lines of a run.
+        end: how it ends.
+        lateness: how late rows may be; None if all that are given are taken in.
+        clock: what measures how late they are.
+        records: the records of the file's tables, by their paths.
+    """
+    schemas = {"rows": table([]).schema}
+    schemas |= {path: schema for path, (_, schema) in (records or {}).items()}
+    bags = {path: bag for path, (bag, _) in (records or {}).items()}
+    last = max(row.ts for row in rows)
+    wanted: list[str] = []
+    for number, policy in enumerate(file.policies):
+        key = NAMES[policy.name or ""].split() if clock == "key" else ()
+        taken = rows if lateness is None else admitted(rows, lateness, key)
+        in_order = [row._asdict() for row in sorted(taken, key=lambda row: row.ts)]
+        # with clocks of keys, traces end with the log, also where its last row comes too late
+        known = end
+        if clock == "key":
+            known = last - 1 if end is None else last if end == "last" else end
+        log = reference.Log(in_order, known, bags, schemas)
+        wanted += reference.lines_of(file, reference.said_of(file, log, [number]).values)
+    assert resolved(lines) == sorted(wanted)
+
+
+def resolved(lines: Sequence[str]) -> list[str]:
+    """The Boolean values that a changelog says in the end, equivalences followed."""
+    changelog = Collapsed()
+    for line in lines:
+        changelog.read(line)
+    values = {name: changelog.value(name) for name in changelog.verdicts}
+    return sorted(
+        f"{key}\t{time}:{offset} {str(value).lower()}"
+        for (key, (time, offset)), value in values.items()
+        if value is not None
+    )
 
 
 def ordered(
@@ -251,20 +372,17 @@ def compare_with_order(
 ) -> None:
     """Compare a random run with the rows in order of time, and now and then before its end."""
     run = random_run(file, rows, source, end, is_live=is_live)
-    mode, lateness, found = run.mode, run.bounds.lateness, run.found
-    so_far: list[str] = []
-    count = 0
-    for batch, more in zip(run.batches, found.lines[:-1], strict=True):
-        so_far += more
-        count += len(batch)
+    taken = admitted(rows, run.bounds.lateness, ())
+    for count, so_far in run.prefixes:
         if run.bounds.wait == 0 and source.random() < 0.1:
-            known = table(admitted(rows[:count], lateness, ()))
-            assert collapsed(so_far) == ordered(file, known, mode, None, ends=False).lines
-    every = [*so_far, *found.lines[-1]]
-    in_order = ordered(file, table(admitted(rows, lateness, ())), mode, end)
-    assert collapsed(every) == in_order.lines
-    if mode == "naive":
-        assert found.check.counts == in_order.check.counts
+            known = table(admitted(rows[:count], run.bounds.lateness, ()))
+            assert collapsed(so_far) == ordered(file, known, run.mode, None, ends=False).lines
+    in_order = ordered(file, table(taken), run.mode, end)
+    assert collapsed(run.lines) == in_order.lines
+    if source.random() < JUDGED:
+        require_reference(file, taken, run.lines, end)
+    if run.mode == "naive" and run.counts is not None:
+        assert run.counts == in_order.check.counts
 
 
 def with_operation(row: Row, left: dict[str, Row], source: random.Random) -> pa.Table:
@@ -289,21 +407,29 @@ def compare_with_rows_left(
     end: EndTime,
     *,
     restores: bool,
+    records: Mapping[str, tuple[Relation, pa.Schema]] | None = None,
 ) -> list[str]:
     """Compare batches of rows with operations with the rows that are left; return the lines."""
-    found = corrected(
-        file,
-        batches,
-        Bounds(1000, source.choice([0, 3])),
-        end=end,
-        spacing=source.choice([0, 1, 5]),
-        operation="op",
-        id="id",
-        restores=restores,
-    )
-    every = [line for more in found.lines for line in more]
+    bounds, spacing = Bounds(1000, source.choice([0, 3])), source.choice([0, 1, 5])
+    if source.random() < 0.5 and not restores:
+        options = ["--op", "op", "--id", "id"]
+        every = said_by_command(file, batches, bounds, end=end, spacing=spacing, options=options)
+    else:
+        found = corrected(
+            file,
+            batches,
+            bounds,
+            end=end,
+            spacing=spacing,
+            operation="op",
+            id="id",
+            restores=restores,
+        )
+        every = [line for more in found.lines for line in more]
     in_order = sorted(left.values(), key=lambda row: row.ts)
     assert collapsed(every) == ordered(file, table(in_order), "local", end).lines
+    if source.random() < JUDGED:
+        require_reference(file, in_order, every, end, records=records)
     return every
 
 

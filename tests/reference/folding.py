@@ -7,8 +7,10 @@ wants to say *when* a value is known, or *how many* unknowns a formula has, has 
 
 from __future__ import annotations
 
+from functools import partial
+
 from mtlmon import FALSE, TRUE, Formula
-from tests.doors import Operator, desugar, make
+from tests.doors import Interval, Operator, make
 from tests.doors import syntax_operators as ops
 from tests.formulas import is_bounded
 
@@ -21,7 +23,7 @@ def folded(formula: Formula) -> Formula:
     - The operands of an AND are different, none is the negation of the other, and their order is
       always the same.
     """
-    return _Folder().fold(desugar(formula))
+    return _Folder().fold(formula)
 
 
 def negation(f: Formula) -> Formula:
@@ -50,15 +52,36 @@ class _Folder:
                 return self.conjunction(f, g)
             case "OR", [f, g]:
                 return self.disjunction(f, g)
+            case "IMPLIES", [f, g]:
+                return self.disjunction(negation(f), g)
             case "IFF", [f, g]:
                 forth, back = self.disjunction(negation(f), g), self.disjunction(f, negation(g))
                 return self.conjunction(forth, back)
             case "PREVIOUS" | "NEXT", [f]:
                 return FALSE if f == FALSE else make(formula.operator, f, interval=formula.interval)
-            case "SINCE" | "UNTIL", [f, g]:
-                return self.binary(formula, f, g)
             case _:
-                return formula
+                return self.binary(formula, operands) if operands else formula
+
+    def binary(self, formula: Formula, operands: list[Formula]) -> Formula:
+        """An operator that is SINCE or UNTIL in other words."""
+        name = formula.operator.name
+        is_past = name in {"SINCE", "ONCE", "HISTORICALLY", "TRIGGER"}
+        witnessed = partial(self.witnessed, ops.SINCE if is_past else ops.UNTIL, formula.interval)
+        match name, operands:
+            case "SINCE" | "UNTIL", [f, g]:
+                return witnessed(f, g)
+            case "ONCE" | "EVENTUALLY", [f]:
+                return witnessed(TRUE, f)
+            case "HISTORICALLY" | "ALWAYS", [f]:
+                # nowhere is it false
+                return negation(witnessed(TRUE, negation(f)))
+            case "TRIGGER" | "RELEASE", [f, g]:
+                # nowhere is g false before an f
+                return negation(witnessed(negation(f), negation(g)))
+            case "WEAK_UNTIL", [f, g]:
+                # nowhere are both false before a g
+                return negation(witnessed(negation(g), self.conjunction(negation(f), negation(g))))
+        raise AssertionError(name)
 
     def conjunction(self, f: Formula, g: Formula) -> Formula:
         if FALSE in (f, g) or f == negation(g):
@@ -74,15 +97,14 @@ class _Folder:
         return negation(self.conjunction(negation(f), negation(g)))
 
     @staticmethod
-    def binary(formula: Formula, f: Formula, g: Formula) -> Formula:
+    def witnessed(operator: Operator, interval: Interval | None, f: Formula, g: Formula) -> Formula:
         """`f SINCE g` and `f UNTIL g`: the present time-point may be the witness, or none can."""
-        interval = formula.interval
         assert interval is not None
         if g == FALSE or (f == FALSE and 0 not in interval):
             return FALSE
         if 0 in interval and (f == FALSE or g == TRUE):
             return g
-        return make(formula.operator, f, g, interval=interval)
+        return make(operator, f, g, interval=interval)
 
     def order(self, f: Formula) -> int:
         return self.number.setdefault(f, len(self.number))

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon import Monitor
+from mtlmon import parse
+from tests.reference.evaluator import evaluate
+from tests.traces import Event, Prefix, time_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,11 +48,12 @@ class History(NamedTuple):
         """The value of each time-point of each key that is decided."""
         found = set()
         for key, rows in self.rows.items():
-            monitor = Monitor(formula, "naive")
-            verdicts = [one for row in rows for one in monitor.step(row.time, row.names.split("|"))]
-            for one in [*verdicts, *monitor.advance(self.horizon)]:
-                assert one.value is not None
-                found.add((key, one.time_stamp, one.offset, one.value))
+            events = tuple(Event(row.time, frozenset(row.names.split("|"))) for row in rows)
+            last = max([self.horizon, *(row.time for row in rows)])
+            values = evaluate(parse(formula), Prefix(events, last))
+            for (time, offset), value in zip(time_points(events), values, strict=True):
+                if value is not None:
+                    found.add((key, time, offset, value))
         return found
 
 

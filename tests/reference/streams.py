@@ -14,6 +14,7 @@ from tests.doors import predicates_operators as ops
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.policy.evaluator import evaluate
 from tests.reference.aggregates import Overflow, at, fold, in_window, integral, last, line_integral
+from tests.reference.relations import Relation
 
 
 class Program:
@@ -29,6 +30,7 @@ class Program:
             of a relation.
         time: the name of a column with the time-stamps, which ticks have, too.
         changes: for each relation when it changes, for which traces.
+        relations: the relations that expressions look values up in.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class Program:
         periods: Mapping[str, Period] | None = None,
         time: str | None = None,
         changes: Mapping[str, Collection[tuple[int, int]]] | None = None,
+        relations: Mapping[str, Relation] | None = None,
     ) -> None:
         self.time = time
+        self.relations = relations or {}
         self.changes = changes or {}
         self.wanted = wanted
         self.streams = streams
@@ -103,7 +107,7 @@ class Program:
         ticks = len(self.ticks)
         if self.clock is not None and (self.periods or self.changes):
             self.tick(time_stamp)
-        known = self.traces.get(trace) or _Trace(self.streams, self.time, trace, self.changes)
+        known = self.traces.get(trace) or _Trace(self, trace)
         try:
             found = self.point(known, time_stamp, row)
         except (Overflow, PredicateOverflow):
@@ -229,17 +233,12 @@ def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
 class _Trace:
     """The time-points of one trace, with their rows, and the values that are known."""
 
-    def __init__(
-        self,
-        streams: dict[str, StreamText],
-        time: str | None,
-        number: int = 0,
-        changes: Mapping[str, Collection[tuple[int, int]]] | None = None,
-    ) -> None:
-        self.streams = streams
-        self.time = time
+    def __init__(self, program: Program, number: int) -> None:
+        self.streams = program.streams
+        self.time = program.time
         self.number = number
-        self.changes = changes or {}
+        self.changes = program.changes
+        self.relations = program.relations
         self.points: list[tuple[int, dict[str, Any] | None]] = []
         self.known: dict[tuple[int, int, Instance | None], Any] = {}
 
@@ -361,7 +360,24 @@ class _Trace:
             return self.aggregate(node, place, instance)
         if name in {"LAST", "AT", "HOLD"}:
             return self.offset(node, place, instance)
+        if name in {"LOOK_UP", "EXISTS"}:
+            return self.looked_up(node, place, instance)
         return self.operation(node, place, instance)
+
+    def looked_up(self, node: Expression, place: int, instance: Instance | None) -> Any:
+        """A column of the record that is valid with some values, or whether there is one."""
+        bag = self.relations[node.looked_up.relation]
+        values = tuple(self.value(operand, place, instance) for operand in node.operands)
+        places = [bag.names.index(name) for name in node.looked_up.keys or ()]
+        found = [
+            row
+            for row in bag.snapshot(self.points[place][0]).elements()
+            if same_key(tuple(row[one] for one in places), values)
+        ]
+        if node.operator.name == "EXISTS":
+            return bool(found)
+        assert len(found) < 2, "several records"
+        return found[0][bag.names.index(str(node.looked_up.column))] if found else None
 
     def stream(self, name: str, place: int, instance: Instance | None) -> Any:
         """The value of a stream; one without instances has the value of the trace."""

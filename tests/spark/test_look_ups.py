@@ -19,6 +19,7 @@ from pyspark.errors import PythonException
 
 from mtlmon import query
 from mtlmon.errors import MtlmonError
+from mtlmon.policy import load_policies
 from mtlmon.spark import (
     SkippedRowsWarning,
     monitor,
@@ -30,6 +31,7 @@ from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.doors import OrderedRows, compile_policies, event_source
 from tests.doors import streams_atoms as stream_atoms
+from tests.reference import policies as reference
 from tests.spark.streams import put, state_store
 
 if TYPE_CHECKING:
@@ -92,6 +94,24 @@ policy few: most < 8
 """
 
 
+def of_reference(policies: Path, rows: Sequence[tuple[int, str, str, int]]) -> list[Any]:
+    """The verdicts of the references."""
+    file = load_policies([policies])
+    tables = {"limits.csv": reference.records_of(LIMITS, "from", "to", integers=["max"])}
+    schemas = {name: schema for name, (_, schema) in tables.items()}
+    schemas["rows"] = pa.schema(
+        {"ts": pa.int64(), "car": pa.string(), "road": pa.string(), "speed": pa.int64()}
+    )
+    cells = [dict(zip(schemas["rows"].names, row, strict=True)) for row in rows]
+    bags = {name: bag for name, (bag, _) in tables.items()}
+    said = reference.said_of(file, reference.Log(cells, None, bags, schemas))
+    return sorted(
+        (file.policies[number].name, *key, *point, value)
+        for (number, key, point), value in said.values.items()
+        if value is not None
+    )
+
+
 def test_relations_of_rows_and_command(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
     """Rows of all keys are in a relation, also those of the same time-stamp."""
     policies.write_text(OF_ROWS)
@@ -101,7 +121,7 @@ def test_relations_of_rows_and_command(spark: SparkSession, policies: Path, tmp_
     frame = spark.createDataFrame(rows, "ts long, car string, road string, speed long")
     found = monitor(frame.repartition(3), policies, time_unit="s", order_within=["road", "speed"])
     answers = verdicts(found.collect())
-    assert answers == wanted
+    assert answers == wanted == of_reference(policies, rows)
     assert len({(one[0], one[-1]) for one in answers}) > 6
 
 
@@ -156,7 +176,7 @@ def test_batch_and_command(spark: SparkSession, policies: Path, tmp_path: Path) 
     wanted = of_command(policies, ROWS, tmp_path)
     frame = spark.createDataFrame(ROWS, "ts long, car string, road string, speed long")
     found = monitor(frame, policies, resolution="s", time_unit="s").collect()
-    assert verdicts(found) == wanted
+    assert verdicts(found) == wanted == of_reference(policies, ROWS)
     assert len({row["verdict"] for row in found}) == 2
     # beside policies with variables
     fast = "atom seen(road) = speed > 90\n"

@@ -18,6 +18,7 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 from pyspark.errors import StreamingQueryException
 
 from mtlmon.errors import SnapshotError
+from mtlmon.policy import parse_policies
 from mtlmon.spark import monitor_stream
 from mtlmon.tables import check_tables
 from tests.doors import (
@@ -34,6 +35,7 @@ from tests.doors import (
 )
 from tests.doors import pending_delay as decision_delay
 from tests.doors import relations_revised as revised
+from tests.reference import policies as reference
 from tests.reference.late_stream import Row, history_of
 from tests.spark.streams import put, state_store
 from tests.spark.test_row_relations import (
@@ -188,6 +190,21 @@ def truth(text: str, folder: Path, rows: Sequence[Cell], end: int) -> list[str]:
     )
 
 
+def judged(text: str, folder: Path, rows: Sequence[Cell], end: int) -> list[str]:
+    """The same from the references alone."""
+    if not rows:
+        return []
+    file = parse_policies(text, path=str(folder / "truth.mtl"))
+    cells = [{"ts": ts, "k": k, "v": v, "n": place_of(v)} for ts, k, v in rows]
+    bag, schema = reference.records_of(OPEN, "from", "to")
+    log = reference.Log(cells, end - 1, {"open.csv": bag}, {"rows": TABLE, "open.csv": schema})
+    return sorted(
+        repr((file.policies[number].name, key[0] if key else None, *point, value))
+        for (number, key, point), value in reference.said_of(file, log).values.items()
+        if value is not None
+    )
+
+
 def run(folder: Path, text: str, seed: int, *, count: int = 10) -> Corrected:
     """Rows in any batches, late ones among them, and compare after each batch."""
     generator = random.Random(seed)
@@ -207,8 +224,10 @@ def run(folder: Path, text: str, seed: int, *, count: int = 10) -> Corrected:
         history += sorted(due, key=lambda row: place_of(row[2]))
         history.sort(key=lambda row: row[0])
         query.go_on(rows, horizon)
-        assert query.values() == truth(text, folder, history, horizon)
+        is_judged = sample.random() < 0.2 or horizon == END
+        assert query.values() == (judged if is_judged else truth)(text, folder, history, horizon)
 
+    sample = random.Random(f"{seed} {text}")
     keys = ["x", "x", "y"]
     for _ in range(count):
         batch(

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.errors import FormulaError, MtlmonError, RowError, TimeStampError
+from mtlmon.errors import FormulaError, MtlmonError, PolicyError, RowError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.streams import compile
 from mtlmon.tables import open_tables
@@ -154,3 +154,44 @@ def test_types_of_streams_that_read_themselves_are_found_step_by_step(
 ) -> None:
     table = pa.table({"ts": [1, 2, 5]})
     assert compile(text, table.schema).evaluate(table).column("x").to_pylist() == expected
+
+
+# What stands for a name has a place in its own declaration, or none, as atoms of the log and lets
+# have; the error is at the name, which is what the text around it can mend.
+MISFITS = {
+    "an atom of the log, first": (
+        "stream x = coalesce(b, row.t) or row.b",
+        (1, 21),
+        "coalesce chooses between b (true or false) and column t of type string",
+    ),
+    "an atom of the log, second": (
+        "stream x = coalesce(row.t, b) or row.b",
+        (1, 21),
+        "coalesce chooses between column t of type string and b (true or false)",
+    ),
+    "a let": (
+        "let l = ONCE b\nstream x = if row.b then l else row.t",
+        (2, 26),
+        "'if' chooses between l (true or false) and column t of type string",
+    ),
+    "a stream that is a column": (
+        "stream y = row.b\nstream x = if row.b then y else row.t",
+        (2, 26),
+        "'if' chooses between y (true or false) and column t of type string",
+    ),
+    "an atom of the file": (
+        "atom a = row.b\nstream x = if row.b then a else row.t",
+        (2, 26),
+        "'if' chooses between a (true or false) and column t of type string",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(MISFITS))
+def test_a_name_whose_type_does_not_fit(name: str) -> None:
+    text, place, message = MISFITS[name]
+    schema = pa.schema({"ts": pa.int64(), "b": pa.bool_(), "t": pa.string()})
+    with pytest.raises(PolicyError) as raised:
+        compile(text, schema)
+    assert (raised.value.line, raised.value.column) == place
+    assert raised.value.message == f"stream x: {message}"
