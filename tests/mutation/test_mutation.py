@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.mutation import native
+from tests.mutation import building, native
 from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import make_mutant
 from tests.mutation.results import Equivalents, Journal, folder_table, result_of, score_table
@@ -149,6 +150,21 @@ def test_modules_are_named_by_path_or_its_end() -> None:
     assert names() == [*modules]
     with pytest.raises(SystemExit, match="near to it: text/scanner"):
         chosen(modules, ["text/scaner"])
+
+
+def test_native_modules_are_compiled_as_setup_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    compiled = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
+    shutil.copytree(ROOT / "mtlmon", tmp_path / "mtlmon", ignore=compiled)
+    monkeypatch.chdir(tmp_path)
+    unit = building.unit_of(tmp_path, Path("mtlmon/text/scanner.pxi"))
+    extension, options = building.settings_of(unit)
+    assert extension.name == "mtlmon.text.native"
+    assert "-fno-strict-aliasing" in extension.extra_compile_args
+    assert options["compiler_directives"]["cdivision"] is True
 
 
 def test_limits(tmp_path: Path) -> None:
