@@ -167,7 +167,8 @@ def settings_of(source: Path) -> tuple[Extension, dict[str, Any]]:
         handed.update(options)
         return extensions
 
-    generate = made.cmdclass["build_ext"].build_extensions.__globals__["generate_c"]
+    builder: Any = made.cmdclass["build_ext"]
+    generate = builder.build_extensions.__globals__["generate_c"]
     with mock.patch.dict(generate.__globals__, cythonize=note):
         generate([*made.ext_modules])
     for extension in made.ext_modules:
