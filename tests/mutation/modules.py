@@ -81,7 +81,7 @@ def chosen(modules: dict[str, Module], names: list[str]) -> list[Module]:
     The end of a path names all that have it, and a folder all that are in it.
     """
     found: dict[str, Module] = {}
-    for name in names:
+    for name in (given.rstrip("/") for given in names):
         some = {
             one: modules[one]
             for one in modules
