@@ -2,6 +2,7 @@
 
     fork_server.py command DESCRIPTOR
     fork_server.py spark DESCRIPTOR
+    fork_server.py alone ARGUMENT...
 
 `tests.forking` starts it with a socket that listens, and it ends once its standard input does. Each
 connection has one request: the three standard streams as descriptors, and the arguments, the
@@ -11,6 +12,10 @@ or of a module of PySpark. The answer is the identifier of the new process.
 If the request says that the process is adopted, its first parent has ended by then, so that the
 next parent is the process that has started the server. Otherwise a second answer at the end of the
 process is its exit status, as `wait` gives it.
+
+`alone` is the command as it is where nothing can be forked.
+
+A run of the command whose environment has `MARK` gets a signal at that mark; see `end_at_mark`.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -38,6 +44,10 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct("!I")
 # what only some runs need, and nothing that takes part in a run of the command
 ARROW = ("compute", "csv", "dataset", "feather", "ipc", "json", "parquet")
+MARK = "MTLMON_TESTS_END_AT"
+# how many bytes are read at once, and rows, wherever that is said
+BLOCKS = ("BLOCK_BYTES", "_BLOCK_BYTES", "FIRST_BLOCK_BYTES", "SMALLEST_BLOCK_BYTES")
+ROWS = ("_ROWS", "SMALLEST_STEP_EVENTS")
 LEFT_OUT = ("mtlmon.spark", "mtlmon.testing", "mtlmon.__main__")
 
 
@@ -98,9 +108,58 @@ def become(asked: dict[str, Any], streams: list[int]) -> None:
     sys.argv[1:] = asked["arguments"]
 
 
+def end_at_mark() -> None:
+    """Let this process get a signal once it has come as far as the environment says.
+
+    The mark is "SIGNAL COUNT SECONDS BYTES CHECKPOINT": so long after so many new checkpoints have
+    got their name, and at the latest when the next one is to get it. The run cannot outlive that,
+    on however busy a machine. It reads blocks of at most so many bytes, and of few rows, so that a
+    short log has room for checkpoints.
+    """
+    mark = os.environ.pop(MARK, None)
+    if mark is None:
+        return
+    number, count, seconds, size, checkpoint = mark.split(" ", 4)
+    left = int(count)
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("mtlmon."):
+            for constant in BLOCKS + ROWS:
+                if hasattr(module, constant):
+                    most = int(size) if constant in BLOCKS else 50
+                    setattr(module, constant, min(most, getattr(module, constant)))
+
+    def end() -> None:
+        os.kill(os.getpid(), int(number))
+
+    def wait() -> None:
+        timer = threading.Timer(float(seconds), end)
+        timer.daemon = True
+        timer.start()
+
+    def see(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in ("os.link", "os.rename") and arguments[1] == checkpoint:
+            left -= 1
+            if left == 0:
+                # it gets its name right after this
+                wait()
+            elif left == -1:
+                end()
+
+    sys.addaudithook(see)
+    if not left:
+        wait()
+
+
 def run_command(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     """Be the command."""
     become(asked, streams)
+    be_command()
+
+
+def be_command() -> NoReturn:
+    """Run the command with the arguments of this process."""
+    end_at_mark()
     from mtlmon.cli import main
 
     main()
@@ -176,8 +235,11 @@ def fork(
 
 
 def main() -> None:
-    what, descriptor = sys.argv[1:]
-    del sys.argv[1:]
+    what = sys.argv.pop(1)
+    if what == "alone":
+        load_command()
+        be_command()
+    descriptor = sys.argv.pop(1)
     load, run = (load_command, run_command) if what == "command" else (load_spark, run_module)
     load()
     gc.collect()

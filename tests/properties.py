@@ -262,7 +262,9 @@ def check_modes_agree(outputs: dict[Mode, Output], bounded: bool, *, alike: bool
     naive = Answers(outputs["naive"]).moments
     merging: tuple[Mode, ...] = ("local", "global")
     for mode in merging:
-        for k, (_, values) in enumerate(Answers(outputs[mode]).moments):
+        moments = Answers(outputs[mode]).moments
+        assert len(moments) == len(naive), f"{mode} has {len(moments)} moments, not {len(naive)}"
+        for k, (_, values) in enumerate(moments):
             if mode == "global" and not alike:
                 assert values.items() >= naive[k][1].items(), f"naive before global at moment {k}"
             else:

@@ -278,6 +278,9 @@ def test_modes_that_disagree_are_found() -> None:
     check_modes_agree({"naive": good, "local": good, "global": good}, bounded=True)
     with pytest.raises(AssertionError, match="differ at moment 1"):
         check_modes_agree({"naive": good, "local": late, "global": good}, bounded=True)
+    short = output_of(["", "1:0 true"])
+    with pytest.raises(AssertionError, match="global has 2 moments, not 3"):
+        check_modes_agree({"naive": good, "local": good, "global": short}, bounded=True)
     merged, apart = output_of(["", "2:0 = 1:0", ""]), output_of(["", "", ""])
     with pytest.raises(AssertionError, match="must run as global"):
         check_modes_agree({"naive": apart, "local": apart, "global": merged}, bounded=False)

@@ -107,7 +107,9 @@ def test_density(density: str) -> None:
 def test_wide_lines_hold_all_atoms_but_two() -> None:
     atoms = wide_atoms(100)
     log = random_log(atoms, "sparse", 1, 50, 1, alphabet="wide100")
-    for _, held in _events(log.path()):
+    events = [*_events(log.path())]
+    assert len(events) == 50
+    for _, held in events:
         assert set(atoms[2:]) <= set(held) <= set(atoms)
 
 

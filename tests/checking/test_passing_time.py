@@ -122,6 +122,7 @@ def found(
             for _ in check.feed(batch, source):
                 known.extend(taken(check._native))
         for time_stamp in passes:
+            assert check._native.next_due(time_stamp) <= time_stamp
             for _ in check.pass_time(source, time_stamp):
                 known.extend(taken(check._native))
             source.pass_time(time_stamp)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import subprocess
+import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests import fork_server, forking
 from tests.cli import process
 from tests.cli.process import Ended
+from tests.forking import command_server
 
 KILLS = 4
 
@@ -29,16 +32,22 @@ def feed(running: subprocess.Popen[bytes], log: bytes, source: random.Random) ->
 
 
 def start(
-    arguments: list[str], log: Path, source: random.Random, can_pipe: bool
+    arguments: list[str], log: Path, source: random.Random, can_pipe: bool, mark: str = ""
 ) -> tuple[subprocess.Popen[bytes], threading.Thread | None]:
-    """Start the command on the log as a file, or on a pipe that is fed with it."""
+    """Start the command on the log as a file, or on a pipe that is fed with it.
+
+    mark: where it gets a signal, for `end_at_mark`.
+    """
     is_piped = can_pipe and source.random() < 0.5
+    command = process.COMMAND
+    if mark and command == forking.COMMAND and command_server() is None:
+        command = [sys.executable, fork_server.__file__, "alone"]
     running = process.Process(
-        [*process.COMMAND, *arguments, *([] if is_piped else [str(log)])],
+        [*command, *arguments, *([] if is_piped else [str(log)])],
         stdin=subprocess.PIPE if is_piped else subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=process.environment(),
+        env=process.environment(**({fork_server.MARK: mark} if mark else {})),
     )
     if not is_piped:
         return running, None
@@ -49,21 +58,47 @@ def start(
     return running, feeder
 
 
+def run(
+    arguments: list[str], log: Path, source: random.Random, can_pipe: bool, mark: str = ""
+) -> Ended:
+    """Run the command to its end, or to the mark."""
+    running, feeder = start(arguments, log, source, can_pipe, mark)
+    assert running.stderr is not None
+    with running.stderr:
+        errors = running.stderr.read().decode()
+    status = running.wait(process.SECONDS)
+    if feeder is not None:
+        feeder.join()
+    assert mark or status in (0, 1), errors
+    return Ended(status, "", errors)
+
+
 def kill_somewhere(
-    running: subprocess.Popen[bytes], checkpoint: Path, source: random.Random
+    arguments: list[str],
+    log: Path,
+    checkpoint: Path,
+    source: random.Random,
+    number: signal.Signals = signal.SIGKILL,
+    *,
+    can_pipe: bool = True,
+    most: int = 4,
 ) -> None:
-    """At any time after the start, or soon after a new checkpoint, or a few of them."""
+    """Start the command, and kill it while it is at work.
 
-    def stamp() -> int:
-        return checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-
-    deadline = time.monotonic() + process.SECONDS
-    for _ in range(source.choice([0, 1, 1, 2, 5])):
-        before = stamp()
-        while running.poll() is None and stamp() == before and time.monotonic() < deadline:
-            time.sleep(0.001)
-    time.sleep(source.random() * source.choice([0.001, 0.01, 0.2]))
-    running.send_signal(source.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
+    It is killed at any time between two checkpoints. The log is to be long enough for `most` new
+    ones.
+    """
+    # a run that begins afresh has one before it is at work
+    count = source.randrange(most) + (not checkpoint.exists())
+    seconds = source.random() * source.choice([0.001, 0.01, 0.2])
+    size = log.stat().st_size // source.choice([25, 50, 100])
+    mark = f"{number:d} {count} {seconds} {size} {os.path.realpath(checkpoint)}"
+    done = run(arguments, log, source, can_pipe, mark)
+    if number == signal.SIGKILL:
+        assert done.status == -number, f"the run ended before the mark {mark}: {done.errors[-500:]}"
+    else:
+        # which may have come at its very end
+        assert done.status in (-number, 128 + number, 0, 1), done.errors
 
 
 def run_killed(
@@ -75,23 +110,33 @@ def run_killed(
     *,
     can_pipe: bool = True,
     more: Callable[[], list[str]] = list,
+    most: int = 4,
 ) -> Ended:
     """Start and kill the command so many times, then let it come to its end.
 
-    more: returns the arguments that change from one start to the next.
+    Every kill lands while the run is at work, so the log is to be long enough for them all.
+
+    Args:
+        arguments: those of the command, without the log.
+        log: the log.
+        checkpoint: the checkpoint that the arguments name.
+        kills: how often it is killed; the last time it may be told to end instead.
+        source: where it is killed.
+        can_pipe: whether the command can read the log from a pipe.
+        more: returns the arguments that change from one start to the next.
+        most: how many new checkpoints a run needs for a kill.
+
+    Returns:
+        How the last run ended.
     """
     for left in range(kills, -1, -1):
-        running, feeder = start([*more(), *arguments], log, source, can_pipe)
-        if left > 0:
-            kill_somewhere(running, checkpoint, source)
-        assert running.stderr is not None
-        with running.stderr:
-            errors = running.stderr.read().decode()
-        status = running.wait(process.SECONDS)
-        if feeder is not None:
-            feeder.join()
-        assert status in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM, 0, 1), errors
-    return Ended(status, "", errors)
+        given = [*more(), *arguments]
+        if left:
+            number = signal.SIGKILL
+            if left == 1 < kills:
+                number = source.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
+            kill_somewhere(given, log, checkpoint, source, number, can_pipe=can_pipe, most=most)
+    return run(given, log, source, can_pipe)
 
 
 def without_speed(errors: str) -> list[str]:
@@ -113,12 +158,15 @@ def check_killed_runs(
     source: random.Random,
     *,
     every: str,
-    kills: tuple[int, ...] = (KILLS - 1, 1),
+    kills: int = KILLS,
     can_pipe: bool = True,
+    most: int = 4,
     undisturbed: tuple[str, ...] = (),
     killed: tuple[str, ...] = (),
 ) -> tuple[Ended, bytes]:
     """Compare runs that are killed with one that is not: output, status, errors and files.
+
+    A run of what has been read to its end has nothing to add.
 
     Args:
         arguments: those of the command, without the log.
@@ -126,8 +174,9 @@ def check_killed_runs(
         output: the file that the arguments name as output.
         source: where and how often runs are killed.
         every: how often they write a checkpoint, beside the output.
-        kills: how often they are killed; each time, the last one goes on from the checkpoint.
+        kills: how often they are killed; the last one comes to its end.
         can_pipe: whether the command can read the log from a pipe.
+        most: how many new checkpoints a run needs for a kill.
         undisturbed: more arguments of the run that is not killed.
         killed: more arguments of the others.
 
@@ -141,9 +190,15 @@ def check_killed_runs(
     output.unlink()
     checkpoint = output.with_name("checkpoint")
     resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", every]
-    for count in kills:
+    for count in (kills, 0):
         done = run_killed(
-            [*resumed, *killed, *arguments], log, checkpoint, count, source, can_pipe=can_pipe
+            [*resumed, *killed, *arguments],
+            log,
+            checkpoint,
+            count,
+            source,
+            can_pipe=can_pipe,
+            most=most,
         )
         assert output.read_bytes() == written
         assert done.status == expected.status

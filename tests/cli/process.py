@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import select
+import struct
 import subprocess
+import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +25,14 @@ __all__ = [
     "environment",
     "mtlmon",
     "shell",
+    "unread",
     "wait_for_checkpoint",
+    "wait_until",
 ]
 
 # How long anything may take on a busy machine; nothing is asserted about how long it does take.
 SECONDS = 120.0
+PAGE = 4096
 
 
 class Ended(NamedTuple):
@@ -89,6 +96,20 @@ def wait_for_checkpoint(path: Path, output_size: int = 1) -> None:
         time.sleep(0.005)
 
 
+def unread(descriptor: int) -> int:
+    """The number of bytes in a pipe."""
+    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+    return int(count)
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait for something to hold."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 class Live:
     """The command with pipes that stay open.
 
@@ -117,6 +138,20 @@ class Live:
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()
+
+    def wait_until_read(self) -> None:
+        """Wait until the command has taken all that was sent."""
+        pipe = self.process.stdin
+        assert pipe is not None
+        wait_until(lambda: not unread(pipe.fileno()))
+
+    def wait_until_blocked(self) -> None:
+        """Wait until the command has written as much as its pipe holds and nobody reads."""
+        pipe = self.process.stdout
+        assert pipe is not None
+        room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+        # it may write whole pages only
+        wait_until(lambda: unread(pipe.fileno()) > room - PAGE)
 
     def read_line(self, seconds: float = SECONDS) -> str | None:
         """The next line of output, None if it does not come within these seconds."""

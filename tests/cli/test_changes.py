@@ -87,11 +87,9 @@ def test_killed_runs(tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text(LIMITS)
     policies, log, output = tmp_path / "room.mtl", tmp_path / "log.csv", tmp_path / "output"
     policies.write_text(ROOM)
-    log.write_text(HEADER + "".join(log_of(5, 8_000, 3_000)))
+    log.write_text(HEADER + "".join(log_of(5, 2_000, 800)))
     arguments = ["--summary", "--format", "csv", "-o", str(output), str(policies)]
-    expected, _ = check_killed_runs(
-        arguments, log, output, random.Random(4), every="400", kills=(2, 1)
-    )
+    expected, _ = check_killed_runs(arguments, log, output, random.Random(4), every="100", kills=2)
     assert expected.status == 1
 
 

@@ -506,9 +506,10 @@ def test_a_log_that_is_not_ready_at_once(files: Files) -> None:
         assert files.run().status == 1
         with Live(*files.options(every=every)) as live:
             for start in range(0, len(LOG), len(LOG) // 3):
-                # longer than the interval, and than the command takes to start
-                time.sleep(0.3)
                 live.send(LOG[start : start + len(LOG) // 3])
+                live.wait_until_read()
+                # longer than the interval
+                time.sleep(0.03)
             assert live.end() == (1, "", undisturbed().errors)
         assert files.output.read_text() == undisturbed().output
 

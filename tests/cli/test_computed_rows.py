@@ -172,6 +172,6 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, others: 
     source = random.Random(others)
     rules, log, output = (tmp_path / name for name in ("rules", "log", "output"))
     rules.write_text(COMPUTED + WITH + others)
-    log.write_text("".join(f"{line}\n" for line in lines_of(5, 6_000)))
+    log.write_text("".join(f"{line}\n" for line in lines_of(5, 2_000)))
     arguments = ["--verdicts", "all", "-o", str(output), str(rules)]
-    check_killed_runs(arguments, log, output, source, every="400", kills=(2,))
+    check_killed_runs(arguments, log, output, source, every="100", kills=2)

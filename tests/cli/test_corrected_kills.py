@@ -33,7 +33,7 @@ POLICIES = {
 }
 
 
-def make_log(path: Path, seed: str, count: int = 900) -> None:
+def make_log(path: Path, seed: str, count: int = 600) -> None:
     """Rows that insert, take back and correct others, some of them too late."""
     source = random.Random(seed)
     now = 100

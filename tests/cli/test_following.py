@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import SECONDS, Ended, Live, mtlmon
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_until
 from tests.doors import Follower, cli_following
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def append(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
+
+
+def wait_until_read(live: Live, log: Path) -> None:
+    """Wait until the command has come to the present end of the log."""
+    folder = Path(f"/proc/{live.process.pid}")
+    if not folder.exists():
+        time.sleep(1)
+        return
+
+    def is_read() -> bool:
+        for one in (folder / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.readlink(one) == str(log):
+                    place = (folder / "fdinfo" / one.name).read_text().split()[1]
+                    return int(place) == log.stat().st_size
+        return False
+
+    wait_until(is_read)
 
 
 def ended(live: Live, number: int = signal.SIGTERM) -> Ended:
@@ -50,7 +66,7 @@ def test_a_log_that_is_replaced_and_cut(tmp_path: Path, number: int) -> None:
         assert live.read_line() == "6:0 true"
         # an incomplete line ends with the log
         append(log, "@7 q")
-        time.sleep(0.3)
+        wait_until_read(live, log)
         assert ended(live, number) == Ended(1, "7:0 true\n", "")
 
 
@@ -61,7 +77,7 @@ def test_the_header_of_a_new_file(tmp_path: Path) -> None:
         assert live.read_line() == "1:0 true"
         log.unlink()
         append(log, "ts,")
-        time.sleep(0.3)
+        wait_until_read(live, log)
         append(log, "p\n2,false\n")
         assert live.read_line() == "2:0 false"
         # without a header

@@ -48,7 +48,9 @@ def test_usage_of_the_command_names_every_subcommand() -> None:
 def test_manual_has_every_option() -> None:
     text = manual().replace("\\-", "-")
     for one in subcommands():
-        for option in options_of(one.parser):
+        options = options_of(one.parser)
+        assert options
+        for option in options:
             for name in option.names:
                 assert f"\\fB{name}\\fR" in text
 
@@ -104,7 +106,9 @@ def test_bash_completes(words: list[str], expected: set[str], tmp_path: Path) ->
 def test_script_names_every_option(make: Callable[[], str]) -> None:
     text = make()
     for one in subcommands():
-        for option in options_of(one.parser):
+        options = options_of(one.parser)
+        assert options
+        for option in options:
             for name in option.names:
                 assert (
                     (name in text) or (f" -l {name[2:]} " in text) or (f" -s {name[1:]} " in text)

@@ -233,7 +233,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(text: str, tmp_path: Pat
     folder = tmp_path / "out"
     folder.mkdir()
     log, output, late = tmp_path / "log", folder / "output", folder / "late"
-    rows = shuffled_log(source, 20_000)
+    rows = shuffled_log(source, 6_000)
     log.write_text(text_of(rows)[:-1])
     policies = tmp_path / "p.mtl"
     policies.write_text(
@@ -242,7 +242,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(text: str, tmp_path: Pat
         else text
     )
     arguments = ["--wait", "25", "--late", str(late), "-o", str(output), str(policies)]
-    check_killed_runs(arguments, log, output, source, every="2000", kills=(2, 1))
+    check_killed_runs(arguments, log, output, source, every="300", kills=2)
     _, refused = judged_and_refused_quickly(rows, 25)
     assert late.read_text() == text_of(refused)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import COMMAND, Ended, environment, mtlmon, wait_for_checkpoint
+from tests.cli.process import COMMAND, Ended, Process, environment, mtlmon, wait_for_checkpoint
 from tests.doors import CheckpointFile
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
@@ -19,9 +19,9 @@ from tests.cli.test_lateness import read_table
 
 Command = Callable[..., Ended]
 
-ROWS = 3_000
+ROWS = 1_500
 # of logs for streams
-FEW_ROWS = 1_200
+FEW_ROWS = 800
 POLICIES = """\
 key user
 atom big = v > 6
@@ -117,7 +117,7 @@ def kill_after(arguments: list[str], text: bytes, checkpoint: Path, written: int
     Returns:
         The size of the output that the checkpoint counts on.
     """
-    with subprocess.Popen(
+    with Process(
         [*COMMAND, *arguments], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
     ) as running:
         assert running.stdin is not None
@@ -126,6 +126,8 @@ def kill_after(arguments: list[str], text: bytes, checkpoint: Path, written: int
         wait_for_checkpoint(checkpoint, written + 1)
         running.send_signal(signal.SIGKILL)
         running.stdin.close()
+    # it cannot end before its pipe does
+    assert running.returncode == -signal.SIGKILL
     found = CheckpointFile(str(checkpoint)).read()
     assert found is not None
     return found.output_size

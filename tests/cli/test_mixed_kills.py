@@ -16,7 +16,7 @@ from tests.cli.test_table_kills import write
 if TYPE_CHECKING:
     from pathlib import Path
 
-POINTS = 6_000
+POINTS = 2_400
 WITHOUT = """\
 policy quiet: NOT alarm
 policy calm: alarm IMPLIES EVENTUALLY[0,9] reset
@@ -60,7 +60,7 @@ def test_killed_runs_over_text(name: str, tmp_path: Path) -> None:
     rules.write_text(POLICIES + WITHOUT + (STREAMS if has_streams else ""))
     log.write_bytes(marked(source, make_log(source, POINTS // 2 if has_streams else POINTS, bad)))
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
-    every, can_pipe = str(POINTS // 20), "--explain" not in options
+    every, can_pipe = str(POINTS // 40), "--explain" not in options
     expected, lines = check_killed_runs(
         arguments, log, output, source, every=every, can_pipe=can_pipe
     )
@@ -70,7 +70,7 @@ def test_killed_runs_over_text(name: str, tmp_path: Path) -> None:
     assert "no event has the atom never" in expected.errors
 
 
-ROWS = 15_000
+ROWS = 3_000
 WITH_KEYS = (
     ON_TABLES
     + """\
@@ -104,7 +104,7 @@ def test_killed_runs_over_tables(name: str, tmp_path: Path) -> None:
     write(rows, log)
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
     expected, _ = check_killed_runs(
-        arguments, log, output, source, every=str(ROWS // 10), can_pipe=False
+        arguments, log, output, source, every=str(ROWS // 20), can_pipe=False
     )
     assert expected.status == 1
     assert "left out" in expected.errors

@@ -344,10 +344,10 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, given: l
     signature, path, log, output = (tmp_path / name for name in names)
     signature.write_text(SIGNATURE)
     path.write_text(formula)
-    log.write_bytes(long_log(source, 20_000))
+    log.write_bytes(long_log(source, 5_000))
     arguments = ["--signature", str(signature), "--negate", "--output-format", "monpoly"]
     arguments += ["--on-error", "skip", "--summary", *given, "-o", str(output), str(path)]
-    expected, _ = check_killed_runs(arguments, log, output, source, every="900", kills=(2, 1))
+    expected, _ = check_killed_runs(arguments, log, output, source, every="250", kills=2)
     assert expected.status == 1
     assert "skipped" in expected.errors
 

@@ -16,7 +16,7 @@ from tests.cli.test_table_kills import write
 if TYPE_CHECKING:
     from pathlib import Path
 
-POINTS = 10_000
+POINTS = 3_000
 POLICIES = """\
 policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,40] EXISTS m. approve(m, f)
 policy answered: publish(u, f) IMPLIES EVENTUALLY[0,30] EXISTS m. approve(m, f)
@@ -146,7 +146,7 @@ def test_killed_runs_over_tables(name: str, tmp_path: Path) -> None:
     write(make_rows(source, 2 * POINTS), log)
     arguments = [*options, "--summary", "-o", str(output), str(rules)]
     expected, _ = check_killed_runs(
-        arguments, log, output, source, every=str(POINTS // 10), can_pipe=False
+        arguments, log, output, source, every=str(POINTS // 20), can_pipe=False
     )
     assert expected.status == 1
     assert "left out" in expected.errors

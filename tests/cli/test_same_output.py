@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
-import struct
-import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import SECONDS, Ended
+from tests.cli.process import SECONDS, Ended, unread
 from tests.doors import checking_log_check as log_check
 from tests.doors import checking_text_logs as text_logs
 from tests.doors import checking_tick_turns as tick_turns
@@ -201,13 +198,6 @@ def pipe(path: Path, chunks: Sequence[str]) -> Iterator[None]:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
         writer.join()
         path.unlink()
-
-
-def unread(descriptor: int) -> int:
-    """The number of bytes in a pipe."""
-    found = fcntl.ioctl(descriptor, termios.FIONREAD, struct.pack("i", 0))
-    (count,) = struct.unpack("i", found)
-    return int(count)
 
 
 class Ways:

@@ -162,17 +162,19 @@ def test_a_signal_ends_the_command_though_its_reader_sleeps(tmp_path: Path) -> N
     log.write_text("@1 p\n" * 500_000)
     with Live("-e", "p", str(log)) as live:
         assert live.read_line() == "1:0 true"
-        time.sleep(0.3)
+        live.wait_until_blocked()
         live.process.send_signal(signal.SIGTERM)
         assert live.process.wait(SECONDS) == 143
 
 
 def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     script = (
-        'trap "" INT; mkfifo "$1"; $M -e p < "$1" & exec 3> "$1"; sleep 0.8; kill -INT $!; '
-        'printf "@1 p\n" >&3; exec 3>&-; wait $!'
+        'trap "" INT; mkfifo "$1"; $M -e p < "$1" > "$2" & exec 3> "$1"; printf "@1 p\n" >&3; '
+        'until [ -s "$2" ]; do sleep 0.05; done; kill -INT $!; '
+        'printf "@2 p\n" >&3; exec 3>&-; wait $!; echo $?; cat "$2"'
     )
-    assert shell(script, str(tmp_path / "fifo")) == (0, "1:0 true\n", "")
+    done = shell(script, str(tmp_path / "fifo"), str(tmp_path / "verdicts"))
+    assert done == (0, "0\n1:0 true\n2:0 true\n", "")
 
 
 def test_summary_and_progress_on_a_terminal(tmp_path: Path) -> None:

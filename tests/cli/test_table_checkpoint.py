@@ -275,8 +275,10 @@ def test_a_log_that_is_not_ready_at_once(files: Files) -> None:
         assert files.run().status == 1
         with files.live(every) as live:
             for start in range(0, len(LOG), len(LOG) // 3):
-                time.sleep(0.3)
                 live.send(LOG[start : start + len(LOG) // 3])
+                live.wait_until_read()
+                # longer than the interval
+                time.sleep(0.03)
             assert live.end() == (1, "", files.undisturbed().errors)
         assert files.output.read_text() == files.undisturbed().output
 

@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from pyarrow import parquet
 
-from tests.cli.process import SECONDS, Ended, Live, shell
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
 
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
 
@@ -90,6 +90,16 @@ def test_a_live_pipe_of_csv(format: str) -> None:
         live.send("50,,")
         ended = live.end()
         assert ended == Ended(0, line.format(50) + "\n", "")
+
+
+def test_a_key_that_comes_back_is_waited_for_again() -> None:
+    """What time alone decides comes before the rows behind it, each time."""
+    rows = [(1, "a"), (10, "b"), (20, "a"), (30, "b"), (41, "b"), (50, "a"), (60, "b"), (70, "b")]
+    log = "ts,k,p\n" + "".join(f"{time},{key},{key == 'b'}\n".lower() for time, key in rows)
+    asked = ["--format", "csv", "--key", "k", "--advance-every", "1"]
+    done = mtlmon(*asked, "-e", "EVENTUALLY[0,5] p", log=log)
+    wanted = [f"{key}\t{time}:0 {'true' if key == 'b' else 'false'}" for time, key in rows]
+    assert done.output.splitlines() == wanted
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -133,14 +133,17 @@ def test_up_to_the_end_of_time(
 
 
 def test_the_corpus_cut_at_every_time_stamp() -> None:
+    count = 0
     for case in load_cases():
         events = [step for step in case.trace if isinstance(step, Event)]
         if not events:
             continue
+        count += 1
         cuts = sorted({event.time_stamp for event in events})
         for end_time in (None, "last", "inf"):
             _, found = verdicts_in_ranges(case.formula, events, cuts, "local", end_time)
             assert found == verdicts_of_one(case.formula, events, "local", end_time), case.formula
+    assert count > 100
 
 
 LONG = [

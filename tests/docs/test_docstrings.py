@@ -17,6 +17,11 @@ _SOURCES = sorted(
 _SECTION = re.compile(r"^( *)(?:Args|Attributes):\n((?:\1    .*\n)+)", re.MULTILINE)
 
 
+def test_there_are_sections() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in _SOURCES]
+    assert sum(len(_SECTION.findall(text)) for text in texts) > 100
+
+
 @pytest.mark.parametrize("path", _SOURCES, ids=str)
 def test_each_parameter_has_a_line_of_its_own(path: Path) -> None:
     """Of `first, last: text`, the reference makes one parameter with the name `first, last`: it has

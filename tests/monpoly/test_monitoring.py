@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
@@ -58,6 +60,23 @@ def test_the_engine_agrees_with_the_reference(name: str, data: st.DataObject) ->
     else:
         # what no later time-point changes may be known to the reference alone
         assert expected.startswith(found)
+        check_nothing_is_missing(policy, points)
+
+
+def check_nothing_is_missing(policy: MonPolyPolicy, points: list[TimePoint]) -> None:
+    """What time-points find is written once others are so far behind that nothing is open."""
+    last = points[-1].time_stamp if points else 0
+    more = [*points, *(TimePoint(last + number * 10_000, {}) for number in range(1, 6))]
+    expected = expected_output(policy, more, adds_last=False)
+    found = output(policy, more, adds_last=False)
+    assert first_lines(found, len(points)) == first_lines(expected, len(points))
+
+
+def first_lines(text: str, count: int) -> list[str]:
+    """The lines of so many time-points."""
+    numbered = re.findall(r"^(@.*? \(time point (\d+)\):.*)$", text, re.MULTILINE)
+    assert len(numbered) == text.count("\n")
+    return [line for line, number in numbered if int(number) < count]
 
 
 _LEAVES = st.sampled_from(

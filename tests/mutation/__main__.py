@@ -6,6 +6,7 @@ import argparse
 import random
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -14,11 +15,21 @@ from pathlib import Path
 from tests.mutation.building import Shadow
 from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import Mutant
-from tests.mutation.results import Equivalents, Journal, Result, result_of, score_table
+from tests.mutation.results import (
+    Equivalents,
+    Journal,
+    Result,
+    folder_table,
+    result_of,
+    score_table,
+)
 from tests.mutation.testing import Limits, run_tests
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SLOW = Limits(600, 3600)
+
+# what tests take, by the tests: many modules of a folder have the same
+_USED: dict[tuple[str, ...], float] = {}
 
 Stages = dict[str, tuple[tuple[str, ...], Limits]]
 
@@ -42,7 +53,8 @@ class _Worker:
             used = 0.0
             for stage, (tests, limits) in stages.items():
                 reached = stage
-                run = run_tests(_ROOT, self.shadow.path, tests, limits)
+                ordered = module.tests_of(mutant.source) if stage == "nearest" else tests
+                run = run_tests(_ROOT, self.shadow.path, ordered, limits)
                 used += run.used
                 if run.outcome != "passed":
                     break
@@ -85,7 +97,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="only changes to lines with this text"
     )
-    parser.add_argument("--sample", type=int, metavar="N", help="test N mutants a module, not all")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="test N mutants a module, not all; the modules come in an order that the seed decides",
+    )
+    parser.add_argument(
+        "--hours", type=float, metavar="H", help="stop after H hours as if interrupted"
+    )
     parser.add_argument("--seed", default="1", help="chooses the sample (default: 1)")
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="test N mutants at a time"
@@ -116,7 +136,11 @@ def main() -> int:
         for module in modules:
             print(f"{module.name:24} {' '.join(module.tests)}")
         return 0
+    if options.sample:
+        # so that a part of the time is spent on a part of each folder
+        random.Random(options.seed).shuffle(modules)
     journal = Journal(options.results)
+    deadline = time.monotonic() + 3600 * (options.hours or 1e6)
     equivalents = Equivalents()
     results: dict[str, list[Result]] = {}
     with (
@@ -131,12 +155,14 @@ def main() -> int:
                 for result in _results(module, options, journal, equivalents, pool):
                     results[module.name].append(result)
                     _show(module, result)
+                    if time.monotonic() > deadline:
+                        raise KeyboardInterrupt
         except KeyboardInterrupt:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             pool.shutdown(cancel_futures=True)
             print("\ninterrupted; the same command goes on from here")
-    print(f"\n{score_table(results)}")
+    print(f"\n{score_table(results)}\n\n{folder_table(results)}")
     return int(any(result.outcome == "passed" for some in results.values() for result in some))
 
 
@@ -190,7 +216,9 @@ def _stages(module: Module, nearest_only: bool, pool: ProcessPoolExecutor) -> St
         stages["corpus"] = (CORPUS,)
     measured: Stages = {}
     for stage, tests in stages.items():
-        used = pool.submit(_measure, module, tests).result()
+        if tests not in _USED:
+            _USED[tests] = pool.submit(_measure, module, tests).result()
+        used = _USED[tests]
         print(f"# {module.name}, {stage}: {used:.1f} s without a mutant", flush=True)
         measured[stage] = tests, Limits.after(used)
     return measured

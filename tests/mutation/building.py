@@ -84,7 +84,7 @@ class Shadow:
             copy.write_text(text)
             process = multiprocessing.get_context("fork").Process(
                 target=_compile,
-                args=(self._sources, _unit(self._sources, source), built, self._log),
+                args=(self._sources, unit_of(self._sources, source), built, self._log),
             )
             process.start()
             process.join(_COMPILE_SECONDS)
@@ -99,12 +99,12 @@ class Shadow:
         relative = source if source.parts[0] == "mtlmon" else Path("mtlmon", source)
         if source.suffix == ".py":
             return self.path / relative
-        unit = _unit(self._sources, relative)
+        unit = unit_of(self._sources, relative)
         (target,) = (self.path / unit.parent).glob(f"{unit.stem}.*.so")
         return target
 
 
-def _unit(root: Path, source: Path) -> Path:
+def unit_of(root: Path, source: Path) -> Path:
     """The file that is compiled for a native source: itself, or the unit that it is a part of."""
     if source.suffix == ".pyx":
         return source
@@ -140,7 +140,7 @@ def _compile(sources: Path, source: Path, compiled: Path, log: Path) -> None:
         os.dup2(output.fileno(), 2)
     os.chdir(sources)
     os.environ["CCACHE_DISABLE"] = "1"
-    extension, options = _settings(source)
+    extension, options = settings_of(source)
     flags = [flag for flag in extension.extra_compile_args if not flag.startswith("-O")]
     extension.extra_compile_args = [*flags, "-O1", "-w"]
     options |= {"nthreads": 0, "force": True, "quiet": True, "build_dir": "build"}
@@ -156,20 +156,22 @@ def _compile(sources: Path, source: Path, compiled: Path, log: Path) -> None:
     os._exit(0)
 
 
-def _settings(source: Path) -> tuple[Extension, dict[str, Any]]:
+def settings_of(source: Path) -> tuple[Extension, dict[str, Any]]:
     """What `setup.py` would compile a file with: its extension, and what it tells Cython."""
-    handed: list[Any] = []
-
-    def note(extensions: list[Extension], **options: Any) -> list[Extension]:
-        handed.extend((extensions, options))
-        return []
-
     from distutils.core import run_setup
 
-    with mock.patch("Cython.Build.cythonize", note):
-        run_setup("setup.py", stop_after="init")
-    extensions, options = handed
-    for extension in extensions:
+    made = run_setup("setup.py", stop_after="init")
+    handed: dict[str, Any] = {}
+
+    def note(extensions: list[Extension], **options: Any) -> list[Extension]:
+        handed.update(options)
+        return extensions
+
+    builder: Any = made.cmdclass["build_ext"]
+    generate = builder.build_extensions.__globals__["generate_c"]
+    with mock.patch.dict(generate.__globals__, cythonize=note):
+        generate([*made.ext_modules])
+    for extension in made.ext_modules:
         if source.as_posix() in extension.sources:
-            return extension, options
+            return extension, handed
     raise SystemExit(f"setup.py does not build {source}")

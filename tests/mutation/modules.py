@@ -1,8 +1,7 @@
 """What can be mutated, and which tests are nearest to it.
 
-Files are found by name, wherever they lie below the package: a *module* is a Cython file without
-its underscore, a part of a compiled unit, a Python file of the package's own folder, or a folder of
-Python files.
+A *module* is a Cython file, a part of a compiled unit, a Python file of the package's own folder,
+or a folder of Python files. Its name is its path below the package, without a suffix.
 """
 
 from __future__ import annotations
@@ -34,6 +33,12 @@ class Module:
     def is_native(self) -> bool:
         return self.sources[0].suffix in (".pyx", ".pxi")
 
+    def tests_of(self, source: Path) -> tuple[str, ...]:
+        """The tests, those of a source's own name first, unless many have it."""
+        named = sorted((self.root / "tests").rglob(f"test_{source.stem}.py"))
+        own = [path.relative_to(self.root).as_posix() for path in named if len(named) <= 2]
+        return (*own, *(test for test in self.tests if test not in own))
+
     @cached_property
     def originals(self) -> dict[Path, str]:
         return {source: (self.root / source).read_text() for source in self.sources}
@@ -63,45 +68,66 @@ def find_modules(root: Path) -> dict[str, Module]:
     nearest: dict[str, list[str]] = tomllib.loads((_HERE / "nearest.toml").read_text())
     _check_table(root, nearest, set(sources))
     return {
-        name: Module(name, root, tuple(paths), tuple(nearest.get(name) or _by_name(root, name)))
+        name: Module(
+            name, root, tuple(paths), tuple(_nearest(nearest, name) or _by_name(root, name))
+        )
         for name, paths in sources.items()
     }
 
 
 def chosen(modules: dict[str, Module], names: list[str]) -> list[Module]:
-    """The modules named, all of them if none is."""
-    for name in names:
-        if name not in modules:
+    """The modules named, all of them if none is.
+
+    The end of a path names all that have it, and a folder all that are in it.
+    """
+    found: dict[str, Module] = {}
+    for name in (given.rstrip("/") for given in names):
+        some = {
+            one: modules[one]
+            for one in modules
+            if one == name or one.endswith(f"/{name}") or one.startswith(f"{name}/")
+        }
+        if not some:
             near = difflib.get_close_matches(name, modules, 3)
             hint = f"; near to it: {', '.join(near)}" if near else ""
             raise SystemExit(f"no module '{name}'{hint}; --list shows all")
-    return [modules[name] for name in names or modules]
+        found |= some
+    return [*(found if names else modules).values()]
 
 
 def _name_of(path: Path, package: Path) -> str | None:
+    inside = path.relative_to(package)
     if path.suffix in (".pyx", ".pxi"):
         # A unit has no code but its parts.
-        return None if path.name == UNIT else path.stem.lstrip("_")
+        return None if path.name == UNIT else inside.with_suffix("").as_posix()
     if path.suffix != ".py" or path.name == "_version.py":
         return None
-    folder = path.parent.relative_to(package).as_posix()
-    if folder == ".":
-        return package.name if package.name != "mtlmon" else path.stem.strip("_")
-    return folder
+    if inside.parent != Path():
+        return inside.parent.as_posix()
+    return package.name if package.name != "mtlmon" else path.stem
+
+
+def _nearest(nearest: dict[str, list[str]], name: str) -> list[str]:
+    """The tests of the longest path of the table that fits."""
+    for path in (name, *(one.as_posix() for one in Path(name).parents)):
+        if path in nearest:
+            return nearest[path]
+    return []
 
 
 def _by_name(root: Path, name: str) -> list[str]:
-    """The tests that have a module's name, or its folder's, else the corpus."""
-    last = name.rpartition("/")[2]
-    folder = root / "tests" / last
-    if folder.is_dir():
-        return [folder.relative_to(root).as_posix()]
-    found = sorted((root / "tests").rglob(f"test_{last}.py"))
-    return [path.relative_to(root).as_posix() for path in found] or [CORPUS]
+    """The tests that have a module's name, and those of its folder, else the corpus."""
+    tests = root / "tests"
+    path = Path(name.lstrip("_"))
+    folders = [tests / one for one in (path, *path.parents) if one != Path()]
+    found = [one for one in folders if one.is_dir()][:1]
+    own = sorted((found[0] if found else tests).rglob(f"test_{path.name}.py"))
+    return [one.relative_to(root).as_posix() for one in (*own, *found)] or [CORPUS]
 
 
 def _check_table(root: Path, nearest: dict[str, list[str]], names: set[str]) -> None:
-    unknown = sorted(set(nearest) - names)
+    parents = {one.as_posix() for name in names for one in Path(name).parents}
+    unknown = sorted(set(nearest) - names - parents)
     missing = sorted(
         {
             test

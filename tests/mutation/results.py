@@ -122,10 +122,23 @@ def _line_above(module: Module, mutant: Mutant) -> str:
     return lines[mutant.line - 2].strip() if mutant.line > 1 else ""
 
 
-def score_table(results: dict[str, list[Result]]) -> str:
+def folder_table(results: dict[str, list[Result]]) -> str:
+    """Markdown, a line for each folder, and one for all."""
+    folders: dict[str, list[Result]] = {}
+    for some in results.values():
+        for result in some:
+            parts = Path(result.source).parent.parts
+            # `mtlmon` has folders of its own, which may have others
+            folder = "/".join(parts[1:3] if parts[0] == "mtlmon" else parts) or "mtlmon"
+            folders.setdefault(folder, []).append(result)
+    every = [result for some in folders.values() for result in some]
+    return score_table({**dict(sorted(folders.items())), "all": every}, "folder")
+
+
+def score_table(results: dict[str, list[Result]], what: str = "module") -> str:
     """Markdown, a line for each module."""
     lines = [
-        "| module | mutants | killed | crashed or timed out | equivalent | survived | score |",
+        f"| {what} | mutants | killed | crashed or timed out | equivalent | survived | score |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, counted in results.items():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.mutation import native
-from tests.mutation.modules import Module, find_modules
+from tests.mutation import building, native
+from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import make_mutant
-from tests.mutation.results import Equivalents, Journal, result_of, score_table
+from tests.mutation.results import Equivalents, Journal, folder_table, result_of, score_table
 from tests.mutation.testing import Limits, run_tests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,11 +114,57 @@ def test_python_mutants() -> None:
 
 def test_every_mutant_is_another_text_of_a_module_that_is_found() -> None:
     modules = find_modules(ROOT)
-    assert modules["scanner"].is_native
+    assert modules["text/scanner"].is_native
     assert not modules["cutting"].is_native
-    mutants = modules["memo"].mutants
+    mutants = modules["engine/structures/memo"].mutants
     assert len({mutant.identity for mutant in mutants}) == len(mutants) > 20
     assert all(mutant.where for mutant in mutants if mutant.operator == "drop")
+
+
+def test_every_module_has_tests_that_are_near() -> None:
+    modules = find_modules(ROOT)
+    assert [name for name, one in modules.items() if one.tests == (CORPUS,)] == []
+    missing = {
+        test
+        for one in modules.values()
+        for test in one.tests
+        if not (ROOT / test.partition("::")[0]).exists()
+    }
+    assert not missing
+    assert modules["relational/slicing/hashing"].tests == ("tests/relational/slicing",)
+    assert modules["streams/rows"].tests != modules["relational/engine/rows"].tests
+    first = modules["cli"].tests_of(Path("cli/scanning.py"))
+    assert first == ("tests/cli/test_scanning.py", "tests/cli")
+
+
+def test_modules_are_named_by_path_or_its_end() -> None:
+    modules = find_modules(ROOT)
+
+    def names(*given: str) -> list[str]:
+        return [one.name for one in chosen(modules, list(given))]
+
+    assert names("text/scanner") == names("scanner") == ["text/scanner"]
+    assert names("streams/rows") == ["streams/rows"]
+    assert {"streams/rows", "relational/engine/rows"} == set(names("rows"))
+    assert {"relational/slicing", "relational/slicing/hashing"} < set(names("relational/slicing"))
+    assert names() == [*modules]
+    with pytest.raises(SystemExit, match="near to it: text/scanner"):
+        chosen(modules, ["text/scaner"])
+
+
+def test_native_modules_are_compiled_as_setup_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    compiled = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
+    shutil.copytree(ROOT / "mtlmon", tmp_path / "mtlmon", ignore=compiled)
+    monkeypatch.chdir(tmp_path)
+    unit = building.unit_of(tmp_path, Path("mtlmon/text/scanner.pxi"))
+    extension, options = building.settings_of(unit)
+    assert extension.name == "mtlmon.text.native"
+    assert "-fno-strict-aliasing" in extension.extra_compile_args
+    assert options["compiler_directives"]["cdivision"] is True
 
 
 def test_limits(tmp_path: Path) -> None:
@@ -138,7 +185,7 @@ def test_limits(tmp_path: Path) -> None:
 
 
 def test_results_are_remembered(tmp_path: Path) -> None:
-    module = find_modules(ROOT)["memo"]
+    module = find_modules(ROOT)["engine/structures/memo"]
     path = tmp_path / "results.jsonl"
     journal = Journal(path)
     first, second, third = module.mutants[:3]
@@ -151,13 +198,20 @@ def test_results_are_remembered(tmp_path: Path) -> None:
     assert [known[one.identity].outcome for one in (first, second)] == ["failed", "passed"]
     results = [*known.values(), result_of(module, third, "equivalent")]
     assert score_table({"memo": results}).splitlines()[-1] == "| memo | 3 | 1 | 0 | 1 | 1 | 50 % |"
+    assert folder_table({"memo": results}).splitlines()[2:] == [
+        "| engine/structures | 3 | 1 | 0 | 1 | 1 | 50 % |",
+        "| all | 3 | 1 | 0 | 1 | 1 | 50 % |",
+    ]
 
 
 def test_a_reason_that_fits_no_mutant_is_an_error(tmp_path: Path) -> None:
-    module = find_modules(ROOT)["memo"]
+    module = find_modules(ROOT)["engine/structures/memo"]
     mutant = module.mutants[0]
     path = tmp_path / "equivalent.toml"
-    entry = "[[mutant]]\nmodule = 'memo'\nbefore = '''{}'''\nafter = '''{}'''\nreason = 'none'\n"
+    entry = (
+        f"[[mutant]]\nmodule = '{module.name}'\n"
+        "before = '''{}'''\nafter = '''{}'''\nreason = 'none'\n"
+    )
     path.write_text(entry.format(mutant.before, mutant.after))
     assert mutant.identity in Equivalents(path).of(module)
     path.write_text(entry.format("gone", "away"))

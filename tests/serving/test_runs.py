@@ -217,7 +217,10 @@ def test_why_of_what_is_not_there(verdict: str, words: str) -> None:
 
 def test_explanations_with_keys() -> None:
     arguments = "charged.mtl", "charges.csv"
-    for policy in found(CHARGED, CHARGES, *arguments).policies:
+    policies = found(CHARGED, CHARGES, *arguments).policies
+    assert policies
+    for policy in policies:
+        assert policy.verdicts
         for verdict in policy.verdicts:
             more = {"verdict": verdict.name}
             html = asked("why", CHARGED, CHARGES, *arguments, **more)["html"]

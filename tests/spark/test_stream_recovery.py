@@ -228,6 +228,7 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     for marker in ("stall", "verdict"):
         with query(places) as process:
             wait_for(places.marker(marker), process, log)
+        assert process.returncode == -signal.SIGKILL
     assert places.marker("die").exists()
     with state_store(spark):
         stream_to_files.run(spark, places)
@@ -255,6 +256,7 @@ def test_killed_where_verdicts_are_corrected(spark: SparkSession, tmp_path: Path
         put(places.source, f"{number:03}", rows)
     with query(places) as process:
         wait_for(places.marker("verdict"), process, tmp_path / "log")
+    assert process.returncode == -signal.SIGKILL
     assert places.marker("die").exists()
     with state_store(spark):
         stream_to_files.run(spark, places)

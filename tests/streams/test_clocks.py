@@ -420,7 +420,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, wanted: 
     )
     log = tmp_path / "log.jsonl"
     time, lines = 0, []
-    for _ in range(6_000):
+    for _ in range(3_000):
         time += source.choice([0, 0, 0, 1, 2])
         row = {"ts": time, "k": source.randrange(40), "x": source.randrange(9)}
         lines.append(json.dumps(row))
@@ -432,7 +432,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, wanted: 
     assert b"pause" in verdicts
     assert b"busy" in verdicts
     output.unlink()
-    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "500"]
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "150"]
     run_killed([*resumed, *arguments], log, checkpoint, 3, source)
     assert output.read_bytes() == verdicts
 

@@ -202,7 +202,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
     )
     log = tmp_path / "log.jsonl"
     time, lines = 0, []
-    for _ in range(6_000):
+    for _ in range(3_000):
         time += source.choice([0, 0, 0, 1, 2])
         x = source.choice([None, *range(10)])
         lines.append(
@@ -214,7 +214,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
     assert undisturbed.status == 1, undisturbed.errors
     verdicts = output.read_bytes()
     output.unlink()
-    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "500"]
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "150"]
     run_killed([*resumed, *arguments], log, checkpoint, 3, source)
     assert output.read_bytes() == verdicts
 

@@ -158,12 +158,12 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
     source = random.Random(6)
     policies, output, checkpoint = (tmp_path / one for one in ("p.mtl", "output", "state"))
     policies.write_text(POLICIES)
-    log = Path(write(make_rows(15_000, 4), tmp_path / "log.csv"))
+    log = Path(write(make_rows(4_000, 4), tmp_path / "log.csv"))
     arguments = ["--format", "csv", "--resolve", "-o", str(output), str(policies)]
     assert mtlmon(*arguments, str(log)).status == 1
     verdicts = output.read_bytes()
     output.unlink()
-    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "1000"]
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "200"]
     run_killed([*resumed, *arguments], log, checkpoint, 3, source)
     assert output.read_bytes() == verdicts
 
@@ -214,7 +214,7 @@ def test_killed_runs_with_ticks(tmp_path: Path) -> None:
     assert mtlmon(*arguments, str(log)).status == 1
     verdicts = output.read_bytes()
     output.unlink()
-    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "1000"]
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "200"]
     run_killed([*resumed, *arguments], log, checkpoint, 2, source)
     assert output.read_bytes() == verdicts
 

@@ -1,0 +1,1 @@
+"""Changelogs: what their lines say in the end, and without equivalences."""
