@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.sampling import STRIDE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -56,8 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of a test with parameters, run only every Nth case, beginning with the first",
+        help="of the cases of a test, run only every Nth, beginning with the first",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    STRIDE[0] = config.getoption("--every")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -28,6 +28,7 @@ from tests.doors import (
     VerdictTable,
 )
 from tests.reference.changelog import Collapsed
+from tests.sampling import thinned
 from tests.traces import EndTime
 
 POLICIES = """\
@@ -214,7 +215,7 @@ def collapsed(lines: Sequence[str]) -> list[str]:
 def test_the_latest_verdicts_are_those_of_the_order_of_time(mode: Mode, clock: Clock) -> None:
     """After every batch, and at the end; whatever the batches are. No bound is contradicted."""
     ends: tuple[EndTime, ...] = (None, "last", "inf", 500)
-    for seed in range(4):
+    for seed in thinned(range(4)):
         source = random.Random(seed)
         file = parse_policies(source.choice([POLICIES, FOREVER]))
         rows = late_rows(seed)
@@ -241,7 +242,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(mode: Mode, clock: C
 
 
 def test_rows_in_order_have_no_revisions() -> None:
-    for seed in range(6):
+    for seed in thinned(range(6)):
         source = random.Random(seed)
         file = parse_policies(FOREVER)
         rows = late_rows(seed, spread=0)
@@ -285,7 +286,7 @@ def test_a_bound_is_that_of_all_policies_or_of_a_key() -> None:
 def test_selected_verdicts(selection: str) -> None:
     """A change is written if the old or the new verdict would be."""
     file = parse_policies(POLICIES)
-    for seed in range(3):
+    for seed in thinned(range(3)):
         batches = batches_of(late_rows(seed), random.Random(seed))
         every, _, _ = corrected(file, batches, "local", Bounds(7, 0), "all", "last")
         some, _, _ = corrected(file, batches, "local", Bounds(7, 0), "all", "last", selection)

@@ -26,6 +26,7 @@ from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import streams_late_computing as late_computing
 from tests.reference import policies as reference
 from tests.reference.relations import Relation
+from tests.sampling import thinned
 
 RELATIONS = """\
 relation posts = table "{path}" valid [from, to)
@@ -92,7 +93,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         # ticks are computed few at once
         monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)
     revised = 0
-    for seed in range(first, first + 4):
+    for seed in thinned(range(first, first + 4)):
         source = random.Random(seed)
         rows = list(late_rows(seed, source.choice([8, 30, 40])))
         file = program(source, tmp_path, rows)
@@ -111,7 +112,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 
 def test_changes_of_keys_whose_rows_are_taken_back(tmp_path: Path) -> None:
     gone = back = 0
-    for seed in range(5):
+    for seed in thinned(range(5)):
         source = random.Random(seed)
         rows = list(late_rows(seed, 24))
         file = program(source, tmp_path, rows)

@@ -19,6 +19,7 @@ from tests.checking.test_history_check import (
     table,
 )
 from tests.doors import Bounds, FirstChanges, HistoryCheck, LiveViolations, LogCheck, MemoryLimit
+from tests.sampling import has_all_cases, thinned
 from tests.traces import EndTime
 
 Found = tuple[int, int, int]
@@ -103,7 +104,7 @@ def first_in_order(file: PolicyFile, rows: list[Row], end: EndTime) -> LogCheck:
 def test_the_first_violation_is_that_of_the_rows_in_order(text: str) -> None:
     file = parse_policies(text)
     early = 0
-    for seed in range(32):
+    for seed in thinned(range(32)):
         source = random.Random(seed)
         rows = late_rows(seed, source.choice([4, 12, 60]))
         end = ENDS[seed % len(ENDS)]
@@ -124,7 +125,7 @@ def test_the_first_violation_is_that_of_the_rows_in_order(text: str) -> None:
         )
         early += count < len(rows)
     # many are known before the end
-    assert early > 4
+    assert early > 4 or not has_all_cases()
 
 
 def test_violations_that_come_and_go() -> None:

@@ -16,6 +16,7 @@ from tests.checking.late_streams import (
 )
 from tests.checking.test_history_check import Row, late_rows
 from tests.doors import checking_late_partitions as late_partitions
+from tests.sampling import thinned
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -62,7 +63,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     if first % 12:
         # most traces share their chunks with others
         monkeypatch.setattr(late_partitions, "_GROUPS", 2)
-    for seed in range(first, first + 6):
+    for seed in thinned(range(first, first + 6)):
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, source.choice([4, 20, 50]))
@@ -73,7 +74,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 def test_later_values_of_corrected_rows() -> None:
     """Each row has a time of its own, so names are those of the rows that are left."""
     gone = 0
-    for seed in range(12):
+    for seed in thinned(range(12)):
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, 30)

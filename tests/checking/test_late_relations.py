@@ -28,6 +28,7 @@ from tests.history.comparing import as_read
 from tests.reference import late_look_ups as reference
 from tests.reference.changelog import holds
 from tests.reference.history import monitored
+from tests.sampling import thinned
 from tests.traces import Event
 
 RELATIONS = """\
@@ -87,7 +88,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     if first:
         # most traces share their chunks with others
         monkeypatch.setattr(late_partitions, "_GROUPS", 2)
-    for seed in range(first, first + 5):
+    for seed in thinned(range(first, first + 5)):
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, source.choice([20, 50]))
@@ -113,7 +114,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 def test_one_look_up_alone(condition: str) -> None:
     """Nothing else lets rows be computed again; each of them has a state of its own."""
     file = parse_policies(f"{RELATIONS}atom a = {condition}\npolicy one: a\n")
-    for seed in range(3):
+    for seed in thinned(range(3)):
         rows = late_rows(seed)
         batches = [table(rows[:40]), *(table([row]) for row in rows[40:])]
         found = corrected(file, batches, Bounds(9, 0), end="last", spacing=1)
@@ -157,7 +158,7 @@ def test_windows_see_what_look_ups_of_earlier_rows_find() -> None:
 
 
 def test_rows_in_order_have_no_revisions() -> None:
-    for seed in range(4):
+    for seed in thinned(range(4)):
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, spread=0)
@@ -216,7 +217,7 @@ def read_by(file: PolicyFile) -> list[str]:
 @pytest.mark.parametrize("has_ids", [True, False])
 def test_corrected_rows(has_ids: bool) -> None:
     """The reference says which rows there are after every batch, and what is valid at each."""
-    for seed in range(12):
+    for seed in thinned(range(12)):
         source = random.Random(f"{seed} {has_ids}")
         chosen = [source.choice(KNOWN) for _ in "abc"]
         atoms = "".join(f"atom {n} = {one}\n" for n, one in zip("abc", chosen, strict=True))

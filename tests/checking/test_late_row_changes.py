@@ -28,6 +28,7 @@ from tests.doors import Bounds
 from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import relations_revised as revised_relations
 from tests.doors import streams_late_computing as late_computing
+from tests.sampling import has_all_cases, thinned
 
 RELATIONS = """\
 key user
@@ -94,7 +95,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         # ticks are computed few at once
         monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)
     revised = 0
-    for seed in range(first, first + 6):
+    for seed in thinned(range(first, first + 6)):
         source = random.Random(seed)
         rows = list(late_rows(seed, source.choice([8, 30, 40])))
         file = program(source)
@@ -114,7 +115,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
             require_reference(file, taken, run.lines, end)
         if run.mode == "naive" and run.counts is not None:
             assert run.counts == in_order.check.counts
-    assert revised > 2
+    assert revised > 2 or not has_all_cases()
 
 
 def test_ticks_before_what_was_the_first_row() -> None:
@@ -141,7 +142,7 @@ def test_time_passes_up_to_the_largest_one(end: int) -> None:
 
 def test_changes_of_rows_that_are_taken_back() -> None:
     gone = back = 0
-    for seed in range(8):
+    for seed in thinned(range(8)):
         source = random.Random(seed)
         rows = list(late_rows(seed, 24))
         file = program(source)

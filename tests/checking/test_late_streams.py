@@ -49,6 +49,7 @@ from tests.reference.history import (
     monitored,
     states_of,
 )
+from tests.sampling import thinned
 from tests.traces import Advance, EndTime, Event, Step
 
 ENDS: tuple[EndTime, ...] = (None, "last", "inf", 500)
@@ -89,7 +90,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     if first:
         # most traces share their chunks with others
         monkeypatch.setattr(late_partitions, "_GROUPS", 2)
-    for seed in range(first, first + 5):
+    for seed in thinned(range(first, first + 5)):
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, source.choice([20, 50]))
@@ -109,7 +110,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 
 
 def test_rows_in_order_have_no_revisions() -> None:
-    for seed in range(4):
+    for seed in thinned(range(4)):
         source = random.Random(seed)
         file = program(source, [""])
         rows = late_rows(seed, spread=0)
@@ -295,7 +296,7 @@ def table_of(batch: Sequence[Arrival]) -> pa.Table:
 @pytest.mark.parametrize("has_ids", [True, False])
 def test_corrected_rows(has_ids: bool, clock: Clock) -> None:
     """The reference says which rows there are after every batch, and what is final."""
-    for seed in range(12):
+    for seed in thinned(range(12)):
         # time that passes without a row is that of all keys in the reference
         source = random.Random(f"{seed} {has_ids} {clock}")
         keys = source.choice(["a", "ab"])

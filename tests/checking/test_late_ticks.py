@@ -19,6 +19,7 @@ from tests.checking.late_streams import (
 from tests.checking.test_history_check import Row, late_rows
 from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import streams_late_computing as late_computing
+from tests.sampling import thinned
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -91,7 +92,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     if first >= 12:
         # ticks are computed few at once
         monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)
-    for seed in range(first, first + 6):
+    for seed in thinned(range(first, first + 6)):
         source = random.Random(seed)
         file = program(source)
         rows = late_rows(seed, source.choice([4, 20, 50]))
@@ -102,7 +103,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 def test_ticks_of_corrected_rows() -> None:
     """Ticks have names of their own, so they are those of the rows that are left."""
     gone = back = 0
-    for seed in range(12):
+    for seed in thinned(range(12)):
         source = random.Random(seed)
         file = program(source, EVERY)
         rows = late_rows(seed, 30)

@@ -101,10 +101,10 @@ def verdict_of(text: str) -> Verdict:
 
 def test_the_verdicts_of_the_event_are_in_the_error() -> None:
     """Where the last straw is an event that decides something, nothing of that is lost."""
-    monitor = Monitor("p OR EVENTUALLY[0,5] q", "naive", max_memory="1M")
+    monitor = Monitor("p OR EVENTUALLY[0,5] q", "naive", max_memory="300K")
     verdicts: list[Verdict] = []
     with pytest.raises(MemoryLimitError) as caught:
-        for k in range(100_000):
+        for k in range(20_000):
             verdicts += monitor.step(0, {"p"} if k % 2 else ())
     verdicts += caught.value.verdicts  # type: ignore[arg-type]
     counters = monitor.counters
@@ -113,8 +113,8 @@ def test_the_verdicts_of_the_event_are_in_the_error() -> None:
 
 def test_feed_beyond_the_limit() -> None:
     np = pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")
-    monitor = Monitor("p OR EVENTUALLY[0,5] q", "naive", max_memory="1M")
-    letters = np.arange(100_000) % 2
+    monitor = Monitor("p OR EVENTUALLY[0,5] q", "naive", max_memory="300K")
+    letters = np.arange(20_000) % 2
     with pytest.raises(MemoryLimitError) as caught:
         monitor.feed(np.zeros(len(letters), np.int64), letters.astype(np.uint64))
     done = monitor.counters["events"]
@@ -127,9 +127,9 @@ def test_feed_beyond_the_limit() -> None:
 
 
 def test_a_stream_of_events_beyond_the_limit() -> None:
-    events = [(0, ())] * 100_000
+    events = [(0, ())] * 20_000
     with pytest.raises(MemoryLimitError):
-        list(Monitor("EVENTUALLY[0,5] p", "naive", max_memory="1M")(events))
+        list(Monitor("EVENTUALLY[0,5] p", "naive", max_memory="300K")(events))
 
 
 def test_a_formula_beyond_the_limit() -> None:
