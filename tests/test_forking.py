@@ -74,8 +74,9 @@ def test_which_runs_are_forked(variables: dict[str, str]) -> None:
         "mtlmon -e 'policy x: a > 2' log.csv; echo $?",
         "mtlmon -e 'policy x: a > 2' < log.csv | head -n 1; echo ${PIPESTATUS[*]}",
         "yes '@1 p' | mtlmon -e p | head -n 1; echo ${PIPESTATUS[*]}",
-        "(echo @1 p; sleep 5) | (mtlmon -e p & sleep 1; kill -TERM $!; wait $!; echo $?)",
-        "(echo @1 p; sleep 5) | timeout --signal INT 1 mtlmon -e p; echo ${PIPESTATUS[1]}",
+        "rm -f f out; mkfifo f; mtlmon -e p < f > out & exec 3> f; echo @1 p >&3; "
+        "until [ -s out ]; do sleep 0.05; done; kill -TERM $!; wait $!; echo $?",
+        "(echo @1 p; sleep 5) | timeout --signal INT 4 mtlmon -e p; echo ${PIPESTATUS[1]}",
         "cd / && mtlmon -e p log.csv; echo $?",
     ],
 )
