@@ -14,7 +14,7 @@ from mtlmon.policy.predicates.numbers import LONG_INTEGER, inexact_integers, to_
 from mtlmon.relational.atoms import HERE, named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
-from mtlmon.syntax.printer import name_of_rows, name_without_key, written_name
+from mtlmon.syntax.printer import key_width, name_of_rows, name_without_key, written_name
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
 
@@ -37,6 +37,7 @@ __all__ = [
     "RelationRows",
     "TableAtom",
     "conditions_of",
+    "have_values",
     "plain_values",
     "shown_arguments",
     "table_atoms",
@@ -332,12 +333,7 @@ class RelationRows:
         columns = [shown[name] for name, _ in atom.arguments]
         if len(rows) < len(held):
             columns = [column.take(pa.array(rows)) for column in columns]
-        has_values = np.ones(len(rows), np.bool_)
-        for column in columns:
-            if column.null_count:
-                has_values &= np.asarray(column.is_valid())
-            if pa.types.is_floating(column.type):
-                has_values &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+        has_values = have_values(atom.name, columns, len(rows))
         left_out = _NO_ROWS
         if not has_values.all():
             if not atom.is_conditional:
@@ -369,6 +365,26 @@ class RelationRows:
         if kind == "text":
             return number_rows(self._texts, [values]).astype(np.int64)
         return np.asarray(values).view(np.int64)
+
+
+def have_values(name: str, columns: Sequence[pa.Array], count: int) -> NDArray[np.bool_]:
+    """Return which rows have a value for each argument of an atom.
+
+    NaN is no value, but a key of its own.
+
+    Args:
+        name: the name of the atom.
+        columns: the arguments.
+        count: the number of rows.
+    """
+    found = np.ones(count, np.bool_)
+    first_key = len(columns) - key_width(name)
+    for place, column in enumerate(columns):
+        if column.null_count:
+            found &= np.asarray(column.is_valid())
+        if place < first_key and pa.types.is_floating(column.type):
+            found &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+    return found
 
 
 def conditions_of(name: str) -> tuple[str, ...]:

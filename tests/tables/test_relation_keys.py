@@ -204,3 +204,21 @@ def test_a_find_can_be_over_the_whole_log() -> None:
         ("whole", None, 2, 5),
         ("own", "b", 3, 6),
     ]
+
+
+def test_not_a_number_is_a_key() -> None:
+    """As for policies without variables; the reference is the same policy without an argument."""
+    table = pa.table(
+        {"ts": [1, 2, 3], "k": [float("nan"), 1.5, float("nan")], "x": [1, 1, 1], "f": [True] * 3}
+    )
+    text = "key k\natom seen(x) = f\npolicy own: seen(x) IMPLIES ONCE[1,5] seen(x)\n"
+    text += "policy plain: f IMPLIES ONCE[1,5] f\n"
+    for time_points in ("row", "stamp"):
+        options = {"time_points": time_points}
+        found = [(row["policy"], row["k"], row["time"]) for row in answers(table, text, **options)
+                 if row["verdict"] is not True]  # fmt: skip
+        assert ("own", "nan", 1) in found
+        assert ("own", "nan", 3) not in found
+        assert [row[1:] for row in found if row[0] == "own"] == [
+            row[1:] for row in found if row[0] == "plain"
+        ]

@@ -27,7 +27,7 @@ from mtlmon.relational.keyed import keys_of_others
 from mtlmon.spark.common.events import EventReader, event_source, row_error
 from mtlmon.spark.common.policies import Policies
 from mtlmon.syntax.printer import name_of_rows, written_name
-from mtlmon.tables.relations import conditions_of, plain_values, shown_arguments
+from mtlmon.tables.relations import conditions_of, have_values, plain_values, shown_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -338,10 +338,7 @@ class AtomReader:
             for place in places:
                 holds &= letters[:, place // 64] >> np.uint64(place % 64) & np.uint64(1) != 0
             own = [shown[one] for one in self._source.shown.get(name, ())]
-            for column in own:
-                holds &= np.asarray(column.is_valid())
-                if pa.types.is_floating(column.type):
-                    holds &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+            holds &= have_values(name, own, len(stamps))
             if holds.any():
                 mask = pa.array(holds)
                 values = [
