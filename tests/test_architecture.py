@@ -150,6 +150,23 @@ def test_tests_reach_the_inside_through_one_file() -> None:
     assert private == set()
 
 
+def test_what_starts_the_command_knows_nothing_of_it() -> None:
+    for path in (TESTS / "cli" / "process.py", TESTS / "forking.py"):
+        names = set(imports_of(ast.parse(path.read_text(encoding="utf-8"))))
+        assert not {name for name in names if re.match(r"mtlmon\b|tests\.doors", name)}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    ["checking", "cli", "engine", "explanation", "history", "monpoly", "policy", "relational",
+     "relations", "reporting", "serving", "spark", "streams", "syntax", "tables", "testing", "text"],
+)  # fmt: skip
+def test_a_layer_is_judged_by_public_names(layer: str) -> None:
+    """What is inside can become another; some tests of each layer must not notice."""
+    texts = [path.read_text(encoding="utf-8") for path in (TESTS / layer).glob("test_*.py")]
+    assert any("tests.doors" not in text for text in texts)
+
+
 # Names that a part of a compiled unit defines: of functions, classes, variables and, with their
 # indentation, the values of enumerations.
 _DEFINED = re.compile(

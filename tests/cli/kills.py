@@ -15,9 +15,18 @@ from pathlib import Path
 from tests import fork_server, forking
 from tests.cli import process
 from tests.cli.process import Ended
+from tests.doors import CheckpointFile
 from tests.forking import command_server
 
 KILLS = 4
+
+
+def wait_for_checkpoint(path: Path, output_size: int = 1) -> None:
+    """Wait for a checkpoint that counts on so many bytes of verdicts."""
+    file = CheckpointFile(str(path))
+    process.wait_until(
+        lambda: (found := file.read()) is not None and found.output_size >= output_size
+    )
 
 
 def feed(running: subprocess.Popen[bytes], log: bytes, source: random.Random) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.forking import COMMAND, Process, command_server
@@ -26,7 +25,6 @@ __all__ = [
     "mtlmon",
     "shell",
     "unread",
-    "wait_for_checkpoint",
     "wait_until",
 ]
 
@@ -83,17 +81,6 @@ def shell(script: str, *arguments: str) -> Ended:
 
 def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "COLUMNS": "100", "PYTHONUTF8": "1", **variables}
-
-
-def wait_for_checkpoint(path: Path, output_size: int = 1) -> None:
-    """Wait for a checkpoint that counts on so many bytes of verdicts."""
-    from tests.doors import CheckpointFile
-
-    file = CheckpointFile(str(path))
-    deadline = time.monotonic() + SECONDS
-    while (found := file.read()) is None or found.output_size < output_size:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def unread(descriptor: int) -> int:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell, wait_for_checkpoint
+from tests.cli.kills import wait_for_checkpoint
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
 from tests.doors import MAGIC, CheckpointFile, Failure
 from tests.verdicts import json_line
 

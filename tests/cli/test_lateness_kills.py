@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import COMMAND, Ended, Process, environment, mtlmon, wait_for_checkpoint
+from tests.cli.kills import wait_for_checkpoint
+from tests.cli.process import COMMAND, Ended, Process, environment, mtlmon
 from tests.doors import CheckpointFile
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")

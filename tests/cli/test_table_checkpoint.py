@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_for_checkpoint
+from tests.cli.kills import wait_for_checkpoint
+from tests.cli.process import SECONDS, Ended, Live, mtlmon
 from tests.doors import CheckpointFile
 
 POLICIES = """\
