@@ -159,7 +159,8 @@ def test_what_starts_the_command_knows_nothing_of_it() -> None:
 @pytest.mark.parametrize(
     "layer",
     ["checking", "cli", "engine", "explanation", "history", "monpoly", "policy", "relational",
-     "relations", "reporting", "serving", "spark", "streams", "syntax", "tables", "testing", "text"],
+     "relations", "reporting", "serving", "spark", "streams", "syntax", "tables", "testing",
+     "text"],
 )  # fmt: skip
 def test_a_layer_is_judged_by_public_names(layer: str) -> None:
     """What is inside can become another; some tests of each layer must not notice."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from mtlmon import Monitor
 from mtlmon.tables import check_tables
+from tests.traces import EndTime
 
 POLICIES = {
     "answered": ("a IMPLIES EVENTUALLY[0,5] b", "user"),
@@ -16,18 +18,19 @@ POLICIES = {
     "calm": ("NOT (a AND PREVIOUS[0,1] a)", "host"),
     "whole": ("(NOT a) SINCE[0,20] b", None),
 }
-ENDS = (None, "last", "inf")
+ENDS: tuple[EndTime, ...] = (None, "last", "inf")
 
 
 @pytest.mark.parametrize("end_time", ENDS)
-def test_policies_are_checked_for_each_key(end_time: str | None) -> None:
+def test_policies_are_checked_for_each_key(end_time: EndTime) -> None:
     text = 'key user\natom a = what = "a"\natom b = what = "b"\n'
     for name, (formula, key) in POLICIES.items():
         clause = {"user": "", "host": " per host", None: " per none"}[key]
         text += f"policy {name}{clause}: {formula}\n"
     for seed in range(20):
         source = random.Random(seed)
-        clock, rows = 0, []
+        clock = 0
+        rows: list[dict[str, Any]] = []
         for _ in range(source.choice([1, 10, 200])):
             clock += source.choice([0, 1, 1, 3])
             user, host = source.choice("uvw"), source.choice("xy")
@@ -46,7 +49,7 @@ def test_policies_are_checked_for_each_key(end_time: str | None) -> None:
             for name in POLICIES
         }
         for name, (formula, key) in POLICIES.items():
-            expected = []
+            expected: list[tuple[Any, ...]] = []
             for value in sorted({row[key] for row in rows}) if key else [None]:
                 monitor, verdicts = Monitor(formula, "naive"), []
                 own = [row for row in rows if key is None or row[key] == value]

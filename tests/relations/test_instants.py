@@ -75,7 +75,7 @@ def expected(rows: list[Row], instant: int) -> dict[str, Counter[tuple[object, .
         "recent": recent,
         "totals": Counter((door, *values) for door, values in totals.items()),
         "busy": Counter((door,) for door in busy),
-        "pairs": Counter({(door, v, totals[door][0]): n for (door, v), n in recent.items()}),
+        "pairs": Counter({(*one, totals[str(one[0])][0]): n for one, n in recent.items()}),
         "open": at(opened, instant),
         "calm": recent - of_busy,
         "busy_v": of_busy,
