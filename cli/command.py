@@ -418,7 +418,7 @@ def sole_policy(file: Formula | PolicyFile, options: Options) -> tuple[str | Non
     has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
     has_more = has_more or policy.has_tolerance or policy.is_first_order
     if options.output_format == "jsonl":
-        has_more = has_more or bool(policy.severity or policy.text)
+        has_more = has_more or bool(policy.severity or policy.text or policy.message)
     return None if others or has_more else (policy.name, policy.formula)
 
 

@@ -258,7 +258,7 @@ class Findings(ReportedRun):
         stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
         for number, stamp, offset in zip(numbers.tolist(), stamps, offsets, strict=True):
             _, point = self.place_of(Violation(policy, number, stamp, offset))
-            message = messages.take(policy, number, stamp, _OF_REPORT)
+            message = messages.take(policy, number, stamp, offset, _OF_REPORT)
             if message is not None and point in listed:
                 collector.describe(*point, message=message)
 

@@ -120,19 +120,18 @@ class PeopleOutput:
             for k in np.flatnonzero(places.has_row).tolist():
                 names[k] = f"{tracker.files.place(places.files[k], places.rows[k])}  {names[k]}"
         text = "".join(
-            self.line(name, policy, number, stamp)
-            for name, policy, number, stamp in zip(names, policies, numbers, stamps, strict=True)
+            self.line(*one) for one in zip(names, policies, numbers, stamps, offsets, strict=True)
         )
         self.writer.write(memoryview(text.encode("utf-8", "backslashreplace")))
 
-    def line(self, place: str, policy: int, number: int, time_stamp: int) -> str:
+    def line(self, place: str, policy: int, number: int, time_stamp: int, offset: int) -> str:
         """Return the line of a violation at a place: its row, if that is known, and its time."""
         style = self.style
         name = self.check.policies[policy].name
         key = self.keys.text(policy, number) if self.keys.has_keys(policy) else None
         what = self.whats[policy]
         if self.check.messages is not None:
-            what = self.check.messages.take(policy, number, time_stamp) or what
+            what = self.check.messages.take(policy, number, time_stamp, offset) or what
         before = [(style.violated, RED), (place, FAINT)]
         before += [] if name is None else [(name, BOLD)]
         before += [] if key is None else [(key, CYAN)]

@@ -505,17 +505,17 @@ def text_atoms(
         for period, names in needed.items()
         if period
     }
-    if not isinstance(file, PolicyFile) or not (file.atoms or at_ticks):
+    every_shown = [name for names in shown.values() for name in names]
+    if not isinstance(file, PolicyFile) or not (file.atoms or at_ticks or every_shown):
         return tuple(wanted), None
     from mtlmon.policy.needs import needs_of
 
     defined = [name for name in wanted if name in file.atoms]
-    if not defined and not at_ticks:
+    if not (defined or at_ticks or every_shown):
         return tuple(wanted), None
     from mtlmon.tables.text_atoms import text_streams
 
     others = [name for names in at_ticks.values() for name in names]
-    every_shown = [name for names in shown.values() for name in names]
     needs = needs_of(file, [*wanted, *others], every_shown)
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
     streams = text_streams(

@@ -191,7 +191,7 @@ class Checking:
             if not value:
                 self._violating[policy][number] += 1
                 if check.messages is not None:
-                    text = check.messages.take(policy, number, stamp) or ""
+                    text = check.messages.take(policy, number, stamp, offset) or ""
             kept = (self._others if value else self._false)[policy]
             if len(kept) < KEPT:
                 line = row if row >= 0 and has_lines else None

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.row_offsets import RowOffsets
     from mtlmon.checking.row_tracking import RowTracker
+    from mtlmon.checking.shown import Messages
     from mtlmon.checking.sources import EventSource
     from mtlmon.drive.native import PolicyMonitors
 
@@ -50,12 +51,13 @@ class IdleKeys:
             for keys, most in zip(source.key_tables, self.limits, strict=True)
         )
 
-    def forget(self, source: EventSource, clock: int) -> None:
+    def forget(self, source: EventSource, clock: int, messages: Messages | None = None) -> None:
         """Forget the keys that have nothing left to remember, if there are many keys.
 
         Args:
             source: the log that the keys come from.
             clock: the last time-stamp.
+            messages: the messages of the check, if it has any.
         """
         if not self.may_forget(source):
             return
@@ -81,5 +83,7 @@ class IdleKeys:
                     offsets.keep(numbers)
                 if self._row_tracker is not None:
                     self._row_tracker.keep(partition, numbers)
+                if messages is not None:
+                    messages.keep(partition, numbers)
                 self.forgotten[partition] += count - left
             self.limits[partition] = max(_IDLE_KEYS, 2 * left)

@@ -242,8 +242,14 @@ class LogCheck:
         self.position = 0
         # For each partition whose policies choose rows, the offsets of its rows.
         self._row_offsets: list[RowOffsets | None] = [None] * count
+        with_messages = {
+            self._partition_of[number]
+            for number, policy in enumerate(self.policies)
+            if policy.message is not None and policy.message.is_later
+        }
         for partition, clock in zip(self._partition_of, self._clocks, strict=True):
-            if rows or (clock is not None and clock.atom is not None):
+            is_chosen = clock is not None and clock.atom is not None
+            if rows or is_chosen or partition in with_messages:
                 from mtlmon.checking.row_offsets import RowOffsets
 
                 self._row_offsets[partition] = RowOffsets()
@@ -462,12 +468,12 @@ class LogCheck:
         """
         if self._native.first is not None and any(one is not None for one in source.key_tables):
             self._native.first.with_keys()
-        if self.messages is not None:
-            self.messages.add(batch)
         partitions = self._partition_of
         offsets = self._row_offsets
         chosen = points_of(batch, self._monitors, partitions, self._clocks, offsets)
         events, own_numbers = chosen.events, chosen.numbers
+        if self.messages is not None:
+            self.messages.add(batch, chosen)
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []
         for partition in range(len(self.partitions.columns)):
@@ -491,7 +497,7 @@ class LogCheck:
                 self.first_time_stamp = int(time_stamps[0])
             if self.row_tracker is not None:
                 self.row_tracker.add(batch, first, first + len(time_stamps), chosen)
-                self.memory.note("pending", self.row_tracker.held_bytes)
+            self._note_memory()
             try:
                 yield from self._feeder.feed(events, of_policies, first, time_stamps, chosen, batch)
             finally:
@@ -509,7 +515,14 @@ class LogCheck:
         # Only now have all verdicts with numbers of keys been taken out.
         clock = self._feeder.clock
         if not self._keeps_keys and clock is not None:
-            self._idle.forget(source, clock)
+            self._idle.forget(source, clock, self.messages)
+
+    def _note_memory(self) -> None:
+        """Note how much memory is held for undecided time-points, beside the monitors' own."""
+        if self.row_tracker is not None or self.messages is not None:
+            held = 0 if self.row_tracker is None else self.row_tracker.held_bytes
+            held += 0 if self.messages is None else self.messages.held_bytes
+            self.memory.note("pending", held)
 
     def pass_time(self, source: EventSource, time_stamp: int) -> Generator[None, None, None]:
         """Declare that no later event is below a time; whenever this yields, there may be verdicts.
@@ -703,6 +716,8 @@ class LogCheck:
             return
         if self.row_tracker is not None:
             self.row_tracker.note_first(first)
+        if self.messages is not None:
+            self.messages.note_first(first)
         earliest = self._earliest_pending()
         if first.needs_later_time and self._feeder.clock is not None:
             return

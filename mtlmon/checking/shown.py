@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.batch_points import BatchPoints
+    from mtlmon.checking.kept_messages import KeptMessages
     from mtlmon.checking.last_rows import LastRow
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch, Origins
+    from mtlmon.drive.native import FirstViolation
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.messages import ShownMessage
@@ -294,8 +297,8 @@ def violated_at(
 class Messages:
     """The messages for the verdicts that have not been written yet.
 
-    A policy whose message has values is decided at its own row, so its violations come in the order
-    of the rows.
+    If a policy whose message has values is decided at its own row, its violations come in the order
+    of the rows. Else messages are kept until later rows have decided theirs.
 
     Args:
         policies: the policies of the check.
@@ -316,6 +319,8 @@ class Messages:
     ) -> None:
         self._texts: dict[int, str] = {}
         self._with_values: list[tuple[int, Policy, ShownMessage, int, Clock | None]] = []
+        self._later: dict[int, KeptMessages] = {}
+        self._partition_of = partition_of
         for number, policy in enumerate(policies):
             message = policy.message
             if message is None:
@@ -325,6 +330,13 @@ class Messages:
             else:
                 own = number, policy, message, partition_of[number], clocks[number]
                 self._with_values.append(own)
+            if message.is_later:
+                from mtlmon.analysis.reach import decision_delay
+                from mtlmon.checking.kept_messages import KeptMessages
+
+                delay = decision_delay(policy.formula)
+                assert delay is not None
+                self._later[number] = KeptMessages(delay)
         self._keeps_first = keeps_first
         self._repeats_ticks = repeats_ticks
         # By policy and trace: the times of violations since the last batch began, and the last one
@@ -337,8 +349,18 @@ class Messages:
         self._taken: dict[tuple[int, int, int, int], int] = {}
         self._first: dict[int, int] = {}
 
-    def add(self, batch: EventBatch) -> None:
-        """Make the messages of the violations in a batch; forget those of earlier ones."""
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that messages of undecided time-points take, about."""
+        return sum(kept.held_bytes for kept in self._later.values())
+
+    def add(self, batch: EventBatch, batch_points: BatchPoints) -> None:
+        """Make the messages of the violations in a batch; forget those of earlier ones.
+
+        Args:
+            batch: the batch.
+            batch_points: the time-points that come with it.
+        """
         if not self._keeps_first:
             self._waiting.clear()
             self._taken.clear()
@@ -348,6 +370,9 @@ class Messages:
         for messages in self._repeated.values():
             del messages[:-1]
         for number, policy, message, partition, clock in self._with_values:
+            if number in self._later:
+                self._keep_messages(number, message, partition, batch, batch_points)
+                continue
             if clock is None:
                 atoms, letters = batch.atoms, batch.letters_of(partition)
                 times, traces = np.asarray(batch.time_stamps), batch.numbers_of(partition)
@@ -376,11 +401,48 @@ class Messages:
                 found = self._waiting.setdefault((number, trace, int(times[place])), [])
                 found.append(message.at(rows.row(index)))
 
+    def _keep_messages(
+        self,
+        number: int,
+        message: ShownMessage,
+        partition: int,
+        batch: EventBatch,
+        batch_points: BatchPoints,
+    ) -> None:
+        """Keep the messages of rows that later ones decide."""
+        kept = self._later[number]
+        kept.forget()
+        rows = batch_points.rows[partition]
+        assert rows is not None
+        times, traces, offsets = rows
+        shown = batch.shown_of(partition)
+        if not len(times):
+            return
+        own = np.arange(len(times))
+        if message.violations is not None:
+            own = np.flatnonzero(shown[message.violations].to_numpy(zero_copy_only=False))
+        values = ValueRows(shown, own.tolist())
+        for index, place in enumerate(own.tolist()):
+            name = int(traces[place]), int(times[place]), int(offsets[place])
+            kept.add(*name, message.at(values.row(index)))
+        kept.pass_time(times, traces)
+
+    def note_first(self, first: FirstViolation) -> None:
+        """Keep the message of the earliest violation so far, whose verdict is taken out later."""
+        if first.policy in self._later:
+            self._later[first.policy].note_first(first.stream, first.time_stamp, first.offset)
+
+    def keep(self, partition: int, numbers: bytes) -> None:
+        """Give the traces of a partition new numbers, as `KeyTable.keep` does."""
+        for number, kept in self._later.items():
+            if self._partition_of[number] == partition:
+                kept.keep(np.frombuffer(numbers, np.uint32))
+
     def snapshot(self) -> bytes:
         """Return what later verdicts may need, as bytes for `restore`.
 
-        That is the messages of the first violations so far, if only the first one is written, and
-        those that are repeated at ticks.
+        That is the messages of the first violations so far, if only the first one is written,
+        those that are repeated at ticks, and those of rows that later ones decide.
         """
         waiting = self._waiting if self._keeps_first else {}
         content = (
@@ -391,6 +453,7 @@ class Messages:
             ),
             sorted((key, messages[-1:]) for key, messages in self._repeated.items()),
             self._ended,
+            [kept.content() for kept in self._later.values()],
         )
         return json.dumps(content).encode()
 
@@ -401,7 +464,7 @@ class Messages:
             SnapshotError: the bytes are not a snapshot.
         """
         try:
-            first, waiting, repeated, ended = json.loads(snapshot)
+            first, waiting, repeated, ended, later = json.loads(snapshot)
             self._first = {int(policy): int(time) for policy, time in first}
             self._waiting = {
                 (int(policy), int(trace), int(time)): list(messages)
@@ -412,6 +475,8 @@ class Messages:
                 for (policy, trace), messages in repeated
             }
             self._ended = [(int(policy), int(trace)) for policy, trace in ended]
+            for kept, content in zip(self._later.values(), later, strict=True):
+                kept.restore(content)
         except (TypeError, ValueError):
             raise damaged() from None
 
@@ -425,17 +490,22 @@ class Messages:
         over = seen[~is_violated[len(traces) - 1 - last]].tolist()
         self._ended += [(policy, trace) for trace in over if (policy, trace) in self._repeated]
 
-    def take(self, policy: int, number: int, time_stamp: int, reader: int = 0) -> str | None:
+    def take(
+        self, policy: int, number: int, time_stamp: int, offset: int, reader: int = 0
+    ) -> str | None:
         """Return the message of the next violation of a policy at a time-stamp of a trace.
 
         Args:
             policy: the number of the policy.
             number: the number of the trace.
             time_stamp: the time-stamp.
+            offset: the offset of the time-point.
             reader: who asks; each reader gets every message once.
         """
         if policy in self._texts:
             return self._texts[policy]
+        if policy in self._later:
+            return self._later[policy].at(number, time_stamp, offset)
         repeated = self._repeated.get((policy, number))
         if repeated is not None:
             last = bisect_right(repeated, time_stamp, key=itemgetter(0)) - 1

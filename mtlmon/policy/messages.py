@@ -59,11 +59,14 @@ class ShownMessage(NamedTuple):
         names: the names of its expressions.
         violations: the name of what is true at the rows or ticks that violate the policy; None if
             an atom is, or if the message has no values and belongs to every violation.
+        is_later: whether later rows decide which rows violate the policy. Then `violations` is true
+            at those that can, and None if all can.
     """
 
     message: Message
     names: tuple[str, ...]
     violations: str | None
+    is_later: bool = False
 
     @property
     def needed(self) -> tuple[str, ...]:

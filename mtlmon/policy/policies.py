@@ -155,14 +155,14 @@ class PolicyReader:
         place = reader.text, reader.source, start, end
         message = read_message(*place, file.unit, file.constants)
         names = tuple(file.show(reader.resolved(one)) for one in message.expressions)
-        violations = violations_of(
+        violations, is_later = violations_of(
             reader,
             formula,
             start,
             has_clock=clauses.clock is not None,
             has_values=bool(names),
         )
-        return ShownMessage(message, names, violations)
+        return ShownMessage(message, names, violations, is_later)
 
     def wait_for_later_values(self) -> None:
         """Give policies that look at later values the rows that wait for these."""
@@ -182,6 +182,12 @@ class PolicyReader:
             elif policy.formula.is_first_order:
                 message = f"a policy with variables cannot look at later rows, as {later[0]} does"
                 hint = "write NEXT in the formula"
+            elif policy.message is not None and policy.message.is_later:
+                message = (
+                    f"policy {policy.name} looks ahead, so its message cannot have values of rows "
+                    f"that wait, as {later[0]} does"
+                )
+                hint = "leave the values out of the message, or write NEXT in the formula"
             if message is not None:
                 self.reader.errors.append(
                     self.reader.error(places.get(policy.name or "", 0), message, hint)

@@ -8,7 +8,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.syntax.formula import atom
-from mtlmon.syntax.operators import ATOM, NOT
+from mtlmon.syntax.operators import AND, ATOM, IMPLIES, NOT, OR
 from mtlmon.syntax.rewrite import with_operands
 from mtlmon.syntax.traversal import postorder
 
@@ -93,7 +93,7 @@ def _condition_at(reader: FileReader, node: Formula) -> Expression | None:
 
 def violations_of(
     reader: FileReader, formula: Formula, place: int, *, has_clock: bool, has_values: bool
-) -> str | None:
+) -> tuple[str | None, bool]:
     """Return what is true at the rows or ticks that violate a policy with a message.
 
     Args:
@@ -105,31 +105,73 @@ def violations_of(
 
     Returns:
         Its name in `PolicyFile.shown`; None if the formula is the negation of an atom, which says
-        so by itself, or if only its verdicts say so, and nothing of the row is needed.
+        so by itself, or if only its verdicts say so, and nothing of the row is needed. Then whether
+        later rows decide which of these rows violate the policy; None is for all rows then.
 
     Raises:
-        PolicyError: the formula looks at later time-points, or at others than rows.
+        PolicyError: the formula looks ahead without bound, or at other time-points than rows.
     """
     if formula.operator is NOT and formula.operands[0].operator is ATOM:
-        return None
+        return None, False
     if formula.is_first_order:
         message = "policies with variables have no messages: their values are columns"
         raise reader.error(place, message, "leave the message out")
     hint = "leave the values out of the message; --explain shows the rows and values"
-    later = future_operator(formula)
+    is_ahead = future_operator(formula) is not None
     is_elsewhere = has_clock and any(node.operator.is_temporal for node in postorder(formula))
-    if has_values and later is not None:
-        message = (
-            f"the values of a message are those of its row, but {later.operator.word} looks at "
-            "later ones, which decide whether there is a message"
-        )
-        raise reader.error(place, message, hint)
     if has_values and is_elsewhere:
         message = (
             "with 'on', the message of a formula with temporal operators cannot have values of rows"
         )
         raise reader.error(place, message, hint)
-    if later is not None or is_elsewhere:
-        return None
-    value = as_expression(formula, lambda name: Expression(ops.ATOM, (), name))
-    return reader.file.show(Expression(ops.NOT, (value,)))
+    if not has_values and (is_ahead or is_elsewhere):
+        return None, False
+    if is_ahead:
+        _require_bound(reader, formula, place)
+    condition = _where_false(formula)
+    return None if condition is None else reader.file.show(condition), is_ahead
+
+
+def _require_bound(reader: FileReader, formula: Formula, place: int) -> None:
+    """Refuse values of rows whose verdicts may come at any time.
+
+    Raises:
+        PolicyError: an operator looks ahead without bound.
+    """
+    for node in postorder(formula):
+        if node.operator.is_future and (node.interval is None or node.interval.upper is None):
+            word = node.operator.word
+            message = (
+                "the values of a message are kept until its row is decided, and "
+                f"{word} looks ahead without bound"
+            )
+            hint = f"give {word} an upper bound, or leave the values out of the message"
+            raise reader.error(place, message, hint)
+
+
+def _where_false(formula: Formula) -> Expression | None:
+    """Return an expression that is true wherever a formula is false; None if there is none.
+
+    If the formula does not look ahead, it is false wherever the formula is true.
+    """
+    is_ahead: dict[int, bool] = {}
+    for node in postorder(formula):
+        ahead = any(is_ahead[id(one)] for one in node.operands)
+        is_ahead[id(node)] = ahead or node.operator.is_future
+    found: Expression | None = None
+    # parts that have a value where the formula is false
+    parts = [(formula, False)]
+    while parts:
+        node, value = parts.pop()
+        operator, operands = node.operator, node.operands
+        if not is_ahead[id(node)]:
+            own = as_expression(node, lambda name: Expression(ops.ATOM, (), name))
+            own = own if value else Expression(ops.NOT, (own,))
+            found = own if found is None else Expression(ops.AND, (own, found))
+        elif operator is NOT:
+            parts.append((operands[0], not value))
+        elif operator is IMPLIES and not value:
+            parts += [(operands[0], True), (operands[1], False)]
+        elif operator in (AND, OR) and value is (operator is AND):
+            parts += [(one, value) for one in operands]
+    return found

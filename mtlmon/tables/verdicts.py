@@ -157,8 +157,8 @@ class VerdictTable:
         if self._messages is not None:
             found: list[str | None] = [None] * len(records)
             for place in np.flatnonzero(records["kind"] == FALSE).tolist():
-                trace = int(policies[place]), int(numbers[place]), int(times[place])
-                found[place] = self._messages.take(*trace)
+                name = int(times[place]), int(records["offset"][place])
+                found[place] = self._messages.take(int(policies[place]), int(numbers[place]), *name)
             columns.append(pa.array(found, pa.string()))
         if found_rows is not None:
             assert self._row_tracker is not None

@@ -20,7 +20,7 @@ def filled(text: str, *values: object) -> str:
     file = parse_policies(f'trigger t: x > 1 message "{text}"')
     (policy,) = file.policies
     assert policy.message is not None
-    message, names, violations = policy.message
+    message, names, violations, _ = policy.message
     assert violations is None, "the atom says where it is violated"
     assert len(names) == len(values)
     assert all(name in file.shown for name in names)

@@ -464,7 +464,7 @@ def test_a_file_with_everything_of_tables_and_streams() -> None:
     assert str(policies["alive"].clock) == "every 60"
     assert str(policies["late"].formula) == 'NOT "latency > 9"'
     assert policies["late"].message is not None
-    message, names, _ = policies["late"].message
+    message, names, _, _ = policies["late"].message
     assert message.filled(["10.0.0.7"]) == "10.0.0.7 is late"
     assert [str(file.shown[name]) for name in names] == ["ip"]
     assert list(file.streams) == ["fails", "p99", "views"]

@@ -126,9 +126,15 @@ def test_messages_leave_the_formula_as_it_is() -> None:
         ),
         (
             'policy p: x > 1 IMPLIES EVENTUALLY ok message "{x}"',
-            "the values of a message are those of its row, but EVENTUALLY looks at later ones, "
-            "which decide whether there is a message",
+            "the values of a message are kept until its row is decided, and EVENTUALLY looks "
+            "ahead without bound",
             (1, 47),
+        ),
+        (
+            'policy p: x > 1 IMPLIES EVENTUALLY[0,9] x.next() > 3 message "{x}"',
+            "policy p looks ahead, so its message cannot have values of rows that wait, as "
+            "x.next() does",
+            (1, 8),
         ),
         (
             'trigger t on every 2: once any[0,1](ok) message "{x}"',

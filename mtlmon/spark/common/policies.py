@@ -478,7 +478,8 @@ def _refuse_messages(file: PolicyFile) -> None:
     for policy in file.policies:
         message, formula = policy.message, policy.formula
         is_of_atom = formula.operator is NOT and formula.operands[0].operator is ATOM
-        if message is not None and message.violations is None and not is_of_atom:
+        is_elsewhere = message is not None and message.violations is None and not is_of_atom
+        if message is not None and (message.is_later or is_elsewhere):
             raise MtlmonError(
                 f"policy {policy.name} is not decided at its own row, and in Spark, such policies "
                 "have no messages: leave the message out"
