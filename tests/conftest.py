@@ -72,7 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     files: dict[str, int] = {}
     for item in items:
         marker = item.get_closest_marker("xdist_group")
-        if marker is not None and marker.args == ("spark",):
+        has_group = marker is not None and marker.args == ("spark",)
+        if has_group or "spark" in getattr(item, "fixturenames", ()):
             half = files.setdefault(item.location[0], len(files)) % 2
             item.add_marker(pytest.mark.xdist_group(f"spark {half}"), append=False)
     every: int = config.getoption("--every")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtlmon import Formula
@@ -176,6 +176,9 @@ def test_slices(formula: Formula, log: KeyedLog, cuts: frozenset[int], slices: i
     agree(formula, log, cuts, slices)
 
 
+# few of each shape, unless somebody hunts
+EXAMPLES = 50 if settings().max_examples <= 200 else settings().max_examples
+
 _SHAPES = [
     "p(x) AND PREVIOUS p(x)",
     "p(x) AND PREVIOUS[1,2] NOT q(x, x)",
@@ -208,6 +211,7 @@ _SHAPES = [
 
 
 @pytest.mark.parametrize("text", _SHAPES)
+@settings(max_examples=EXAMPLES)
 @given(log=keyed_logs(9), cuts=_CUTS, slices=st.sampled_from([None, 2]))
 def test_shapes(text: str, log: KeyedLog, cuts: frozenset[int], slices: int | None) -> None:
     formula = parse_policies(f"{_DECLARED}find f: {text}\n").policies[0].formula
