@@ -2,7 +2,6 @@
 
 Pairs of formula and trace, each run in three modes (families in `tests.small_models`):
 
-level 0             every tenth trace of level 1, for builds that are slow
 level 1 (default)   all 15 operators over p, q, true, false in 6 intervals on traces of 3 or 4
                     events, two nested operators on traces of 3, and three
                     whose intervals are missed:                              about 450 thousand
@@ -14,8 +13,6 @@ algorithm answers is compared on every 97th pair, because it is slow.
 """
 
 from __future__ import annotations
-
-from itertools import islice
 
 import pytest
 
@@ -41,16 +38,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"level{level}-{i}": family
             for level, families in LEVELS.items()
             for i, family in enumerate(families)
-            if level <= max(chosen, 1)
+            if level <= chosen
         }
         metafunc.parametrize("family", families.values(), ids=families.keys())
 
 
-def test_all_small_models(family: Family, pytestconfig: pytest.Config) -> None:
+def test_all_small_models(family: Family) -> None:
     formulas = list(formulas_of(family))
     count = 0
-    stride = 1 if pytestconfig.getoption("--exhaustive") else 10
-    for steps in islice(traces_of(family), 0, None, stride):
+    for steps in traces_of(family):
         timeline = Timeline(steps)
         checked: set[object] = set()
         for formula in formulas:
