@@ -1,29 +1,38 @@
-"""Explain the violations of a run that corrects verdicts: those that hold at its end.
+"""What explains the violations of a run that corrects verdicts: those that hold at its end.
 
 At the end, verdicts are those of the rows that came in time, in the order of time, under the same
 names. So these rows are checked once more as a run checks them that lets rows wait, and what that
-run explains is the explanation.
+run explains is the explanation, and its messages are those of the report.
 """
 
 from __future__ import annotations
 
 import copy
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon.checking import LogCheck
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import STANDARD_INPUT, position_of_input
-from mtlmon.cli.findings import check_findings
+from mtlmon.cli.findings import Findings, check_findings
+from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.cli.relation_findings import can_reread
+from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
+from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
+    from mtlmon.policy import Policy
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Reasons", "in_order", "require_explainable", "what_forbids_reasons"]
+__all__ = ["Named", "Reasons", "messages_in_order", "require_explainable", "why_without_values"]
+
+Named = tuple[int, int, str | None]
+"""The time-stamp and offset of a violation, and its key."""
 
 
 def require_explainable(options: Options) -> None:
@@ -35,7 +44,7 @@ def require_explainable(options: Options) -> None:
     if not wants_reasons(options):
         return
     what = "--explain" if options.explain else "--context"
-    name = what_forbids_reasons(options)
+    name = _what_forbids_reasons(options)
     if name is not None:
         raise Failure(
             f"{what} does not work yet with --lateness and {name}: violations are explained by "
@@ -43,7 +52,7 @@ def require_explainable(options: Options) -> None:
         )
 
 
-def what_forbids_reasons(options: Options) -> str | None:
+def _what_forbids_reasons(options: Options) -> str | None:
     """Return the option with which rows in order are others than those of the run; or None."""
     others = {
         "--op": options.op is not None,
@@ -54,7 +63,7 @@ def what_forbids_reasons(options: Options) -> str | None:
     return next((name for name, is_given in others.items() if is_given), None)
 
 
-def in_order(options: Options) -> Options:
+def _in_order(options: Options) -> Options:
     """Return the options of a run that lets rows wait, where these correct verdicts."""
     found = copy.copy(options)
     found.wait, found.lateness = options.lateness, None
@@ -104,7 +113,7 @@ class Reasons:
             Failure: the log cannot be read, or the explanations cannot be written.
             MtlmonError: likewise.
         """
-        options = in_order(self.options)
+        options = _in_order(self.options)
         if options.verdicts == "first":
             # that run stops where it knows the violation, too, which has been written
             options.output = os.devnull
@@ -120,3 +129,59 @@ class Reasons:
         from mtlmon.cli.policies import check_logs
 
         return check_logs(file, options)
+
+
+def why_without_values(options: Options, *, can_reread: bool) -> str | None:
+    """Return why messages with values are not known, in words; None if they are."""
+    if not can_reread or STANDARD_STREAM in options.logs:
+        return "the log could not be read again"
+    forbidden = _what_forbids_reasons(options)
+    return None if forbidden is None else f"rows in order are others with {forbidden}"
+
+
+def messages_in_order(
+    file: PolicyFile, policies: Sequence[Policy], options: Options
+) -> list[dict[Named, str]]:
+    """Check the rows that came in time once more, in order, for the messages of violations.
+
+    Args:
+        file: the policies.
+        policies: those of its policies that have no variables.
+        options: the options of the command line, with which the log can be read again.
+
+    Returns:
+        The messages of the first violations of each policy.
+
+    Raises:
+        Failure, MtlmonError: the log cannot be read.
+    """
+    from mtlmon.cli.policies import open_source, prepare_messages
+
+    options = _in_order(options)
+    # for a program that reads messages
+    options.output_format, options.verdicts = "jsonl", "false"
+    check = LogCheck(
+        policies,
+        options.mode,
+        key=options.key_columns,
+        bdd=options.bdd,
+        verdicts="none",
+        collect=True,
+        max_memory=MemoryLimit(options.max_memory, COMMAND),
+    )
+    prepare_messages(check, options)
+    with closing(open_source(check, file, options)) as source:
+        if check.repeats_ticks:
+            source.only_due_ticks()
+        findings = Findings(check, source, [], options, can_reread=False, file=file)
+        for _ in check.run(source, options.end_time):
+            findings.take()
+        reports = [findings.keyed_report(number) for number in range(len(policies))]
+    return [
+        {
+            (one.time_stamp, one.offset, one.key): one.message
+            for one in report.violations
+            if one.message is not None
+        }
+        for report in reports
+    ]

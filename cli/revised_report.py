@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.changelog.lines import Kind
 from mtlmon.changelog.points import Points
 from mtlmon.checking.changes import PolicyChanges
-from mtlmon.cli.corrected_messages import messages_in_order, why_without_values
+from mtlmon.cli.corrected_reasons import messages_in_order, why_without_values
 from mtlmon.cli.findings import INTERRUPTED, ReportedRun, save_report
 from mtlmon.cli.report import plural
 from mtlmon.history.changes import INSERTED, WITHDRAWN
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import Bound
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.corrected_messages import Named
+    from mtlmon.cli.corrected_reasons import Named
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
