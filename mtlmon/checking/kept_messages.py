@@ -35,7 +35,7 @@ class KeptMessages:
     def __init__(self, delay: int) -> None:
         self._delay = delay
         self._traces: dict[int, Kept] = {}
-        # those with rows since `forget`
+        # those with rows in the last batch
         self._passed: list[int] = []
         self._first: tuple[int, int, int] | None = None
         self._first_message: str | None = None
@@ -46,7 +46,35 @@ class KeptMessages:
         """The number of bytes that the messages take, about."""
         return self.count * _MESSAGE_BYTES
 
-    def forget(self) -> None:
+    def add_rows(
+        self,
+        time_stamps: NDArray[np.int64],
+        numbers: NDArray[np.uint32],
+        offsets: NDArray[np.uint32],
+        places: NDArray[np.intp],
+        messages: Sequence[str | None],
+    ) -> None:
+        """Take the rows of a batch, which decide those before them.
+
+        Args:
+            time_stamps: the time-stamp of each row.
+            numbers: the trace of each.
+            offsets: its offset within its time-stamp.
+            places: which rows can violate the policy.
+            messages: the messages of these.
+        """
+        self._forget()
+        for place, message in zip(places.tolist(), messages, strict=True):
+            name = int(numbers[place]), int(time_stamps[place]), int(offsets[place])
+            self._add(*name, message)
+        traces, last = np.unique(numbers[::-1], return_index=True)
+        times = time_stamps[::-1][last]
+        for number, time_stamp in zip(traces.tolist(), times.tolist(), strict=True):
+            if number in self._traces:
+                self._traces[number] = self._traces[number][0], time_stamp
+                self._passed.append(number)
+
+    def _forget(self) -> None:
         """Forget messages of time-points that the rows so far have decided."""
         for number in self._passed:
             messages, last = self._traces[number]
@@ -62,16 +90,7 @@ class KeptMessages:
                 del self._traces[number]
         self._passed.clear()
 
-    def pass_time(self, time_stamps: NDArray[np.int64], numbers: NDArray[np.uint32]) -> None:
-        """Note the rows of a batch, which decide those before them."""
-        traces, last = np.unique(numbers[::-1], return_index=True)
-        times = time_stamps[::-1][last]
-        for number, time_stamp in zip(traces.tolist(), times.tolist(), strict=True):
-            if number in self._traces:
-                self._traces[number] = self._traces[number][0], time_stamp
-                self._passed.append(number)
-
-    def add(self, number: int, time_stamp: int, offset: int, message: str | None) -> None:
+    def _add(self, number: int, time_stamp: int, offset: int, message: str | None) -> None:
         """Keep the message of a time-point of a trace."""
         messages, _ = self._traces.setdefault(number, ({}, time_stamp))
         self.count += (time_stamp, offset) not in messages
@@ -125,7 +144,7 @@ class KeptMessages:
             for time_stamp, offset, text in messages:
                 if not isinstance(text, str | None):
                     raise TypeError
-                self.add(int(number), int(time_stamp), int(offset), text)
+                self._add(int(number), int(time_stamp), int(offset), text)
             kept = self._traces.get(int(number))
             if kept is not None:
                 self._traces[int(number)] = kept[0], int(last)

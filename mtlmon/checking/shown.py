@@ -281,6 +281,8 @@ def violated_at(
 ) -> NDArray[np.intp]:
     """Return the places of the rows or ticks that violate a policy with a message with values.
 
+    If later rows decide that, these are the places that can violate it.
+
     Args:
         message: the message.
         own_atoms: the atoms of the policy.
@@ -290,6 +292,8 @@ def violated_at(
     """
     if message.violations is not None:
         return np.flatnonzero(shown[message.violations].to_numpy(zero_copy_only=False))
+    if message.is_later:
+        return np.arange(len(letters))
     bit = atoms.index(own_atoms[0])
     return np.flatnonzero(letters[:, bit // 64] >> np.uint64(bit % 64) & np.uint64(1))
 
@@ -370,9 +374,6 @@ class Messages:
         for messages in self._repeated.values():
             del messages[:-1]
         for number, policy, message, partition, clock in self._with_values:
-            if number in self._later:
-                self._keep_messages(number, message, partition, batch, batch_points)
-                continue
             if clock is None:
                 atoms, letters = batch.atoms, batch.letters_of(partition)
                 times, traces = np.asarray(batch.time_stamps), batch.numbers_of(partition)
@@ -384,6 +385,13 @@ class Messages:
             if not len(times):
                 continue
             places = violated_at(message, policy.formula.atoms, atoms, letters, shown)
+            if number in self._later:
+                named = batch_points.rows[partition]
+                assert named is not None
+                rows = ValueRows(shown, places.tolist())
+                texts = [message.at(rows.row(index)) for index in range(len(places))]
+                self._later[number].add_rows(*named, places, texts)
+                continue
             if self._keeps_first and len(places):
                 # The first violation is among those of the earliest time-stamp.
                 first = self._first.setdefault(number, int(times[places[0]]))
@@ -400,32 +408,6 @@ class Messages:
                 trace = 0 if traces is None else int(traces[place])
                 found = self._waiting.setdefault((number, trace, int(times[place])), [])
                 found.append(message.at(rows.row(index)))
-
-    def _keep_messages(
-        self,
-        number: int,
-        message: ShownMessage,
-        partition: int,
-        batch: EventBatch,
-        batch_points: BatchPoints,
-    ) -> None:
-        """Keep the messages of rows that later ones decide."""
-        kept = self._later[number]
-        kept.forget()
-        rows = batch_points.rows[partition]
-        assert rows is not None
-        times, traces, offsets = rows
-        shown = batch.shown_of(partition)
-        if not len(times):
-            return
-        own = np.arange(len(times))
-        if message.violations is not None:
-            own = np.flatnonzero(shown[message.violations].to_numpy(zero_copy_only=False))
-        values = ValueRows(shown, own.tolist())
-        for index, place in enumerate(own.tolist()):
-            name = int(traces[place]), int(times[place]), int(offsets[place])
-            kept.add(*name, message.at(values.row(index)))
-        kept.pass_time(times, traces)
 
     def note_first(self, first: FirstViolation) -> None:
         """Keep the message of the earliest violation so far, whose verdict is taken out later."""
