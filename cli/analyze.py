@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.checking import log_schema
-from mtlmon.cli.failure import VIOLATION, Failure, show
-from mtlmon.cli.files import texts_of
-from mtlmon.cli.late_rows import length_units
+from mtlmon.cli.file_arguments import take_policy_files
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
-from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import column_names, memory, wait_time
-from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files
 from mtlmon.policy.needs import looked_up_in
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.types import with_times
+from mtlmon.run.failure import VIOLATION, Failure, show
+from mtlmon.run.files import texts_of
+from mtlmon.run.late_rows import length_units
+from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 
+from mtlmon.cli.file_arguments import check_follow_options, policy_files
 from mtlmon.cli.option_groups import (
     add_checkpoint_options,
     add_explanation_options,
@@ -15,32 +15,25 @@ from mtlmon.cli.option_groups import (
     add_table_options,
     add_verdict_options,
 )
-from mtlmon.cli.option_rules import (
+from mtlmon.cli.parser import Parser
+from mtlmon.run.option_rules import (
     check_checkpoint_options,
     check_csv_safe,
     check_exit_options,
-    check_follow_options,
     check_late_options,
     check_monpoly_options,
     check_table_options,
     check_time_stamps,
-    policy_files,
 )
-from mtlmon.cli.parser import STANDARD_STREAM, Parser
-from mtlmon.support.option_names import COMMAND
+from mtlmon.run.spec import RunSpec
+from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal, TypeVar
-
-    from mtlmon.cli.explaining import Explanations
-    from mtlmon.syntax.durations import Duration
-
-    Space = TypeVar("Space", bound=argparse.Namespace)
 
 
-__all__ = ["Options", "fill_defaults", "parse_arguments"]
+__all__ = ["Options", "parse_arguments"]
 
 
 USAGE = """\
@@ -115,141 +108,13 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 """
 
 
-class Options(argparse.Namespace):
+class Options(argparse.Namespace, RunSpec):
     """The options of the command line."""
 
-    # how messages write the options that they recommend
-    option_names = COMMAND
-    formula: str | None
-    # the policy files: none with -e, one, or several with --policy
-    formula_files: list[str]
-    # their bytes by name, once they have been read
-    contents: dict[str, bytes]
-    log: str
-    logs: list[str]
-    mode: Literal["local", "global", "naive"]
-    given_verdicts: Literal["all", "boolean", "false", "first", "none"] | None
-    # what is given, or else the default of the policies
-    verdicts: Literal["all", "boolean", "false", "first", "none"]
-    resolve: bool
-    max_memory: int | None
-    max_rows: int | None
-    slices: int | None
-    slice_seed: int | None
-    plot: str | None
-    threads: int | None
-    output: str | None
-    end_time: int | Literal["last", "inf"] | None
-    unit: str | None
-    policies: list[str]
-    constants: dict[str, str]
-    on_error: Literal["stop", "skip"]
-    bdd: Literal["auto", "cudd", "autoref"]
-    summary: bool | None
-    progress: bool
-    explain: bool
-    explain_output: str | None
-    explain_limit: int
-    # takes explanations; None if they go where `explain_output` says
-    explanations: Explanations | None = None
-    explain_formula: bool
-    fail_on_vacuous: bool
-    fail_on: Literal["info", "low", "medium", "high", "critical"] | None
-    report: str | None
-    checkpoint: str | None
-    checkpoint_every: tuple[Literal["events", "seconds"], float] | None
-    resume: bool
-    format: str | None
-    pattern: str | None
-    follow: str | None
-    time: str | None
-    time_unit: str | None
-    time_format: str | None
-    time_zone: str | None
-    delimiter: str
-    quote: str
-    decimal: str
-    null_values: list[str]
-    resolution: str | None
-    event: str | None
-    event_separator: str | None
-    keys: list[list[str]]
-    time_points: Literal["row", "stamp"]
-    sort: bool
-    advance_every: int | None
-    idle: Duration | None
-    wait: int | Duration | None
-    late: str | None
-    lateness: int | Duration | None
-    consistency: Literal["strong", "middle", "weak"] | None
-    clock: Literal["all", "key"] | None
-    op: str | None
-    id: str | None
-    rows: bool
-    time_stamps: Literal["raw", "iso"] | None
-    given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None
-    color: Literal["auto", "always", "never"]
-    # whether violations are written for a person
-    for_people: bool
-    context_both: int | None
-    context_before: int | None
-    context_after: int | None
-    # what is given, or else text
-    output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
-    csv_safe: bool
-    signature: str | None
-    negate: bool
-    nonewlastts: bool
-    arguments: Sequence[str]
-
-    @property
-    def formula_name(self) -> str:
-        """The policy files in messages."""
-        return " and ".join(self.formula_files) or "the formula"
-
-    @property
-    def key_columns(self) -> list[str]:
-        """The columns of keys."""
-        return [name for names in self.keys for name in names]
-
-    @property
-    def has_context(self) -> bool:
-        """Whether the rows around violations are shown."""
-        given = self.context_both, self.context_before, self.context_after
-        return any(number is not None for number in given)
-
-    @property
-    def context(self) -> tuple[int, int]:
-        """How many rows are shown before and behind those of violations."""
-        both = self.context_both or 0
-        before, after = self.context_before, self.context_after
-        return both if before is None else before, both if after is None else after
-
-    @property
-    def needs_violations(self) -> bool:
-        """Whether violations are collected, for what is told at the end."""
-        return self.report is not None or self.explain or self.has_context
-
-    @property
-    def tracks_rows(self) -> bool:
-        """Whether the log that is read again tells its rows."""
-        return self.rows or self.needs_violations
-
-    @property
-    def reorders(self) -> bool:
-        """Whether rows that come late are put in their places, or refused if they are too late."""
-        return self.wait is not None or self.late is not None
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the logs are tables."""
-        if self.pattern is not None:
-            return True
-        if self.format is not None:
-            return self.format != "text"
-        from mtlmon.support.table_formats import table_format
-
-        return any(table_format(path) is not None or is_directory(path) for path in self.logs)
+    # what is neither an option nor its value
+    files: list[str]
+    formulas: list[str] | None
+    settings: list[tuple[str, str]]
 
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
@@ -263,7 +128,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options = parser.read(arguments, Options())
     options.arguments = arguments
     options.output_format = options.given_format or "text"
-    check_csv_safe(parser, options.csv_safe, options.output_format)
+    check_csv_safe(parser.error, options.csv_safe, options.output_format)
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
         parser.error(
@@ -281,13 +146,13 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     check_follow_options(parser, options)
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
-    check_table_options(parser, options)
-    check_late_options(parser, options)
-    check_monpoly_options(parser, options)
-    check_exit_options(parser, options)
-    check_time_stamps(parser, options)
+    check_table_options(parser.error, options)
+    check_late_options(parser.error, options)
+    check_monpoly_options(parser.error, options)
+    check_exit_options(parser.error, options)
+    check_time_stamps(parser.error, options)
     options.explain = options.explain or options.explain_output is not None
-    check_checkpoint_options(parser, options)
+    check_checkpoint_options(parser.error, options)
     if (
         STANDARD_STREAM in options.formula_files
         and STANDARD_STREAM in options.logs
@@ -295,17 +160,6 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     ):
         parser.error("formula and log cannot both come from standard input")
     return options
-
-
-def fill_defaults(options: Options) -> None:
-    """Give the options that a subcommand does not have the values that the command's have.
-
-    Options are read by functions that the command and its subcommands share.
-    """
-    # not `parse_args`, as the command needs a formula
-    for action in make_parser()._actions:
-        if action.default is not argparse.SUPPRESS and not hasattr(options, action.dest):
-            setattr(options, action.dest, action.default)
 
 
 def make_parser() -> Parser:
@@ -326,7 +180,3 @@ def make_parser() -> Parser:
     add_checkpoint_options(parser.add_argument_group("checkpoints"))
     add_other_options(parser.add_argument_group("other"))
     return parser
-
-
-def is_directory(path: str) -> bool:
-    return path != STANDARD_STREAM and os.path.isdir(path)

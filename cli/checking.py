@@ -8,17 +8,15 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.failure import CANNOT, Failure, note, show
-from mtlmon.cli.files import texts_of
+from mtlmon.cli.file_arguments import take_policy_files
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_pattern_option,
     add_policy_option,
     add_set_option,
 )
-from mtlmon.cli.option_rules import take_policy_files
 from mtlmon.cli.option_values import positive
-from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 from mtlmon.errors import FormulaError, PolicyError, TableError
 from mtlmon.policy import check_files
@@ -30,6 +28,9 @@ from mtlmon.policy.predicates.time_points import MEMORY
 from mtlmon.policy.reading import add_parentheses
 from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams, with_times
+from mtlmon.run.failure import CANNOT, Failure, note, show
+from mtlmon.run.files import texts_of
+from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text, name_of_rows
 from mtlmon.syntax.report import visible

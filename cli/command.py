@@ -6,7 +6,8 @@ import os
 import sys
 
 from mtlmon.cli.arguments import Options, parse_arguments
-from mtlmon.cli.failure import (
+from mtlmon.errors import FormulaError, LogError, MtlmonError
+from mtlmon.run.failure import (
     CANNOT,
     CLOSED_PIPE,
     FAULT,
@@ -17,12 +18,11 @@ from mtlmon.cli.failure import (
     note,
     show,
 )
-from mtlmon.cli.option_rules import check_text_options
-from mtlmon.cli.parser import STANDARD_STREAM
-from mtlmon.cli.recognition import format_advice, recognise_input
-from mtlmon.cli.report import is_for_people
-from mtlmon.errors import FormulaError, LogError, MtlmonError
+from mtlmon.run.option_rules import check_text_options
+from mtlmon.run.recognition import format_advice, recognise_input
+from mtlmon.run.report import is_for_people
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES, order_advice
+from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def run(options: Options) -> int:
         explain(file, options)
         return 0
     if options.lateness is not None:
-        from mtlmon.cli.correcting import require_correctable
+        from mtlmon.run.correcting import require_correctable
 
         require_correctable(file, options)
     from mtlmon.syntax.formula import Formula
@@ -179,11 +179,11 @@ def run(options: Options) -> int:
     if options.fail_on is not None and not isinstance(file, Formula):
         require_severities(file)
     if not isinstance(file, Formula) and any(policy.is_first_order for policy in file.policies):
-        from mtlmon.cli.relations import check_relations
+        from mtlmon.run.relations import check_relations
 
         options.verdicts = options.given_verdicts or "false"
         if options.lateness is not None:
-            from mtlmon.cli.correcting_relations import correct_relations
+            from mtlmon.run.correcting_relations import correct_relations
 
             return correct_relations(file, options)
         options.for_people = is_for_people(options)
@@ -195,7 +195,7 @@ def run(options: Options) -> int:
     if options.slices is not None:
         raise Failure("--slices is for policies with variables: leave it out")
     if options.lateness is not None:
-        from mtlmon.cli.correcting import correct_logs
+        from mtlmon.run.correcting import correct_logs
 
         return correct_logs(file, options)
     options.for_people = is_for_people(options)
@@ -207,7 +207,7 @@ def run(options: Options) -> int:
         name, formula = policy
         if can_monitor(name, formula, options):
             return monitor_log(name, formula, options)
-    from mtlmon.cli.policies import check_logs
+    from mtlmon.run.policies import check_logs
 
     return check_logs(file, options)
 
@@ -231,7 +231,7 @@ def follow_log(options: Options) -> None:
         Failure: this is not a file, or cannot be read.
     """
     from mtlmon.cli.following import follow
-    from mtlmon.cli.recognition import format_of
+    from mtlmon.run.recognition import format_of
     from mtlmon.support.table_formats import table_format
 
     assert options.follow is not None
@@ -342,7 +342,7 @@ def unit_of_pattern(pattern: str | None) -> str | None:
 def formula_texts(options: Options) -> list[tuple[str, str]]:
     """Return the texts of the formula or the policy files, and their names in errors."""
     if options.formula is None:
-        from mtlmon.cli.files import read_content, text_of
+        from mtlmon.run.files import read_content, text_of
 
         options.contents = {name: read_content(name) for name in options.formula_files}
         return [(text_of(content, name), name) for name, content in options.contents.items()]

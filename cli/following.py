@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 
-from mtlmon.cli.failure import Failure, note
-from mtlmon.cli.signals import Signals
+from mtlmon.run.failure import Failure, note
+from mtlmon.run.signals import Signals
 from mtlmon.support.standard_input import STANDARD_INPUT, name_input
 
 TYPE_CHECKING = False

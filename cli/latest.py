@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 
 from mtlmon.changelog.loops import LatestVerdicts
-from mtlmon.cli.failure import note
-from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.parser import Parser
-from mtlmon.cli.pump import Pump, TextWork
-from mtlmon.cli.report import Progress, plural, resolving_summary
 from mtlmon.cli.resolving import add_output_options, note_open, sole_file
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.run.failure import note
+from mtlmon.run.files import open_log, open_verdicts
+from mtlmon.run.pump import Pump, TextWork
+from mtlmon.run.report import Progress, plural, resolving_summary
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import Signals
 from mtlmon.support.option_names import COMMAND
 
 TYPE_CHECKING = False

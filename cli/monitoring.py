@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mtlmon._core import Monitor
-from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
-from mtlmon.cli.pump import MonitoredText, Pump
-from mtlmon.cli.report import (
+from mtlmon.drive.native import TextMonitor, policy_label
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.run.files import LogFile, VerdictFile, open_log, open_verdicts
+from mtlmon.run.pump import MonitoredText, Pump
+from mtlmon.run.report import (
     name_list,
     note_mode,
     note_slow,
@@ -15,10 +17,8 @@ from mtlmon.cli.report import (
     summary,
     wants_summary,
 )
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
-from mtlmon.drive.native import TextMonitor, policy_label
-from mtlmon.engine.native import MemoryLimit
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import Signals
 from mtlmon.support.option_names import COMMAND
 from mtlmon.text.head import LogHead
 from mtlmon.text.native import MAX_LABEL_BYTES
@@ -82,7 +82,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     note_slow([(name, formula)], options)
     order = None
     if options.reorders or options.sort:
-        from mtlmon.cli.late_rows import text_order
+        from mtlmon.run.late_rows import text_order
 
         order = text_order(options)
     log = open_log(options.log, order)
@@ -155,8 +155,8 @@ def make_pump(
     if options.checkpoint is None:
         work = MonitoredText(monitor, log, threads(options))
         return Pump(work, verdicts, signals, progress), work
-    from mtlmon.cli.checkpointing import CheckpointingPump
-    from mtlmon.cli.text_checkpoints import CheckpointedText
+    from mtlmon.run.checkpointing import CheckpointingPump
+    from mtlmon.run.text_checkpoints import CheckpointedText
 
     checkpointed = CheckpointedText(monitor, log, threads(options))
     return CheckpointingPump(checkpointed, verdicts, signals, progress, options), checkpointed

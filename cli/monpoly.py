@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.failure import Failure, note, show
-from mtlmon.cli.files import open_log, open_verdicts, position_of_input, read_formula
-from mtlmon.cli.late_rows import text_order
-from mtlmon.cli.relations import Check, engine_for, tell_findings
-from mtlmon.cli.report import plural, progress_for
-from mtlmon.cli.row_work import RowLoop, row_pump
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.plain import PlainLines
@@ -20,20 +12,29 @@ from mtlmon.monpoly.policies import UNIT
 from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
+from mtlmon.run.failure import Failure, note, show
+from mtlmon.run.files import open_log, open_verdicts, position_of_input, read_formula
+from mtlmon.run.late_rows import text_order
+from mtlmon.run.relations import Check, engine_for, tell_findings
+from mtlmon.run.report import plural, progress_for
+from mtlmon.run.row_work import RowLoop, row_pump
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import Signals
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.late_rows import TextOrder
-    from mtlmon.cli.pump import EndTime
-    from mtlmon.cli.relations import Output
     from mtlmon.monpoly import MonPolyPolicy
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Known, Reader
     from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.run.late_rows import TextOrder
+    from mtlmon.run.pump import EndTime
+    from mtlmon.run.relations import Output
+    from mtlmon.run.spec import RunSpec
     from mtlmon.tables.columns.times import Times
 
 __all__ = ["check_monpoly"]
@@ -71,7 +72,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     log = open_log(options.log, order)
     logs = {log.name: log.status}
     if check.findings is not None:
-        from mtlmon.cli.relation_findings import check_explained
+        from mtlmon.run.relation_findings import check_explained
 
         check_explained(options, logs)
     made, points = check.engine.plan, check.engine.points
@@ -92,7 +93,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         check.report_end()
         if check.findings is None:
             return
-        from mtlmon.cli.relation_readers import block_reader
+        from mtlmon.run.relation_readers import block_reader
 
         def rows_for(made: Plan, points: PointBlock, name: str) -> PointReader:
             return point_reader(policy, log_reader(policy, name, options, order), made, points)
@@ -192,7 +193,7 @@ class MonPolyCheck(Check):
         self.columns = policy.columns
         super().__init__(engine, options, MemoryLimit(options.max_memory, COMMAND))
 
-    def make_output(self, options: Options, times: Times | None) -> Output:
+    def make_output(self, options: RunSpec, times: Times | None) -> Output:
         if options.output_format == "monpoly" and options.verdicts != "none":
             return MonPolyOutput(self.plan, self.columns)
         return super().make_output(options, times)

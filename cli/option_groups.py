@@ -41,8 +41,8 @@ class GenerateAction(argparse.Action):
         option_string: str | None = None,
     ) -> NoReturn:
         from mtlmon.cli import completion
-        from mtlmon.cli.failure import show
         from mtlmon.cli.manual import manual
+        from mtlmon.run.failure import show
 
         makers = {
             "man": manual,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from mtlmon.cli.failure import Failure, show
+from mtlmon.run.failure import Failure, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Space = TypeVar("Space", bound=argparse.Namespace)
 
-# the file name for standard input and output
-STANDARD_STREAM = "-"
 STANDARD_OUTPUT = 1
 DEFAULT_COLUMNS = 80
 # how alike options are that are guessed; all begin with the same hyphens

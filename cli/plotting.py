@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.checking import LogCheck, TraceKeys
-from mtlmon.cli.failure import WriteFailure
-from mtlmon.cli.files import position_of_input
-from mtlmon.cli.late_rows import table_order, text_order
-from mtlmon.cli.policies import open_table_source, open_text_source
-from mtlmon.cli.relation_readers import rewind
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
+from mtlmon.run.failure import WriteFailure
+from mtlmon.run.files import position_of_input
+from mtlmon.run.late_rows import table_order, text_order
+from mtlmon.run.policies import open_table_source, open_text_source
+from mtlmon.run.relation_readers import rewind
 from mtlmon.support.replacing import write_whole
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import FALSE, verdict_type
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.policy_work import Source
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.policy_work import Source
     from mtlmon.streams.atoms import Values
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.stream_values import StreamTable

@@ -6,8 +6,6 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.failure import note
-from mtlmon.cli.files import open_verdicts, texts_of
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_csv_option,
@@ -17,10 +15,13 @@ from mtlmon.cli.option_groups import (
     add_time_options,
     add_unit_options,
 )
-from mtlmon.cli.option_rules import check_csv_safe
-from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
-from mtlmon.cli.table_output import table_output
+from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.run.failure import note
+from mtlmon.run.files import open_verdicts, texts_of
+from mtlmon.run.option_rules import check_csv_safe
+from mtlmon.run.table_output import table_output
 from mtlmon.support.option_names import COMMAND
+from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.report import visible
@@ -92,10 +93,10 @@ def query(arguments: Sequence[str]) -> int:
         SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
-    from mtlmon.cli.policies import take_signals_from_arrow
-    from mtlmon.cli.policy_work import unreadable
     from mtlmon.policy import check_files
     from mtlmon.relations.declared import declared_tables
+    from mtlmon.run.policies import take_signals_from_arrow
+    from mtlmon.run.policy_work import unreadable
     from mtlmon.tables.formats.files import table_files
     from mtlmon.tables.querying import ReadNotes, evaluated, path_of, require_relation
 
@@ -210,7 +211,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
-    check_csv_safe(parser, options.csv_safe, options.output_format)
+    check_csv_safe(parser.error, options.csv_safe, options.output_format)
     if not options.files:
         parser.error("no policy file: name one")
     if len(options.files) < 2:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from mtlmon.cli.failure import note
-from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.option_values import time_stamp
-from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
-from mtlmon.cli.pump import Pump, TextWork
-from mtlmon.cli.report import Progress, plural, resolving_summary
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
+from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.drive.native import TextResolver
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.run.failure import note
+from mtlmon.run.files import open_log, open_verdicts
+from mtlmon.run.pump import Pump, TextWork
+from mtlmon.run.report import Progress, plural, resolving_summary
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import Signals
 from mtlmon.support.option_names import COMMAND
+from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

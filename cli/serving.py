@@ -9,7 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.arguments import Options
-from mtlmon.cli.failure import Failure, WriteFailure, reason, show
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -18,8 +17,10 @@ from mtlmon.cli.option_groups import (
     add_pattern_option,
     add_unit_options,
 )
-from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.run.failure import Failure, WriteFailure, reason, show
 from mtlmon.support.option_names import COMMAND_OF_PAGE
+from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.cli.command import run
-from mtlmon.cli.explaining import WIDTH, Explanations
-from mtlmon.cli.failure import Failure, note
-from mtlmon.cli.policies import knows_rows
 from mtlmon.cli.serving_run import KEPT, unnamed_file
 from mtlmon.errors import MtlmonError
 from mtlmon.explanation.html import body
 from mtlmon.explanation.words import verdict_text
 from mtlmon.policy.written import written_policies
 from mtlmon.relational.keyed import key_of
+from mtlmon.run.explaining import WIDTH, Explanations
+from mtlmon.run.failure import Failure, note
+from mtlmon.run.policies import knows_rows
 from mtlmon.serving.findings import PolicyFindings, Verdict
 from mtlmon.serving.fragments import reasons_of
 from mtlmon.support.table_formats import BINARY_FORMATS

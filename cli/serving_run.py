@@ -13,16 +13,16 @@ import numpy as np
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
 from mtlmon.checking.shown import Details
-from mtlmon.cli.endings import note_skipped, note_waiting
-from mtlmon.cli.failure import Failure, note
-from mtlmon.cli.option_rules import require_no_columns, require_no_keys
-from mtlmon.cli.policies import assumption_watch, knows_rows, open_source, prepare_messages
-from mtlmon.cli.relations import has_variables
-from mtlmon.cli.report import absent_atoms, is_violated
-from mtlmon.cli.report_policies import time_zone_of, wording_of
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
+from mtlmon.run.endings import note_skipped, note_waiting
+from mtlmon.run.failure import Failure, note
+from mtlmon.run.option_rules import require_no_columns, require_no_keys
+from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
+from mtlmon.run.relations import has_variables
+from mtlmon.run.report import absent_atoms, is_violated
+from mtlmon.run.report_policies import time_zone_of, wording_of
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_INPUT
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.explaining import Violation
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.policy_work import Source
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.policy_work import Source
 
 __all__ = ["KEPT", "explained_by", "found_by", "unnamed_file"]
 

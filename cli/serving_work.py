@@ -15,14 +15,13 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.cli.failure import Failure
-from mtlmon.cli.parser import STANDARD_STREAM
 from mtlmon.errors import FormulaError, LogError, MtlmonError, TableError
+from mtlmon.run.failure import Failure
 from mtlmon.serving.findings import Findings, Problem
 from mtlmon.serving.fragments import explanation_of, outcome_of, plot_of, problems_of, result_of
 from mtlmon.serving.page import exported_page
 from mtlmon.support.option_names import COMMAND_OF_PAGE
-from mtlmon.support.standard_input import STANDARD_INPUT, name_input
+from mtlmon.support.standard_input import STANDARD_INPUT, STANDARD_STREAM, name_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -215,8 +214,8 @@ def policies_of(text: str, options: Options) -> tuple[PolicyFile | None, Sequenc
         The policies, or None if there are errors; and all errors.
     """
     from mtlmon.cli.command import declared_policies
-    from mtlmon.cli.option_rules import check_text_options
     from mtlmon.policy import check_files
+    from mtlmon.run.option_rules import check_text_options
     from mtlmon.syntax.bounds import LATER
 
     texts = [(text, options.formula_name)]

@@ -7,12 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
-from mtlmon.cli.arguments import Options, fill_defaults
+from mtlmon.cli.arguments import Options
 from mtlmon.cli.command import declared_policies
-from mtlmon.cli.endings import note_skipped, note_waiting
-from mtlmon.cli.failure import Failure, note
-from mtlmon.cli.files import open_log, open_verdicts, texts_of
-from mtlmon.cli.late_rows import note_refused, table_order, text_order
+from mtlmon.cli.file_arguments import take_policy_files
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -25,23 +22,27 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_unit_options,
 )
-from mtlmon.cli.option_rules import (
+from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.engine.native import MemoryLimit, clock_at_end
+from mtlmon.run.endings import note_skipped, note_waiting
+from mtlmon.run.failure import Failure, note
+from mtlmon.run.files import open_log, open_verdicts, texts_of
+from mtlmon.run.late_rows import note_refused, table_order, text_order
+from mtlmon.run.option_rules import (
     check_csv_safe,
     check_late_options,
     check_text_options,
     require_no_columns,
-    take_policy_files,
 )
-from mtlmon.cli.parser import STANDARD_STREAM, Parser, add_help_options
-from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
-from mtlmon.cli.policy_work import LogWork
-from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import Progress, absent_atoms, streams_summary
-from mtlmon.cli.running import run_to_end
-from mtlmon.cli.signals import Signals
-from mtlmon.cli.table_output import table_output
-from mtlmon.engine.native import MemoryLimit, clock_at_end
+from mtlmon.run.policies import assumption_watch, open_table_source, statuses
+from mtlmon.run.policy_work import LogWork
+from mtlmon.run.pump import Pump
+from mtlmon.run.report import Progress, absent_atoms, streams_summary
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import Signals
+from mtlmon.run.table_output import table_output
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
+from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.plotting import StreamCollector
-    from mtlmon.cli.policy_work import Source
-    from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.policy_work import Source
+    from mtlmon.run.pump import EndTime
     from mtlmon.streams.atoms import Values
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import RowOutput
@@ -209,8 +210,8 @@ def make_output(
         keys = source.partitions[0], source.keys
         table = StreamTable(names, *keys, times, lambda: source.guessed_streams)
     if options.plot is not None:
-        from mtlmon.cli.explaining import check_file
         from mtlmon.cli.plotting import PlotOutput
+        from mtlmon.run.explaining import check_file
         from mtlmon.support.extras import load_extra
 
         load_extra("matplotlib", "plot")
@@ -341,15 +342,14 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser = make_parser()
     options = parser.read(arguments, Options())
     options.option_names = COMMAND_OF_VALUES
-    fill_defaults(options)
-    check_csv_safe(parser, options.csv_safe, options.output_format)
+    check_csv_safe(parser.error, options.csv_safe, options.output_format)
     options.constants = dict(options.settings)
     take_policy_files(parser, options)
     options.formula_files, options.logs = options.policies, options.files
     if not options.logs:
         parser.error("no log: name one, or - for standard input")
     options.log = options.logs[0]
-    check_late_options(parser, options)
+    check_late_options(parser.error, options)
     if STANDARD_STREAM in options.formula_files and STANDARD_STREAM in options.logs:
         parser.error("streams and log cannot both come from standard input")
     if options.plot is not None:

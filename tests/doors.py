@@ -86,23 +86,14 @@ if TYPE_CHECKING:
     from mtlmon.cli import serving_work as cli_serving_work
     from mtlmon.cli import streams as cli_streams
     from mtlmon.cli.arguments import make_parser, parse_arguments
-    from mtlmon.cli.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile
     from mtlmon.cli.command import SUBCOMMANDS
     from mtlmon.cli.command_line import options_of, subcommands
-    from mtlmon.cli.context import context_lines
-    from mtlmon.cli.failure import Failure
-    from mtlmon.cli.files import open_log
     from mtlmon.cli.following import Follower
     from mtlmon.cli.manual import manual
-    from mtlmon.cli.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
-    from mtlmon.cli.recognition import format_of, is_enough
     from mtlmon.cli.serving import parse_arguments as parse_serve_arguments
     from mtlmon.cli.serving import worker_command
     from mtlmon.cli.serving_work import problem_of
     from mtlmon.cli.short_help import SHORT_HELP
-    from mtlmon.cli.snapshot_parts import MIXED, POLICIES
-    from mtlmon.cli.snapshot_parts import split_parts as split_kinds
-    from mtlmon.cli.text_checkpoints import CheckpointedText
     from mtlmon.cutting import Plan as CuttingPlan
     from mtlmon.cutting import SeekingPass, VerdictPass, make_plan, verdict_passes
     from mtlmon.cutting.carries import Finding
@@ -263,6 +254,15 @@ if TYPE_CHECKING:
     from mtlmon.reporting.clock import counts_from_1970
     from mtlmon.reporting.histogram import TimeHistogram, widths
     from mtlmon.reporting.plot import PlottedStream
+    from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile
+    from mtlmon.run.context import context_lines
+    from mtlmon.run.failure import Failure
+    from mtlmon.run.files import open_log
+    from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
+    from mtlmon.run.recognition import format_of, is_enough
+    from mtlmon.run.snapshot_parts import MIXED, POLICIES
+    from mtlmon.run.snapshot_parts import split_parts as split_kinds
+    from mtlmon.run.text_checkpoints import CheckpointedText
     from mtlmon.serving import (
         Findings,
         Playground,

@@ -39,6 +39,7 @@ LAYERS = [
     {"_relational", "_relational_history"},
     {"reporting"},
     {"cutting"},
+    {"run"},
     {"testing"},
     {"spark"},
     {"serving"},

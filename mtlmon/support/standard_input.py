@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STANDARD_INPUT",
+    "STANDARD_STREAM",
     "has_begun",
     "input_name",
     "look_at_input",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 STANDARD_INPUT = 0
+STANDARD_STREAM = "-"
+"""The file name for standard input and output."""
 _BLOCK_BYTES = 1 << 16
 
 

@@ -227,7 +227,8 @@ def test_earned_verdicts_come_before_errors_of_reading(tmp_path: Path) -> None:
     script.write_text(
         """
 import sys
-from mtlmon.cli import command, failure, files
+from mtlmon.cli import command
+from mtlmon.run import failure, files
 
 blocks = [b"@1 p\\n@2", b" p\\n@3"]
 

@@ -170,7 +170,7 @@ def test_a_table_as_standard_input(tmp_path: Path) -> None:
 ARROW_AND_SIGTERM = """
 import io, os, signal, sys, threading
 from pyarrow import ArrowCancelled, csv
-from mtlmon.cli.policies import take_signals_from_arrow
+from mtlmon.run.policies import take_signals_from_arrow
 
 # as a command with checkpoints does while it works
 signal.signal(signal.SIGTERM, lambda *_: None)

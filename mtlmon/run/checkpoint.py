@@ -1,0 +1,296 @@
+"""Checkpoint files, which record how far a run has come so that a later run can continue."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from hashlib import blake2b
+from typing import NamedTuple
+
+from mtlmon.run.failure import Failure, WriteFailure, reason
+from mtlmon.support.replacing import create_beside, leftovers, write_all
+
+__all__ = ["AFRESH", "DIGEST_BYTES", "Checkpoint", "CheckpointFile", "Place", "sync_directory"]
+
+DIGEST_BYTES = 32
+"""The size of the digests of the log and the output."""
+
+AFRESH = "(without --resume, the log is read from its beginning)"
+"""Ends the messages about checkpoints that do not fit, as the way out."""
+
+MAGIC = b"mtlmon checkpoint\n"
+VERSION = 2
+OWN_DIGEST_BYTES = 16
+SIZE_BYTES = 8
+HEAD_BYTES = len(MAGIC) + 1 + OWN_DIGEST_BYTES
+# The digests of the log and output; the output's size, device and inode; the length of its path.
+FIXED_BYTES = 2 * DIGEST_BYTES + 4 * SIZE_BYTES
+
+
+class Place(NamedTuple):
+    """Identifies a file: two places with the same path or the same inode are the same file.
+
+    A renamed file keeps its inode. A file keeps its path when its file system is mounted again,
+    which may give the device another number.
+
+    Attributes:
+        path: the path without symbolic links.
+        device: the number of the device.
+        inode: the number of the inode on that device.
+    """
+
+    path: str
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, descriptor: int, path: str) -> Place:
+        """Return the place of an open file."""
+        status = os.fstat(descriptor)
+        return cls(os.path.realpath(path), status.st_dev, status.st_ino)
+
+    def is_same(self, other: Place) -> bool:
+        """Whether both places are the same file."""
+        return self.path == other.path or self[1:] == other[1:]
+
+
+class Checkpoint(NamedTuple):
+    """The information that a later run needs to continue.
+
+    Attributes:
+        log_digest: the digest of the part of the log that has been monitored.
+        output_digest: the BLAKE2b digest of the verdicts on that part.
+        output_size: the number of bytes of these verdicts.
+        output: the place of the file with these verdicts.
+        snapshot: the state of the monitors, including their position in the log.
+    """
+
+    log_digest: bytes
+    output_digest: bytes
+    output_size: int
+    output: Place
+    snapshot: bytes
+
+    def encode(self) -> bytes:
+        """Convert the checkpoint to bytes, with a digest that reveals damage."""
+        path = os.fsencode(self.output.path)
+        numbers = (self.output_size, self.output.device, self.output.inode, len(path))
+        body = b"".join(
+            [
+                self.log_digest,
+                self.output_digest,
+                *(number.to_bytes(SIZE_BYTES, "big") for number in numbers),
+                path,
+                self.snapshot,
+            ]
+        )
+        return MAGIC + bytes([VERSION]) + own_digest(body) + body
+
+    @classmethod
+    def decode(cls, body: bytes) -> Checkpoint | None:
+        """Read the bytes from `encode` that follow the head; return None if they are damaged."""
+        if len(body) < FIXED_BYTES:
+            return None
+        size, device, inode, length = (
+            int.from_bytes(body[place : place + SIZE_BYTES], "big")
+            for place in range(2 * DIGEST_BYTES, FIXED_BYTES, SIZE_BYTES)
+        )
+        path = body[FIXED_BYTES : FIXED_BYTES + length]
+        return cls(
+            body[:DIGEST_BYTES],
+            body[DIGEST_BYTES : 2 * DIGEST_BYTES],
+            size,
+            Place(os.fsdecode(path), device, inode),
+            body[FIXED_BYTES + length :],
+        )
+
+
+def own_digest(body: bytes) -> bytes:
+    """Return the digest by which a checkpoint reveals damage to itself."""
+    return blake2b(body, digest_size=OWN_DIGEST_BYTES).digest()
+
+
+class CheckpointFile:
+    """The file that holds the latest checkpoint.
+
+    Each new checkpoint replaces the file as a whole. So whatever happens, the file holds one
+    complete checkpoint, either the previous or the new one. Only one process at a time can use the
+    file: the process locks the present file, and each new file before it takes the name. The lock
+    ends with `close`, or with the process, however the process ends.
+
+    Attributes:
+        path: the path of the file itself, with symbolic links resolved.
+        name: the name of the file in messages.
+    """
+
+    def __init__(self, path: str) -> None:
+        # Keep a symbolic link, and replace the file that it points to.
+        self.path = os.path.realpath(path)
+        self.name = path
+        # the present file, once it is locked
+        self.descriptor: int | None = None
+
+    def lock(self) -> None:
+        """Lock the file, if it exists, until `close` or the end of the process.
+
+        Raises:
+            Failure: another process uses the file, or it is not a checkpoint and so must not be
+                replaced.
+            WriteFailure: the file cannot be locked.
+        """
+        try:
+            while self.descriptor is None:
+                if not stat.S_ISREG(os.stat(self.path).st_mode):
+                    raise Failure(f"{self.name} is not a regular file, as a checkpoint must be")
+                descriptor = open_to_lock(self.path)
+                try:
+                    self.claim(descriptor)
+                    # another process may have replaced the file before it was locked
+                    if is_named(descriptor, self.path):
+                        self.descriptor, descriptor = descriptor, -1
+                finally:
+                    if descriptor >= 0:
+                        os.close(descriptor)
+            if os.pread(self.descriptor, len(MAGIC), 0) != MAGIC:
+                raise Failure(f"{self.name} is not a checkpoint, or it is damaged")
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise Failure(f"cannot read {self.name}: {reason(error)}") from None
+        self.remove_leftovers()
+
+    def claim(self, descriptor: int) -> None:
+        """Lock an open file.
+
+        Raises:
+            Failure: another process has locked it.
+            WriteFailure: the file system cannot lock it.
+        """
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self.used_by_another() from None
+        except OSError as error:
+            raise WriteFailure(f"cannot lock {self.name}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Release the lock, so that other processes can use the file."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    def read(self) -> Checkpoint | None:
+        """Return the checkpoint, or None if the file does not exist; this needs no lock.
+
+        Raises:
+            Failure: the file cannot be read, or it is not a checkpoint, or it is damaged or has
+                another version.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                content = file.read()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise Failure(f"cannot read {self.name}: {reason(error)}") from None
+        place = len(MAGIC)
+        if content[:place] != MAGIC:
+            raise Failure(f"{self.name} is not a checkpoint, or it is damaged")
+        if len(content) > place and content[place] != VERSION:
+            raise Failure(
+                f"cannot resume from {self.name}: it has version {content[place]}, and this "
+                f"version of mtlmon reads version {VERSION} only {AFRESH}"
+            )
+        body = content[HEAD_BYTES:]
+        found = None
+        if own_digest(body) == content[place + 1 : HEAD_BYTES]:
+            found = Checkpoint.decode(body)
+        if found is None:
+            raise Failure(f"cannot resume from {self.name}: the checkpoint is damaged {AFRESH}")
+        return found
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Replace the file; once this returns, the checkpoint survives even a loss of power.
+
+        Raises:
+            WriteFailure: the checkpoint cannot be written; the previous one is still there.
+            Failure: another process has written a first checkpoint in the meantime.
+        """
+        try:
+            descriptor, temporary = create_beside(self.path)
+            try:
+                write_all(descriptor, checkpoint.encode())
+                os.fsync(descriptor)
+                # Lock the file before it takes the name, so that no other process can.
+                self.claim(descriptor)
+                self.rename(temporary)
+            except BaseException:
+                os.close(descriptor)
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            self.close()
+            self.descriptor = descriptor
+            sync_directory(self.path)
+        except (OSError, ValueError) as error:
+            raise WriteFailure(f"cannot write {self.name}: {reason(error)}") from None
+
+    def rename(self, temporary: str) -> None:
+        """Give the new file its name; a first checkpoint must not replace an existing file."""
+        if self.descriptor is not None:
+            os.rename(temporary, self.path)
+            return
+        try:
+            os.link(temporary, self.path)
+        except FileExistsError:
+            raise self.used_by_another() from None
+        except OSError:
+            # Some file systems have no hard links.
+            os.rename(temporary, self.path)
+        else:
+            os.unlink(temporary)
+
+    def remove_leftovers(self) -> None:
+        """Remove the temporary files of processes that were killed, and nothing else.
+
+        Such a file has the name of a temporary file, is empty or begins like a checkpoint, and is
+        not locked by any process.
+        """
+        with contextlib.suppress(OSError):
+            for path in leftovers(self.path):
+                with contextlib.suppress(OSError), open(path, "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if MAGIC.startswith(file.read(len(MAGIC))):
+                        os.unlink(path)
+
+    def used_by_another(self) -> Failure:
+        return Failure(f"another process is using {self.name}: give every run its own checkpoint")
+
+
+def open_to_lock(path: str) -> int:
+    """Open a file, if possible for writing, because some file systems require that for locks."""
+    flags = os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(path, os.O_RDWR | flags)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | flags)
+
+
+def is_named(descriptor: int, path: str) -> bool:
+    """Whether the path leads to the open file."""
+    return os.path.samestat(os.fstat(descriptor), os.stat(path))
+
+
+def sync_directory(path: str) -> None:
+    """Wait until the directory on disk contains a file's name.
+
+    Raises:
+        OSError: the directory cannot be synchronized.
+    """
+    descriptor = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,368 @@
+"""Monitor a log with checkpoints, and continue from a checkpoint.
+
+A checkpoint records how much of the log has been monitored, the state of the monitors after that
+part, and the size of its verdicts. The verdicts are on disk before the checkpoint is. A run that
+continues from the checkpoint truncates the verdicts to that size. So no verdict is lost and none
+comes twice, whenever the previous process was killed.
+
+The pump handles signals between two pieces of work, so that it can write a last checkpoint. If a
+piece of work takes too long, the signal interrupts it, and the previous checkpoint remains the last
+one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import SnapshotError
+from mtlmon.run.checkpoint import (
+    AFRESH,
+    DIGEST_BYTES,
+    Checkpoint,
+    CheckpointFile,
+    Place,
+    sync_directory,
+)
+from mtlmon.run.failure import Failure, WriteFailure
+from mtlmon.run.pump import BLOCK_BYTES, LogEnds, Pump
+from mtlmon.run.signals import HELD_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Protocol
+
+    from mtlmon.run.files import VerdictFile
+    from mtlmon.run.pump import Work
+    from mtlmon.run.report import Progress
+    from mtlmon.run.signals import Signals
+    from mtlmon.run.spec import RunSpec
+
+    class CheckpointedWork(Work, Protocol):
+        """Work that can stop, and continue in another process.
+
+        Attributes:
+            name: the name of the log in messages.
+        """
+
+        name: str
+
+        @property
+        def logs(self) -> Iterable[os.stat_result]:
+            """The status of the log's files."""
+
+        @property
+        def position(self) -> int:
+            """How much of the log has been monitored, in this and all earlier runs."""
+
+        @property
+        def amount(self) -> str:
+            """The position in words."""
+
+        @property
+        def is_settled(self) -> bool:
+            """Whether `snapshot` can be called."""
+
+        def settle(self) -> bool:
+            """Take a step towards a snapshot; return whether more steps are needed."""
+
+        def log_digest(self) -> bytes:
+            """Return the digest of the log up to the position."""
+
+        def snapshot(self) -> bytes:
+            """Return the state of the monitors at the position as bytes."""
+
+        def restore(self, snapshot: bytes, output_size: int) -> None:
+            """Continue from the snapshot of an earlier run that has written `output_size` bytes.
+
+            Raises:
+                SnapshotError: the snapshot does not fit this run.
+            """
+
+        def skip(self) -> Iterator[None]:
+            """Read the log up to the position of the snapshot; yield now and then.
+
+            Raises:
+                LogEnds: the log is shorter than that.
+                SnapshotError: the snapshot does not fit what has been read.
+            """
+
+        def work_in_small_steps(self, events: int) -> None:
+            """Yield after about this many events."""
+
+
+__all__ = ["CheckpointingPump"]
+
+DEFAULT_INTERVAL = ("seconds", 10.0)
+
+
+class OutputDigest:
+    """The digest of the written verdicts, which are read back from their file."""
+
+    def __init__(self, verdicts: VerdictFile) -> None:
+        self.verdicts = verdicts
+        self.digest = blake2b(digest_size=DIGEST_BYTES)
+        self.size = 0
+
+    def up_to(self, size: int) -> bytes:
+        """Return the digest of the first `size` bytes; `size` must not decrease between calls.
+
+        Raises:
+            Failure: the bytes cannot be read.
+        """
+        while self.size < size:
+            block = self.verdicts.read_at(self.size, min(BLOCK_BYTES, size - self.size))
+            self.digest.update(block)
+            self.size += len(block)
+        return self.digest.copy().digest()
+
+
+class CheckpointingPump(Pump):
+    """A pump that writes checkpoints and can continue from one.
+
+    Args:
+        work: the log and its monitors.
+        verdicts: the file for the verdicts.
+        signals: the signals that can interrupt the run.
+        progress: shows how far the run has come.
+        options: the options of the command line.
+
+    Raises:
+        Failure: the files are not suitable for checkpoints.
+    """
+
+    def __init__(
+        self,
+        work: CheckpointedWork,
+        verdicts: VerdictFile,
+        signals: Signals,
+        progress: Progress,
+        options: RunSpec,
+    ) -> None:
+        super().__init__(work, verdicts, signals, progress)
+        self.checkpointed = work
+        assert options.checkpoint is not None
+        self.file = CheckpointFile(options.checkpoint)
+        self.resumes = options.resume
+        self.unit, self.interval = options.checkpoint_every or DEFAULT_INTERVAL
+        if self.unit == "events":
+            work.work_in_small_steps(int(self.interval))
+        self.output_digest = OutputDigest(verdicts)
+        # Whether checkpoints can be written: from the start of the work to the end of the log.
+        self.is_open = False
+        try:
+            self.check_files(options)
+        except Failure:
+            verdicts.discard_new()
+            verdicts.abandon()
+            raise
+
+    def release(self) -> None:
+        super().release()
+        self.file.close()
+
+    # ---- the beginning ---------------------------------------------------------------------
+
+    def check_files(self, options: RunSpec) -> None:
+        """Check that the verdicts and the checkpoint go to two files on disk; lock the verdicts.
+
+        The lock ends with the run or the process, however they end.
+
+        Raises:
+            Failure: a file is not suitable, or another process writes the verdicts.
+            WriteFailure: the file for the verdicts cannot be locked.
+        """
+        path = self.file.path
+        used = [options.output, *options.formula_files, options.explain_output, *options.logs]
+        if any(other and os.path.realpath(other) == path for other in used) or (
+            os.path.exists(path)
+            and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)
+        ):
+            raise Failure(
+                f"{self.file.name} cannot hold the checkpoint: this run uses it for something else"
+            )
+        if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
+            raise Failure(f"{self.verdicts.name} is not a regular file, and --checkpoint needs one")
+        try:
+            fcntl.flock(self.verdicts.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"another process is writing {self.verdicts.name}") from None
+        except OSError as error:
+            raise WriteFailure(f"cannot lock {self.verdicts.name}: {error.strerror}") from None
+
+    def begin(self) -> None:
+        """Continue from the checkpoint if the options say so and there is one; else start afresh.
+
+        Raises:
+            Failure: the checkpoint does not fit; no file has changed.
+        """
+        try:
+            self.file.lock()
+            checkpoint = self.file.read() if self.resumes else None
+            if checkpoint is None:
+                # If no checkpoint can be written, fail now, while nothing is lost.
+                self.file.write(self.make_checkpoint(0))
+            else:
+                self.check_fit(checkpoint)
+        except BaseException:
+            self.verdicts.discard_new()
+            raise
+        self.verdicts.cut(0 if checkpoint is None else checkpoint.output_size)
+        self.sync_name_of_verdicts()
+        self.note_checkpoint()
+        self.is_open = True
+
+    def sync_name_of_verdicts(self) -> None:
+        """Make sure that a new file for verdicts survives a crash, as checkpoints depend on it."""
+        try:
+            sync_directory(self.verdicts.name)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.verdicts.name}: {error.strerror}") from None
+
+    def check_fit(self, checkpoint: Checkpoint) -> None:
+        """Restore the work from the checkpoint, and compare the log and output; change no file.
+
+        Raises:
+            Failure: the checkpoint does not fit the run, the log or the output.
+        """
+        work = self.checkpointed
+        try:
+            work.restore(checkpoint.snapshot, checkpoint.output_size)
+        except SnapshotError as error:
+            raise self.cannot_resume(str(error)) from None
+        self.events_before = work.event_count
+        self.check_output(checkpoint)
+        try:
+            for _ in work.skip():
+                self.signals.check()
+                self.progress.show(work.bytes_read, 0)
+        except LogEnds:
+            raise self.cannot_resume(
+                f"{work.name} ends within the {work.amount} already read"
+            ) from None
+        except SnapshotError as error:
+            raise self.cannot_resume(str(error)) from None
+        if work.log_digest() != checkpoint.log_digest:
+            raise self.cannot_resume(
+                f"the first {work.amount} of {work.name} differ from those that were read"
+            )
+
+    def check_output(self, checkpoint: Checkpoint) -> None:
+        """Check that the output begins with the verdicts that were written.
+
+        The caller will discard everything after these verdicts. That is safe for the file that the
+        verdicts were written to. Any other file must end with them: if it goes on, it may be more
+        than a copy.
+
+        Raises:
+            Failure: the output does not fit the checkpoint.
+        """
+        name, wanted = self.verdicts.name, checkpoint.output_size
+        size = self.verdicts.size()
+        if size < wanted:
+            raise self.cannot_resume(
+                f"{name} has only {size:,} of the {wanted:,} bytes that were written"
+            )
+        if self.output_digest.up_to(wanted) != checkpoint.output_digest:
+            raise self.cannot_resume(
+                f"the first {wanted:,} bytes of {name} are not the verdicts that were written"
+            )
+        if size > wanted and not checkpoint.output.is_same(self.place_of_output()):
+            raise self.cannot_resume(
+                f"the verdicts were written to {checkpoint.output.path}, and {name} has "
+                f"{size - wanted:,} bytes after the {wanted:,} that were written; if it is a copy, "
+                f"truncate it to {wanted} bytes first"
+            )
+
+    def place_of_output(self) -> Place:
+        """Return the place of the file for the verdicts."""
+        return Place.of(self.verdicts.descriptor, self.verdicts.name)
+
+    def cannot_resume(self, why: str) -> Failure:
+        """Return the error for a checkpoint that does not fit."""
+        return Failure(f"cannot resume from {self.file.name}: {why} {AFRESH}")
+
+    # ---- the work --------------------------------------------------------------------------
+
+    def after_step(self) -> None:
+        super().after_step()
+        if self.is_open and self.is_due():
+            self.write_checkpoint()
+
+    def wait_for_log(self, descriptor: int) -> None:
+        if not self.is_open:
+            # Until the run has reached the checkpoint it continues from, it needs no new one.
+            super().wait_for_log(descriptor)
+            return
+        while not self.signals.wait(descriptor, self.seconds_left()):
+            self.write_checkpoint()
+            self.note_checkpoint()
+
+    def reach_end(self) -> None:
+        """Write the last checkpoint, before the end decides what may change when the log grows."""
+        if self.is_open:
+            self.write_checkpoint()
+        self.is_open = False
+
+    def finish_at_last(self) -> None:
+        """Write the verdicts known so far, and a last checkpoint if the work is between two pieces.
+
+        If a signal has interrupted the work, the previous checkpoint stays valid.
+        """
+        if self.is_open and not self.signals.is_forced:
+            self.signals.at_last(self.write_checkpoint, HELD_SECONDS)
+        super().finish_at_last()
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        """Whether it is time for the next checkpoint."""
+        if self.unit == "events":
+            return self.work.event_count - self.noted_events >= self.interval
+        return time.monotonic() - self.noted_at >= self.interval
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until a checkpoint is due while the log pauses, or None if none is."""
+        if self.unit == "events" or self.checkpointed.position == self.noted_position:
+            return None
+        return max(0.0, self.noted_at + self.interval - time.monotonic())
+
+    def write_checkpoint(self) -> None:
+        """Write the verdicts and then a checkpoint, unless the next line cannot be read.
+
+        While the work is between two parts of a row or block, a checkpoint stays due.
+
+        Raises:
+            WriteFailure: the verdicts or the checkpoint cannot be written.
+            LimitError: the engine has reached a limit.
+        """
+        more = True
+        while more:
+            more = self.checkpointed.settle()
+            self.flush()
+        if not self.checkpointed.is_settled:
+            return
+        if self.checkpointed.position != self.noted_position:
+            self.verdicts.sync()
+            self.file.write(self.make_checkpoint(self.verdicts.size_written()))
+        self.note_checkpoint()
+
+    def make_checkpoint(self, output_size: int) -> Checkpoint:
+        """Return a checkpoint of the present state, after `output_size` bytes of verdicts."""
+        return Checkpoint(
+            self.checkpointed.log_digest(),
+            self.output_digest.up_to(output_size),
+            output_size,
+            self.place_of_output(),
+            self.checkpointed.snapshot(),
+        )
+
+    def note_checkpoint(self) -> None:
+        """Note the time and position of this checkpoint, for `is_due`."""
+        self.noted_at = time.monotonic()
+        self.noted_events = self.work.event_count
+        self.noted_position = self.checkpointed.position

@@ -1,0 +1,187 @@
+"""What explains the violations of a run that corrects verdicts: those that hold at its end.
+
+At the end, verdicts are those of the rows that came in time, in the order of time, under the same
+names. So these rows are checked once more as a run checks them that lets rows wait, and what that
+run explains is the explanation, and its messages are those of the report.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import LogCheck
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.policy import PolicyFile
+from mtlmon.run.failure import Failure
+from mtlmon.run.files import STANDARD_INPUT, position_of_input
+from mtlmon.run.findings import Findings, check_findings
+from mtlmon.run.relation_findings import can_reread
+from mtlmon.support.option_names import COMMAND
+from mtlmon.support.standard_input import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtlmon.policy import Policy
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["Named", "Reasons", "messages_in_order", "require_explainable", "why_without_values"]
+
+Named = tuple[int, int, str | None]
+"""The time-stamp and offset of a violation, and its key."""
+
+
+def require_explainable(options: RunSpec) -> None:
+    """Raise Failure if the rows of a log are not those that a run without corrections checks.
+
+    Args:
+        options: the options of the command line.
+    """
+    if not wants_reasons(options):
+        return
+    what = "--explain" if options.explain else "--context"
+    name = _what_forbids_reasons(options)
+    if name is not None:
+        raise Failure(
+            f"{what} does not work yet with --lateness and {name}: violations are explained by "
+            "checking the rows of the log once more, in the order of time"
+        )
+
+
+def _what_forbids_reasons(options: RunSpec) -> str | None:
+    """Return the option with which rows in order are others than those of the run; or None."""
+    others = {
+        "--op": options.op is not None,
+        "--id": options.id is not None,
+        "--clock key": options.clock == "key",
+        "--checkpoint": options.checkpoint is not None,
+    }
+    return next((name for name, is_given in others.items() if is_given), None)
+
+
+def _in_order(options: RunSpec) -> RunSpec:
+    """Return the options of a run that lets rows wait, where these correct verdicts."""
+    found = copy.copy(options)
+    found.wait, found.lateness = options.lateness, None
+    found.output = found.report = None
+    found.output_format = "text"
+    found.resolve = found.summary = found.progress = False
+    found.clock = None
+    return found
+
+
+def wants_reasons(options: RunSpec) -> bool:
+    """Whether violations are explained, or shown with the rows around them."""
+    return options.explain or options.has_context
+
+
+class Reasons:
+    """Explains the violations at the end of a run.
+
+    Args:
+        file: the formula or the policies.
+        options: the options of the command line.
+
+    Attributes:
+        are_told: whether violations are explained, where there are some. The run that does it
+            mentions what is wrong with the log, too.
+    """
+
+    def __init__(self, file: Formula | PolicyFile, options: RunSpec) -> None:
+        self.file = file
+        self.options = options
+        self.start_of_input = position_of_input(options)
+        self.are_told = wants_reasons(options)
+
+    def check(self, logs: Mapping[str, os.stat_result]) -> None:
+        """Fail early if the log cannot be read again, or the file for explanations not written.
+
+        Raises:
+            Failure: it is so.
+        """
+        if self.are_told:
+            check_findings(self.options, logs, can_reread(logs))
+
+    def tell(self) -> int:
+        """Check the log once more, and explain its violations; return the exit status.
+
+        Raises:
+            Failure: the log cannot be read, or the explanations cannot be written.
+            MtlmonError: likewise.
+        """
+        options = _in_order(self.options)
+        if options.verdicts == "first":
+            # that run stops where it knows the violation, too, which has been written
+            options.output = os.devnull
+        else:
+            options.verdicts = "none"
+        if self.start_of_input is not None:
+            os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
+        file = self.file
+        if isinstance(file, PolicyFile) and any(one.is_first_order for one in file.policies):
+            from mtlmon.run.relations import check_relations
+
+            return check_relations(file, options)
+        from mtlmon.run.policies import check_logs
+
+        return check_logs(file, options)
+
+
+def why_without_values(options: RunSpec, *, can_reread: bool) -> str | None:
+    """Return why messages with values are not known, in words; None if they are."""
+    if not can_reread or STANDARD_STREAM in options.logs:
+        return "the log could not be read again"
+    forbidden = _what_forbids_reasons(options)
+    return None if forbidden is None else f"rows in order are others with {forbidden}"
+
+
+def messages_in_order(
+    file: PolicyFile, policies: Sequence[Policy], options: RunSpec
+) -> list[dict[Named, str]]:
+    """Check the rows that came in time once more, in order, for the messages of violations.
+
+    Args:
+        file: the policies.
+        policies: those of its policies that have no variables.
+        options: the options of the command line, with which the log can be read again.
+
+    Returns:
+        The messages of the first violations of each policy.
+
+    Raises:
+        Failure, MtlmonError: the log cannot be read.
+    """
+    from mtlmon.run.policies import open_source, prepare_messages
+
+    options = _in_order(options)
+    # for a program that reads messages
+    options.output_format, options.verdicts = "jsonl", "false"
+    check = LogCheck(
+        policies,
+        options.mode,
+        key=options.key_columns,
+        bdd=options.bdd,
+        verdicts="none",
+        collect=True,
+        max_memory=MemoryLimit(options.max_memory, COMMAND),
+    )
+    prepare_messages(check, options)
+    with closing(open_source(check, file, options)) as source:
+        if check.repeats_ticks:
+            source.only_due_ticks()
+        findings = Findings(check, source, [], options, can_reread=False, file=file)
+        for _ in check.run(source, options.end_time):
+            findings.take()
+        reports = [findings.keyed_report(number) for number in range(len(policies))]
+    return [
+        {
+            (one.time_stamp, one.offset, one.key): one.message
+            for one in report.violations
+            if one.message is not None
+        }
+        for report in reports
+    ]

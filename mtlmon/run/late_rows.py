@@ -1,0 +1,290 @@
+"""Rows that come late: how long others wait for them, and where those go that come too late."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Literal, NamedTuple
+
+from mtlmon.errors import SnapshotError
+from mtlmon.run.failure import Failure, WriteFailure, note, reason
+from mtlmon.run.files import STANDARD_INPUT, OpenFile, is_same_file
+from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.text.native import LineOrder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.durations import Duration
+
+__all__ = [
+    "NO_ORDER",
+    "LateFile",
+    "TableOrder",
+    "TextOrder",
+    "corrected_order",
+    "late_file",
+    "length_units",
+    "note_refused",
+    "table_order",
+    "text_order",
+    "wait_units",
+]
+
+
+class LateFile(OpenFile):
+    """The file of the rows that come too late.
+
+    Args:
+        path: its path.
+        others: the paths of files that it must not be.
+        keeps: whether it keeps what it has until the first rows are written, or `begin` is called,
+            so that a later run can go on.
+
+    Raises:
+        Failure: the file cannot be written, or is used for something else.
+    """
+
+    def __init__(self, path: str, others: list[str], *, keeps: bool = False) -> None:
+        self.path = path
+        # how much of it is to be kept; None if the rest is cut off already
+        self._kept: int | None = 0 if keeps else None
+        for other in others:
+            if other != STANDARD_STREAM and os.path.realpath(other) == os.path.realpath(path):
+                raise Failure(f"{path} cannot hold late rows: this run uses it for something else")
+        try:
+            # without O_TRUNC, so that nothing is lost if the file turns out to be the log
+            super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+            found = os.fstat(self.descriptor)
+            if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD_INPUT)):
+                raise Failure(f"{path} is both the log and the file for late rows")
+            self._is_regular = stat.S_ISREG(found.st_mode)
+            if self._is_regular and not keeps:
+                os.ftruncate(self.descriptor, 0)
+        except (OSError, ValueError) as error:
+            raise Failure(f"cannot write {path}: {reason(error)}") from None
+
+    def write(self, rows: bytes) -> None:
+        """Write rows at once, as a reader may follow the file.
+
+        Raises:
+            WriteFailure: the rows cannot be written.
+        """
+        self.begin()
+        rest = memoryview(rows)
+        try:
+            while rest:
+                rest = rest[os.write(self.descriptor, rest) :]
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the rows that were written, in this and earlier runs."""
+        if self._kept is not None:
+            return self._kept
+        return os.lseek(self.descriptor, 0, os.SEEK_CUR) if self._is_regular else 0
+
+    def go_on(self, size: int) -> None:
+        """Keep the rows that an earlier run has written, as their size says.
+
+        Raises:
+            SnapshotError: the file has less.
+        """
+        if self._is_regular and os.fstat(self.descriptor).st_size < size:
+            raise SnapshotError(f"{self.path} has lost rows that came too late")
+        self._kept = size
+
+    def begin(self) -> None:
+        """Cut off what is not kept.
+
+        Raises:
+            WriteFailure: the file cannot be cut.
+        """
+        if self._kept is None:
+            return
+        try:
+            if self._is_regular:
+                os.ftruncate(self.descriptor, self._kept)
+                os.lseek(self.descriptor, self._kept, os.SEEK_SET)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.path}: {error.strerror}") from None
+        self._kept = None
+
+
+def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
+    """Open the file of --late, if the options name one; `keeps` is that of `LateFile`.
+
+    Raises:
+        Failure: the file cannot be written, or is used for something else.
+    """
+    if options.late is None:
+        return None
+    used = [options.output, options.checkpoint, options.report, options.explain_output]
+    others = [*options.logs, *options.formula_files, *(one for one in used if one is not None)]
+    return LateFile(options.late, others, keeps=keeps)
+
+
+class TableOrder(NamedTuple):
+    """How rows of tables come into the order of time; the values are those of `open_tables`.
+
+    Attributes:
+        wait: how late a row may be; None if rows are in order.
+        late: gets the rows that come too late.
+        in_any_order: whether batches have the rows as they come.
+        operation: then the column that says what rows do, or None.
+        id: the column of ids, or None.
+        clock: whether time passes for all keys, or for each.
+    """
+
+    wait: int | Duration | None
+    late: Callable[[bytes], None] | None
+    in_any_order: bool = False
+    operation: str | None = None
+    id: str | None = None
+    clock: Literal["all", "key"] = "all"
+
+
+NO_ORDER = TableOrder(None, None)
+
+
+def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
+    """Return how rows of tables come into the order of time; the arguments are as `text_order` has.
+
+    Raises:
+        Failure: the file for late rows cannot be written.
+    """
+    if not options.reorders:
+        return NO_ORDER
+    file = None if is_again else late_file(options)
+    wait = 0 if options.wait is None else options.wait
+    return TableOrder(wait, None if file is None else file.write)
+
+
+def corrected_order(options: RunSpec, late: LateFile | None) -> TableOrder:
+    """Return how rows are read whose order others see to; `late` gets those that are too late."""
+    return TableOrder(
+        None,
+        None if late is None else late.write,
+        in_any_order=True,
+        operation=options.op,
+        id=options.id,
+        clock=options.clock or "all",
+    )
+
+
+class TextOrder:
+    """Puts the lines of a text log into the order of time.
+
+    Args:
+        wait: how late a line may be, in time units; None if it may be as late as it likes.
+        late: the file for lines that come too late; None if they are only counted.
+        joins_lines: whether time-points may have several lines, the first of which begins with '@'.
+
+    Attributes:
+        lines: orders the lines.
+        memory: the memory limit of the run, which counts the lines that wait; None if none does.
+    """
+
+    memory: MemoryLimit | None = None
+
+    def __init__(
+        self, wait: int | None, late: LateFile | None, *, joins_lines: bool = False
+    ) -> None:
+        self.lines = LineOrder(wait, joins_lines=joins_lines)
+        self.late = late
+        self.is_complete = False
+
+    def push(self, block: memoryview) -> None:
+        """Take a block of the log."""
+        self.lines.push(block)
+        self._take_refused()
+        if self.memory is not None:
+            self.memory.note("sorting", self.lines.held_bytes)
+            if not self.lines.is_ready:
+                # No other code checks the limit before lines are released.
+                self.memory.check()
+
+    def finish(self) -> None:
+        """End the log: nothing waits any more."""
+        if not self.is_complete:
+            self.is_complete = True
+            self.lines.finish()
+            self._take_refused()
+
+    @property
+    def refused(self) -> int:
+        """The number of lines that came too late."""
+        return self.lines.refused_count
+
+    def note_refused(self, options: RunSpec) -> None:
+        """Mention the lines that came too late."""
+        note_refused(self.refused, "line", options)
+
+    def _take_refused(self) -> None:
+        refused = self.lines.take_refused()
+        if refused and self.late is not None:
+            self.late.write(refused)
+
+
+def text_order(options: RunSpec, *, is_again: bool = False) -> TextOrder | None:
+    """Return what orders the lines of a text log; None if the options ask for no order.
+
+    Args:
+        options: the options of the command line.
+        is_again: whether the log is read again, so that the file of late rows is there already.
+
+    Raises:
+        Failure: the unit of the time to wait does not fit, or the file cannot be written.
+    """
+    joins = options.signature is not None
+    if options.sort:
+        return TextOrder(None, None, joins_lines=joins)
+    if not options.reorders:
+        return None
+    wait = wait_units(options, options.unit, "--unit")
+    return TextOrder(wait, None if is_again else late_file(options), joins_lines=joins)
+
+
+def wait_units(options: RunSpec, unit: str | None, option: str) -> int:
+    """Return how late a row may be, in time units; the arguments are as `length_units` has."""
+    return 0 if options.wait is None else length_units(options.wait, "--wait", unit, option)
+
+
+def length_units(length: int | Duration, name: str, unit: str | None, option: str) -> int:
+    """Return a length of time in time units.
+
+    Args:
+        length: the length.
+        name: the option that it is the value of.
+        unit: the unit of time-stamps; None if it is not known.
+        option: the option that tells it.
+
+    Raises:
+        Failure: the length has a unit, and time-stamps have none or a coarser one.
+    """
+    if isinstance(length, int):
+        return length
+    if unit is None:
+        raise Failure(
+            f"{name} {length} needs the unit of the time-stamps: add {option} s, for instance, or "
+            f"give a number of time units, as in {name} 5"
+        )
+    from mtlmon.syntax.bounds import UNITS
+
+    units, rest = divmod(length.nanoseconds, UNITS[unit])
+    if rest:
+        raise Failure(f"{name} {length} is not a whole number of the time-stamps' unit, {unit}")
+    return units
+
+
+def note_refused(count: int, row_name: str, options: RunSpec) -> None:
+    """Mention the rows that came too late."""
+    if count:
+        from mtlmon.run.report import plural
+
+        where = "" if options.late is None else f" (see {options.late})"
+        note(f"{plural(count, row_name)} came too late to be checked{where}")

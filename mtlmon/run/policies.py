@@ -1,0 +1,577 @@
+"""Check any number of policies on tables and text logs, with explanations and reports."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal
+
+from mtlmon.checking import LogCheck, TextLog, TraceKeys
+from mtlmon.checking.clocks import clock_of
+from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
+from mtlmon.checking.policy_facts import PolicyFacts
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.policy import Policy, PolicyFile
+from mtlmon.run.failure import SIGNALLED, VIOLATION, Failure, note
+from mtlmon.run.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
+from mtlmon.run.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
+from mtlmon.run.option_rules import require_no_columns, require_no_keys
+from mtlmon.run.policy_work import PolicyWork, unreadable
+from mtlmon.run.pump import Pump
+from mtlmon.run.report import name_list, note_mode, note_slow, progress_for, wants_summary
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import REPORT_SECONDS, Signals
+from mtlmon.run.table_output import table_output
+from mtlmon.run.time_stamps import iso_times, time_texts
+from mtlmon.support.option_names import COMMAND
+from mtlmon.support.standard_input import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.outputs import Output
+    from mtlmon.checking.text_streams import TextStreams
+    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.run.files import VerdictFile
+    from mtlmon.run.findings import Findings
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.tables import TableEvents
+
+    Source = TextLog | TableEvents
+
+__all__ = ["check_logs"]
+
+
+def check_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
+    """Check the policies on the logs; return the exit status.
+
+    Args:
+        file: the formula or the policies to check.
+        options: the options of the command line.
+
+    Raises:
+        Failure: a file cannot be read or written, or the options contradict each other.
+        ClosedPipe: the reader of the verdicts has closed the pipe.
+        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
+    """
+    policies = policies_of(file)
+    if isinstance(file, PolicyFile) and not options.is_table:
+        require_no_columns(file, options)
+    if options.for_people:
+        options.verdicts = "false"
+    check = LogCheck(
+        policies,
+        options.mode,
+        key=options.key_columns,
+        bdd=options.bdd,
+        verdicts=options.verdicts,
+        resolve=options.resolve or options.for_people,
+        collect=options.needs_violations,
+        advance_every=options.advance_every,
+        max_memory=MemoryLimit(options.max_memory, COMMAND),
+        threads=options.threads,
+        passes_time=options.idle is not None,
+        counts_triggered=wants_triggered(policies, options),
+        rows=options.rows or (options.for_people and knows_rows(policies, options)),
+    )
+    if not options.is_table:
+        require_no_keys(check.partitions, file, options)
+    note_modes(policies, [one.mode for one in check.monitors], options)
+    start_of_input = position_of_input(options)
+
+    def again() -> Source:
+        if start_of_input is not None:
+            os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
+        source = open_source(check, file, options, is_for_explanations=True)
+        if options.tracks_rows:
+            source.track_rows()
+        return source
+
+    with closing(open_source(check, file, options)) as source:
+        if check.repeats_ticks:
+            source.only_due_ticks()
+        if check.row_tracker is not None:
+            source.track_rows()
+        watch = assumption_watch(file, source, options)
+        return check_source(check, source, again, options, watch, file)
+
+
+def check_source(
+    check: LogCheck,
+    source: Source,
+    again: Callable[[], Source],
+    options: RunSpec,
+    assumptions: AssumptionWatch | None,
+    file: Formula | PolicyFile,
+) -> int:
+    """Check an open log; return the exit status.
+
+    Args:
+        check: the check of the policies.
+        source: the open log.
+        again: opens the log once more, for explanations.
+        options: the options of the command line.
+        assumptions: tells which assumptions the log breaks; None if there are none.
+        file: the formula or the policies.
+    """
+    logs = statuses(source)
+    findings = open_findings(check, source, logs, options, file)
+    prepare_messages(check, options)
+    output = make_output(check, source, options)
+    work = PolicyWork(check, source, output, findings, logs, options, assumptions)
+    return run_work(work, again, options)
+
+
+def open_findings(
+    check: LogCheck,
+    source: Source,
+    logs: Mapping[str, os.stat_result],
+    options: RunSpec,
+    file: Formula | PolicyFile,
+) -> Findings | None:
+    """Return what collects violations, if explanations or a report are wanted.
+
+    Raises:
+        Failure: they are not possible.
+    """
+    if not options.needs_violations:
+        return None
+    from mtlmon.run.findings import Findings, check_findings
+
+    can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
+    check_findings(options, logs, can_reread)
+    if options.has_context:
+        from mtlmon.run.context import check_context
+
+        check_context(source, options)
+    return Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
+
+
+def prepare_messages(check: LogCheck, options: RunSpec) -> None:
+    """Let the check make the messages of triggers, if the output has them."""
+    if has_messages(check, options):
+        from mtlmon.checking.shown import Messages
+
+        check.messages = Messages(
+            check.policies,
+            check.partitions.of_policies,
+            check.clocks,
+            keeps_first=options.verdicts == "first",
+            repeats_ticks=check.repeats_ticks,
+        )
+
+
+def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) -> int:
+    """Run the work on a log; return the exit status.
+
+    Args:
+        work: the log and its policies.
+        again: opens the log once more, for explanations.
+        options: the options of the command line.
+    """
+    keeps = options.checkpoint is not None
+    verdicts = open_verdicts(options.output, work.logs_by_name, options.formula_files, keeps=keeps)
+    if options.for_people:
+        # It escapes what does not print by itself.
+        verdicts.lines = None
+    signals = Signals(verdicts, is_held=keeps)
+    pump = make_pump(work, verdicts, signals, options)
+
+    def report(status: int, seconds: float) -> None:
+        if options.for_people and work.is_complete:
+            from mtlmon.run.people import show_outcome
+
+            show_outcome(work.outcome(), work.check.event_count, options)
+        work.report_end()
+        if options.explain and status == VIOLATION and work.has_violation():
+            work.explain(again)
+        if options.has_context and status == VIOLATION and work.has_violation():
+            work.show_context(again)
+        if options.report is not None:
+            write_report(
+                lambda is_interrupted: work.write_report(
+                    again, seconds, is_interrupted=is_interrupted
+                ),
+                status,
+                signals,
+                options,
+            )
+
+    return run_to_end(
+        pump,
+        has_violation=work.fails,
+        report=report,
+        summary=work.summary,
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )
+
+
+def assumption_watch(
+    file: Formula | PolicyFile, source: Source, options: RunSpec
+) -> AssumptionWatch | None:
+    """Return what tells which assumptions of the file a log breaks; None if it assumes nothing."""
+    if not isinstance(file, PolicyFile) or not file.assumptions:
+        return None
+    from mtlmon.checking.assumptions import AssumptionWatch
+
+    if isinstance(source, TextLog):
+        return AssumptionWatch(file.assumptions, options.unit, [()])
+    unit = source.times.resolution or source.times.unit
+    return AssumptionWatch(file.assumptions, unit, source.partitions)
+
+
+def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: RunSpec) -> Pump:
+    """Return a pump with or without checkpoints, as the options require.
+
+    Raises:
+        Failure: the files are not suitable for checkpoints.
+    """
+    progress = progress_for(work.source.size or 0, verdicts, options)
+    if options.idle is not None and options.checkpoint is None:
+        from mtlmon.run.idle import IdlePump
+
+        return IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
+    if options.checkpoint is None:
+        return Pump(work, verdicts, signals, progress)
+    from mtlmon.run.checkpointing import CheckpointingPump
+
+    work.begin_digest()
+    if options.idle is not None:
+        from mtlmon.run.idle import IdleCheckpointingPump
+
+        return IdleCheckpointingPump(work, verdicts, signals, progress, options)
+    return CheckpointingPump(work, verdicts, signals, progress, options)
+
+
+def write_report(
+    write: Callable[[bool], None], status: int, signals: Signals, options: RunSpec
+) -> None:
+    """Write the report; after a signal, give up if that takes too long.
+
+    Args:
+        write: writes the report, and is told whether the run was interrupted.
+        status: the exit status of the run.
+        signals: the signals that can interrupt the run.
+        options: the options of the command line.
+    """
+    if status < SIGNALLED:
+        write(False)
+    elif not signals.at_last(lambda: write(True), REPORT_SECONDS):
+        note(f"{options.report} was not written: there was no time for it")
+
+
+def wants_triggered(policies: Sequence[Policy], options: RunSpec) -> bool:
+    """Whether anything depends on how often the left sides of implications hold."""
+    return asks_for_triggered(options) or any(policy.tolerance is not None for policy in policies)
+
+
+def asks_for_triggered(options: RunSpec) -> bool:
+    """Whether the options alone ask how often the left sides of implications hold.
+
+    A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
+    on the terminal whether a later run can continue from the checkpoint.
+    """
+    if options.fail_on_vacuous or options.report is not None:
+        return True
+    return options.checkpoint is None and wants_summary(options.summary)
+
+
+def knows_rows(policies: Sequence[Policy], options: RunSpec) -> bool:
+    """Whether no row that waits for later values can be left out, after which rows are unknown."""
+    clocks = map(clock_of, policies)
+    return options.on_error != "skip" or not any(one is not None and one.waits for one in clocks)
+
+
+def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:
+    """Return the policies of a file; a formula counts as a single policy."""
+    return file.policies if isinstance(file, PolicyFile) else (Policy(None, file, file),)
+
+
+def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: RunSpec) -> None:
+    """Mention once which policies cannot run in the requested mode; `modes` are those in use."""
+    unbounded = [
+        (policy.name, mode)
+        for policy, mode in zip(policies, modes, strict=True)
+        if mode != options.mode
+    ]
+    if unbounded:
+        names = tuple(name for name, _ in unbounded if name is not None)
+        what = f"the future of {name_list(names)}" if names else "the formula's future"
+        formulas = [
+            policy.formula
+            for policy, mode in zip(policies, modes, strict=True)
+            if mode != options.mode
+        ]
+        note_mode(what, formulas, options, unbounded[0][1])
+    note_slow([(policy.name, policy.formula) for policy in policies], options)
+
+
+def shown_in(
+    check: LogCheck, file: Formula | PolicyFile, options: RunSpec, *, is_for_explanations: bool
+) -> list[dict[When, list[str]]]:
+    """Return the names of the values that messages and explanations show, for each partition."""
+    partitions = check.partitions
+    if not isinstance(file, PolicyFile) or not (
+        is_for_explanations or has_messages(check, options)
+    ):
+        return [{} for _ in partitions.columns]
+    from mtlmon.checking.shown import shown_names
+
+    shown = shown_names(
+        file,
+        check.policies,
+        partitions.of_policies,
+        check.clocks,
+        has_values=is_for_explanations,
+        has_columns=options.report is not None,
+    )
+    # the whole log may be a partition without policies
+    return [*shown, *({} for _ in partitions.columns[len(shown) :])]
+
+
+def has_messages(check: LogCheck, options: RunSpec) -> bool:
+    """Whether the output has messages of triggers, or the report on a log that is read once."""
+    has_room = options.output_format != "text" or options.for_people
+    has_room = has_room and options.verdicts != "none"
+    has_room = has_room or (options.report is not None and any(map(is_pipe, options.logs)))
+    return has_room and any(policy.message is not None for policy in check.policies)
+
+
+def is_pipe(path: str) -> bool:
+    """Whether a log cannot be read a second time."""
+    try:
+        found = os.fstat(STANDARD_INPUT) if path == STANDARD_STREAM else os.stat(path)
+    except OSError:
+        # such as a pattern of several files
+        return False
+    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+
+
+def open_source(
+    check: LogCheck,
+    file: Formula | PolicyFile,
+    options: RunSpec,
+    *,
+    is_for_explanations: bool = False,
+) -> Source:
+    """Open the log.
+
+    Args:
+        check: the check that the log is opened for.
+        file: the formula or the policies.
+        options: the options of the command line.
+        is_for_explanations: whether it is read again for explanations, with values to show.
+
+    Raises:
+        Failure: the log cannot be read.
+        MtlmonError: the options for tables are contradictory or unknown.
+    """
+    shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
+    if not options.is_table:
+        order = text_order(options, is_again=is_for_explanations)
+        return open_text_source(check, file, options, shown[0], order)
+    policies = file if isinstance(file, PolicyFile) else None
+    return open_table_source(
+        options,
+        check.atoms,
+        policies,
+        check.partitions.columns,
+        check.memory,
+        atoms_of_partitions=check.atoms_of_partitions,
+        shown=shown,
+        order=table_order(options, is_again=is_for_explanations),
+    )
+
+
+def open_text_source(
+    check: LogCheck,
+    file: Formula | PolicyFile,
+    options: RunSpec,
+    shown: Mapping[When, Sequence[str]] | None = None,
+    order: TextOrder | None = None,
+) -> TextLog:
+    """Open a text log for a check.
+
+    Args:
+        check: the check that the log is opened for.
+        file: the formula or the policies.
+        options: the options of the command line.
+        shown: the names of values to show.
+        order: puts the lines into the order of time.
+
+    Raises:
+        Failure: the log cannot be read.
+    """
+    if order is not None:
+        order.memory = check.memory
+    log = open_log(options.log)
+    atoms, streams = text_atoms(
+        check.atoms,
+        check.atoms_of_partitions,
+        file,
+        log.name,
+        shown or {},
+        options.on_error,
+        check.memory,
+    )
+    return TextLog(
+        log,
+        atoms,
+        skip_errors=options.on_error == "skip",
+        memory=check.memory,
+        streams=streams,
+        order=order,
+    )
+
+
+def open_table_source(
+    options: RunSpec,
+    atoms: Sequence[str],
+    policies: PolicyFile | None,
+    partitions: Sequence[Sequence[str]],
+    memory: MemoryLimit,
+    *,
+    atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
+    streams: Sequence[str] = (),
+    shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
+    order: TableOrder = NO_ORDER,
+) -> TableEvents:
+    """Open the tables that the options name; the other arguments are those of `open_tables`.
+
+    Raises:
+        Failure: a table cannot be read.
+        MtlmonError: the options are contradictory or unknown.
+    """
+    from mtlmon.tables import open_tables
+
+    take_signals_from_arrow()
+    if sys.stdin is None and "-" in options.logs:
+        raise Failure("cannot read standard input: it is closed")
+    try:
+        return open_tables(
+            options.logs,
+            atoms,
+            policies=policies,
+            atoms_of_partitions=atoms_of_partitions,
+            streams=streams,
+            shown=shown,
+            format=options.format,
+            pattern=options.pattern,
+            time=options.time,
+            time_unit=options.time_unit,
+            time_format=options.time_format,
+            time_zone=options.time_zone,
+            null_values=options.null_values,
+            delimiter=options.delimiter,
+            quote=options.quote,
+            decimal=options.decimal,
+            resolution=options.resolution or options.unit,
+            event=options.event,
+            event_separator="|" if options.event_separator is None else options.event_separator,
+            partitions=partitions,
+            on_error=options.on_error,
+            sort=options.sort,
+            wait=order.wait,
+            late=order.late,
+            in_any_order=order.in_any_order,
+            operation=order.operation,
+            id=order.id,
+            clock=order.clock,
+            option_names=options.option_names,
+            memory=memory,
+        )
+    except OSError as error:
+        raise unreadable(error) from None
+
+
+def text_atoms(
+    wanted: Sequence[str],
+    atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]],
+    file: Formula | PolicyFile,
+    path: str,
+    shown: Mapping[When, Sequence[str]],
+    on_error: Literal["stop", "skip"] | None,
+    memory: MemoryLimit,
+) -> tuple[tuple[str, ...], TextStreams | None]:
+    """Return the atoms that lines of a text log name, and what computes the others, if any."""
+    at_ticks = {
+        period: names
+        for needed in atoms_of_partitions
+        for period, names in needed.items()
+        if period
+    }
+    every_shown = [name for names in shown.values() for name in names]
+    if not isinstance(file, PolicyFile) or not (file.atoms or at_ticks or every_shown):
+        return tuple(wanted), None
+    from mtlmon.policy.needs import needs_of
+
+    defined = [name for name in wanted if name in file.atoms]
+    if not (defined or at_ticks or every_shown):
+        return tuple(wanted), None
+    from mtlmon.tables.text_atoms import text_streams
+
+    others = [name for names in at_ticks.values() for name in names]
+    needs = needs_of(file, [*wanted, *others], every_shown)
+    named = tuple(name for name in needs.log_atoms if name not in file.atoms)
+    streams = text_streams(
+        file, defined, file.unit, path, at_ticks, shown, on_error=on_error, memory=memory
+    )
+    return named, streams
+
+
+def take_signals_from_arrow() -> None:
+    """Keep Arrow from handling signals while it reads: it would raise an error of its own."""
+    from pyarrow import enable_signal_handlers
+
+    enable_signal_handlers(False)
+
+
+def statuses(source: Source) -> dict[str, os.stat_result]:
+    """Return the status of the log's files by name."""
+    if isinstance(source, TextLog):
+        return {source.name: os.fstat(source.descriptor)}
+    return {
+        file.name: os.fstat(0) if file.path == STANDARD_STREAM else os.stat(file.path)
+        for file in source.files
+    }
+
+
+def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | None:
+    """Return the converter of verdicts to bytes, or None if no verdicts are wanted.
+
+    Raises:
+        Failure: the output is binary, but would go to a terminal.
+    """
+    names = [policy.name for policy in check.policies]
+    keys = TraceKeys(check.partitions, tuple(source.key_tables))
+    if options.verdicts == "none":
+        return None
+    if options.for_people:
+        from mtlmon.run.people import PeopleOutput
+
+        return PeopleOutput(check, keys, time_texts(options, source.times), options)
+    rows = check.row_tracker
+    if options.output_format == "text":
+        return TextOutput(names, keys, rows, iso_times(options, source.times))
+    facts = PolicyFacts(check.policies)
+    messages = check.messages
+    if options.output_format == "jsonl" and (messages is not None or rows is not None):
+        from mtlmon.tables.verdicts import VerdictTable
+
+        return table_output(VerdictTable(names, keys, source.times, messages, rows, facts), options)
+    if options.output_format == "jsonl":
+        if isinstance(source, TextLog):
+            return JsonLinesOutput(names, facts=facts)
+        return JsonLinesOutput(names, keys, source.times, facts)
+    from mtlmon.tables.verdicts import VerdictTable
+
+    if isinstance(source, TextLog):
+        table = VerdictTable(names, messages=messages, row_tracker=rows, facts=facts)
+    else:
+        table = VerdictTable(names, keys, source.times, messages, rows, facts)
+    return table_output(table, options)

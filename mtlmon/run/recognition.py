@@ -1,0 +1,144 @@
+"""Recognise the format of a log on standard input by its first bytes."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from mtlmon.run.failure import Failure
+from mtlmon.support.standard_input import STANDARD_STREAM, input_name, look_at_input
+from mtlmon.support.table_formats import compression_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.run.spec import RunSpec
+
+__all__ = ["format_advice", "recognise_input"]
+
+# How much is looked at for the first line.
+LINE_BYTES = 1 << 16
+# How much of compressed data: bzip2 has blocks of nearly a megabyte.
+COMPRESSED_BYTES = 1 << 20
+PIECE_BYTES = 256
+
+
+def recognise_input(options: RunSpec) -> None:
+    """Let the options say the format of a log on standard input.
+
+    What is not recognised as a table is a text log.
+
+    Raises:
+        Failure: standard input cannot be read, or is compressed and not a table.
+    """
+    if sys.stdin is None:
+        return
+    try:
+        begin = look_at_input(is_enough, LINE_BYTES)
+        if compression_of(begin) is not None:
+            begin = look_at_input(lambda some: is_enough(decompressed(some)), COMPRESSED_BYTES)
+            options.format = compressed_format(begin)
+            return
+    except OSError as error:
+        raise Failure(f"cannot read {input_name()}: {error.strerror}") from None
+    options.format = format_of(begin) or "text"
+
+
+def format_advice(options: RunSpec) -> str:
+    """What to add to the options so that the log is a table, by its first line.
+
+    Raises:
+        Failure: there is no such file.
+    """
+    from mtlmon.text.formats import guess_format
+
+    try:
+        if options.log == STANDARD_STREAM:
+            begin = look_at_input(is_enough, LINE_BYTES)
+        else:
+            begin = first_bytes(options.log)
+    except FileNotFoundError as error:
+        raise Failure(f"cannot read {options.log}: {error.strerror}") from None
+    except OSError:
+        begin = b""
+    guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None
+    if guess is not None and guess.format is not None:
+        return f"add --format {guess.format} ({guess.words})"
+    if guess is not None and guess.pattern is not None:
+        return f"add --pattern {guess.pattern}, which its first line fits"
+    if guess is not None and guess.advice is not None:
+        return f"{guess.words}: {guess.advice}"
+    return "add its format, for instance --format csv"
+
+
+def first_bytes(path: str) -> bytes:
+    """Return the beginning of a file; nothing of a pipe, which is read only once."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(LINE_BYTES)
+
+
+def is_enough(begin: bytes) -> bool:
+    """Whether the beginning of a log tells its format."""
+    text = begin.lstrip(b"\xef\xbb\xbf \t\r\n")
+    return (
+        text[:1] == b"@" or b"\n" in text or compression_of(begin) is not None or is_binary(begin)
+    )
+
+
+def is_binary(begin: bytes) -> bool:
+    return begin.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"))
+
+
+def format_of(begin: bytes) -> str | None:
+    """Return the format of tables that a log has by its beginning; None if it has none of them."""
+    line = begin if is_binary(begin) else begin.partition(b"\n")[0]
+    if line.lstrip()[:1] in (b"", b"@"):
+        return None
+    from mtlmon.text.formats import guess_format
+
+    guess = guess_format(line, 1)
+    return None if guess is None else guess.format
+
+
+def compressed_format(begin: bytes) -> str:
+    """Return the format of a compressed table by its beginning.
+
+    Raises:
+        Failure: this is not a table.
+    """
+    found = format_of(decompressed(begin))
+    if found in (None, "parquet"):
+        from mtlmon.text.formats import guess_format
+
+        guess = guess_format(begin, 1)
+        assert guess is not None
+        raise Failure(
+            f"{input_name()}: {guess.words}, and not a table by its first line: {guess.advice}, "
+            "or say with --format what it is"
+        )
+    assert found is not None
+    return found
+
+
+def decompressed(begin: bytes) -> bytes:
+    """Return what the beginning of compressed data holds, as far as it is complete."""
+    import io
+
+    try:
+        from mtlmon.tables.formats.files import decompressed as open_compressed
+    except ImportError:
+        raise Failure("tables need pyarrow: pip install 'mtlmon[tables]'") from None
+
+    found = b""
+    compression = compression_of(begin)
+    assert compression is not None
+    try:
+        with open_compressed(io.BytesIO(begin), compression) as stream:
+            # What is behind the last complete piece cannot be read.
+            while len(found) < LINE_BYTES and (piece := stream.read(PIECE_BYTES)):
+                found += piece
+    except OSError:
+        pass
+    return found

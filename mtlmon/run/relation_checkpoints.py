@@ -1,0 +1,188 @@
+"""Check policies with variables so that checkpoints can be written and a later run can continue."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from mtlmon.checking.computed_rows import ComputedRows
+from mtlmon.errors import SnapshotError
+from mtlmon.run.policies import asks_for_triggered
+from mtlmon.run.row_work import PassingTime, RowWork
+from mtlmon.run.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
+from mtlmon.run.table_output import continue_table
+from mtlmon.run.text_checkpoints import DigestedText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mtlmon.checking.computed_rows import ComputedEvents
+    from mtlmon.relational.input.native import RowEvents, RowScanner
+    from mtlmon.run.files import LogFile
+    from mtlmon.run.relations import Check
+    from mtlmon.run.row_work import KeptRows, RowLoop
+    from mtlmon.run.spec import RunSpec
+
+__all__ = [
+    "CheckpointedRows",
+    "TimedCheckpointedRows",
+    "restore_check",
+    "restored_source",
+    "snapshot_of",
+]
+
+_RUN_PARTS = 3
+_PARTS = _RUN_PARTS + 2
+"""How many parts of a snapshot describe a check: its run, its findings and its rows."""
+
+
+def snapshot_of(check: Check | None, source: bytes, options: RunSpec) -> bytes:
+    """Return the state of a check as bytes.
+
+    Args:
+        check: the check, all of whose time-points have been taken in; None before the first.
+        source: what is known of the log, as bytes.
+        options: the options of the command line.
+    """
+    kept = [value for _, value in _settings(options)]
+    settings = json.dumps([*kept, options.slices]).encode()
+    findings = None if check is None or check.findings is None else check.findings.snapshot()
+    run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
+    rows = b""
+    if check is not None and check.point_rows is not None:
+        rows = check.point_rows.snapshot()
+    return joined_parts(RELATIONS, [settings, source, *run, json.dumps(findings).encode(), rows])
+
+
+def restored_source(snapshot: bytes, options: RunSpec) -> tuple[bytes, list[bytes]]:
+    """Return what a snapshot knows of the log, and the state of the check for its run.
+
+    Raises:
+        SnapshotError: the snapshot is damaged, or was made with other options.
+    """
+    settings, source, *run = split_parts(snapshot, RELATIONS, 2 + _PARTS)
+    if len(run) != _PARTS:
+        raise damaged()
+    *kept, slices = json.loads(settings)
+    if len(kept) == len(_settings(options)) - 1:
+        # those of earlier versions count nothing
+        kept.append(False)
+    for (what, value), before in zip(_settings(options), kept, strict=True):
+        if value != before:
+            raise SnapshotError(f"it was made {what}")
+    if slices is not None and options.slices is None:
+        raise SnapshotError(
+            f"it was made with --slices {slices}, so add --slices N; any number will do"
+        )
+    return source, run
+
+
+def restore_check(check: Check, state: Sequence[bytes]) -> None:
+    """Let a check go on from what `restored_source` has returned.
+
+    Raises:
+        SnapshotError: the snapshot is of other policies.
+    """
+    *run, findings, rows = state
+    check.run.restore(run)
+    if check.point_rows is not None:
+        check.point_rows.restore(rows)
+    if check.findings is not None:
+        check.findings.restore(json.loads(findings))
+
+
+def _settings(options: RunSpec) -> list[tuple[str, object]]:
+    """Return the settings that must not change, each with the words for an error message."""
+    # a policy `at most 1%` lets them be counted as well, but then its plan is another one
+    counts = (
+        options.signature is None and options.verdicts != "first" and asks_for_triggered(options)
+    )
+    return [
+        ("from tables" if not options.is_table else "from a text log", options.is_table),
+        (
+            "from another kind of log" if options.signature else "from a log of MonPoly",
+            options.signature is not None,
+        ),
+        ("with another --output-format", options.output_format),
+        ("with another --verdicts", options.verdicts),
+        ("with other --time-points", options.time_points),
+        (f"with{'out' if options.explain else ''} --explain", options.explain),
+        (f"with{'out' if options.rows else ''} --rows", options.rows),
+        (
+            f"{'without' if counts else 'with'} counting how often left sides are matched "
+            "(--fail-on-vacuous, --report)",
+            counts,
+        ),
+    ]
+
+
+class CheckpointedRows(DigestedText, RowWork):
+    """Moves a text log of rows through a check; its position is a number of bytes.
+
+    Args:
+        loop: reads and checks the log.
+        log: the open log.
+        rows: what reads the log in the loop.
+        options: the options of the command line.
+        again: returns what reads the log once more for computed atoms.
+    """
+
+    def __init__(
+        self,
+        loop: RowLoop,
+        log: LogFile,
+        rows: KeptRows,
+        options: RunSpec,
+        again: Callable[[], RowEvents] | None,
+    ) -> None:
+        super().__init__(loop, log)
+        self.check = loop.check
+        self.rows = rows
+        self.options = options
+        self.again: ComputedEvents | None = None
+        if again is not None and isinstance(rows, ComputedRows):
+            self.again = rows.without_rows(again())
+        self.begin_digest()
+
+    def pass_over(self, block: memoryview) -> Iterator[None]:
+        if self.again is not None:
+            self.again.load(block)
+            while self.again.read()[0]:
+                yield
+
+    @property
+    def position(self) -> int:
+        return self.rows.position
+
+    @property
+    def is_settled(self) -> bool:
+        return self.rows.is_settled
+
+    def settle(self) -> bool:
+        """Do nothing: all time-points that have been read have been checked."""
+        return False
+
+    def snapshot(self) -> bytes:
+        return snapshot_of(self.check, self.rows.snapshot(), self.options)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        source, run = restored_source(snapshot, self.options)
+        # another file is said to be one before its relations are compared
+        restore_check(self.check, run)
+        self.rows.restore(source)
+        continue_table(self.output, output_size, self.options)
+
+
+class TimedCheckpointedRows(PassingTime, CheckpointedRows):
+    """Likewise, for a log whose silence lets time pass."""
+
+    def __init__(
+        self,
+        loop: RowLoop,
+        log: LogFile,
+        rows: RowScanner | ComputedRows,
+        options: RunSpec,
+        again: Callable[[], RowEvents] | None,
+    ) -> None:
+        super().__init__(loop, log, rows, options, again)
+        self.scanner = rows

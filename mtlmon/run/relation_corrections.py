@@ -1,0 +1,225 @@
+"""The run of policies with variables on a log whose rows may come late, with its checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from mtlmon.checking import TextLog
+from mtlmon.checking.late_valuations import ChangedAnswers
+from mtlmon.run.changed_answers import TableOfAnswers
+from mtlmon.run.failure import note
+from mtlmon.run.late_work import LateWork
+from mtlmon.run.pump import LogEnds
+from mtlmon.run.relation_vacuity import never_matched
+from mtlmon.run.report import plural
+from mtlmon.run.snapshot_parts import damaged
+from mtlmon.run.text_checkpoints import LogDigest
+from mtlmon.tables.relations import RelationRows
+
+_Change = TypeVar("_Change")
+_Change_contra = TypeVar("_Change_contra", contravariant=True)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Protocol
+
+    from mtlmon.checking.late_valuations import ValuationCheck
+    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.run.changed_answers import AnswerOutput
+    from mtlmon.run.late_rows import LateFile
+    from mtlmon.run.late_work import LateCheck, LateLines, LateOutput, RevisedOutput
+    from mtlmon.run.policy_work import Source
+    from mtlmon.run.revised_relation_report import RevisedRelationReport
+    from mtlmon.run.spec import RunSpec
+
+    class AnswerCheck(LateCheck, Protocol[_Change]):
+        """Checks policies with variables, and perhaps others, and keeps what has changed."""
+
+        @property
+        def is_stopped(self) -> bool:
+            """Whether the first violation is known, if only that is wanted."""
+
+        @property
+        def open_first(self) -> tuple[int, int] | None:
+            """The first violation at the end of the log, if one before it is undecided."""
+
+        def taken(self) -> list[_Change]:
+            """Remove the changes that have not been taken out yet, and return them."""
+
+        def all_taken(self) -> list[_Change]:
+            """Remove and return all changes, although only the first violation may be wanted."""
+
+    class AnswerOutputs(LateOutput, Protocol[_Change_contra]):
+        """Writes changes."""
+
+        def put(self, changes: Sequence[_Change_contra], /) -> None:
+            """Write changes."""
+
+    class RevisedAnswers(RevisedOutput, Protocol[_Change_contra]):
+        """Takes changes for a report."""
+
+        def take(self, changes: Sequence[_Change_contra], /) -> None:
+            """Take changes."""
+
+
+__all__ = ["CorrectedRelations", "RelationWork"]
+
+
+class RelationWork(LateWork, Generic[_Change]):
+    """Checks policies with variables, and perhaps others.
+
+    The other arguments are those of `LateWork`.
+
+    Args:
+        answers: checks those with variables.
+        events: what reads a text log; None for tables.
+    """
+
+    check: AnswerCheck[_Change]
+    output: AnswerOutputs[_Change] | None
+    revised: RevisedAnswers[_Change] | None
+
+    def __init__(
+        self,
+        check: AnswerCheck[_Change],
+        answers: ValuationCheck,
+        source: Source,
+        events: RowEvents | None,
+        output: AnswerOutputs[_Change] | None,
+        late: LateLines | LateFile | None,
+        logs: Mapping[str, os.stat_result],
+        options: RunSpec,
+    ) -> None:
+        super().__init__(check, source, output, late, logs, options)
+        self.answers = answers
+        self.events = events
+        self.digest = LogDigest()
+
+    def fails(self) -> bool:
+        if self.options.fail_on_vacuous and self.never_matched():
+            return True
+        least = self.options.fail_on
+        return any(
+            has_failed and policy.is_at_least(least)
+            for policy, has_failed in zip(self.answers.policies, self.answers.failed, strict=True)
+        )
+
+    def never_matched(self) -> list[str]:
+        """The names of the policies whose left side was never matched."""
+        return never_matched(self.answers.history)
+
+    def report_end(self) -> None:
+        """Mention what the changes do not show."""
+        super().report_end()
+        made = self.answers.rows
+        if isinstance(made, RelationRows) and made.left_out:
+            rows = plural(made.left_out, "row")
+            note(f"left out {rows} of atoms, because an argument is null or not a number")
+        if self.options.fail_on_vacuous and self.is_complete:
+            for name in self.never_matched():
+                note(f"{name} was never triggered (--fail-on-vacuous)")
+
+    def take(self) -> None:
+        """Take the changes out of the check."""
+        changes = self.check.taken()
+        if self.revised is not None:
+            self.revised.take(self.check.all_taken())
+        if self.output is not None and changes:
+            self.output.put(changes)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check.is_stopped
+
+    def open_first(self) -> tuple[str, str] | None:
+        if self.check.open_first is None:
+            return None
+        time_stamp, offset = self.check.open_first
+        return f"{time_stamp}:{offset} is violated", "a time-point before it"
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def log(self) -> TextLog:
+        """The text log."""
+        assert isinstance(self.source, TextLog)
+        return self.source
+
+    def begin_digest(self) -> None:
+        if self.events is None:
+            super().begin_digest()
+            return
+        before = self.log.note_block
+
+        def note_block(block: memoryview) -> None:
+            if before is not None:
+                before(block)
+            self.digest.add(block)
+            self.digest.up_to(min(self.position, self.log.bytes_read))
+
+        self.log.note_block = note_block
+        self.log.marks_end = True
+
+    @property
+    def position(self) -> int:
+        return self.event_count if self.events is None else self.events.rows.position
+
+    @property
+    def amount(self) -> str:
+        return super().amount if self.events is None else f"{self.position:,} bytes"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `snapshot` can be called: not within a batch, nor at the end."""
+        if self.has_ended or self.check.is_within_row:
+            return False
+        return self.events is None or (
+            self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
+        )
+
+    def log_digest(self) -> bytes:
+        return super().log_digest() if self.events is None else self.digest.up_to(self.position)
+
+    def skip(self) -> Iterator[None]:
+        if self.events is None:
+            yield from super().skip()
+            # what is wrong with the snapshot is said before anything is written
+            _ = self.answers.history
+            return
+        count, events = self.position, self.events
+        if self.log.size is not None and self.log.size < count:
+            raise LogEnds
+        yield from self.log.skip_bytes(count, events.rows.point_count, events.last_time_stamp)
+        if self.log.bytes_read < count:
+            raise LogEnds
+
+    def own_parts(self) -> Sequence[bytes]:
+        return [b"" if self.events is None else self.events.snapshot()]
+
+    def restore_own(self, parts: Sequence[bytes]) -> None:
+        if len(parts) != 1:
+            raise damaged()
+        if self.events is not None:
+            self.events.restore(parts[0])
+
+    def settings(self) -> list[tuple[str, object]]:
+        return [
+            *super().settings(),
+            ("with other --time-points", self.options.time_points),
+            ("with another --verdicts", self.options.given_verdicts),
+            (f"with{'out' if self.options.rows else ''} --rows", self.options.rows),
+        ]
+
+
+class CorrectedRelations(RelationWork[ChangedAnswers]):
+    """Checks policies with variables only; the arguments are those of `RelationWork`."""
+
+    check: ValuationCheck
+    output: AnswerOutput | TableOfAnswers | None
+    revised: RevisedRelationReport | None
+
+    def restore_output(self, size: int) -> None:
+        if isinstance(self.output, TableOfAnswers):
+            self.output.size = size
+            self.output.final = self.check.bounds

@@ -1,0 +1,327 @@
+"""Collect the violations of policies with variables, and explain them."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import stat
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.checking.row_files import RowFile, RowPlace
+from mtlmon.relational.cells import from_cell, value_text
+from mtlmon.relational.reasons import Explainer, Violation, explanation_text
+from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
+from mtlmon.relational.running import HOLDS
+from mtlmon.run.explaining import WIDTH, check_file, explanations_for, is_json
+from mtlmon.run.failure import Failure
+from mtlmon.syntax.printer import to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtlmon.checking.outputs import TimeTexts
+    from mtlmon.checking.point_rows import PointRows
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.reasons.evidence import Explanation, Reader
+    from mtlmon.relational.running import AnswerOutput
+    from mtlmon.reporting.histogram import TimeHistogram
+    from mtlmon.run.explaining import Explanations
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.tables import TableEvents
+
+__all__ = [
+    "RelationExplanations",
+    "RelationFindings",
+    "can_reread",
+    "check_explained",
+    "explain",
+    "rows_option",
+]
+
+LISTED = 100
+"""The violations of a policy that a report lists, unless more are to be explained."""
+
+
+def can_reread(logs: Mapping[str, os.stat_result]) -> bool:
+    """Whether logs can be read a second time."""
+    return all(stat.S_ISREG(status.st_mode) for status in logs.values())
+
+
+def check_explained(
+    options: RunSpec, logs: Mapping[str, os.stat_result], source: TableEvents | None = None
+) -> None:
+    """Fail early if explanations, a report or rows are asked for and not possible.
+
+    Args:
+        options: the options of the command line.
+        logs: the status of the log's files by name.
+        source: the tables; None for a text log.
+
+    Raises:
+        Failure: the log cannot be read again, or a file to write has another use.
+        MtlmonError: a package that reports need is not installed.
+    """
+    if options.report is not None:
+        from mtlmon.run.findings import check_place
+        from mtlmon.support.extras import load_extra
+
+        load_extra("jinja2", "report")
+        others = [*options.logs, *options.formula_files, options.output, options.explain_output]
+        check_file(options.report, "the report", others, logs.values())
+        check_place(options.report)
+    if (options.explain or options.has_context) and not can_reread(logs):
+        name = next(iter(logs)) if len(logs) == 1 else "the log"
+        what = "explain" if options.explain else "show what is around violations"
+        raise Failure(
+            f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
+        )
+    if options.has_context:
+        from mtlmon.run.context import check_context
+
+        check_context(source, options)
+    if options.explain_output is not None:
+        others = [*options.logs, *options.formula_files, options.output]
+        check_file(options.explain_output, "the explanations", others, logs.values())
+
+
+class RelationFindings:
+    """Passes answers on, and keeps the first violations of each policy.
+
+    Args:
+        plan: the plan of the policies.
+        output: takes the answers.
+        options: the options of the command line.
+        counts_matches: whether the matches of finds are violations.
+        point_rows: the rows of time-points; None if they are not wanted.
+
+    Attributes:
+        are_violations: for each policy whether what it finds are violations.
+        first: the first violations of each policy.
+        totals: how many violations each policy has.
+        histograms: for a report, at which times each policy is violated; else empty.
+        times: writes times in explanations; None for time-stamps.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        output: AnswerOutput,
+        options: RunSpec,
+        *,
+        counts_matches: bool = False,
+        point_rows: PointRows | None = None,
+    ) -> None:
+        self.point_rows = point_rows
+        # the row of each time-point with a violation that is kept
+        self.rows: dict[int, RowPlace] = {}
+        self.plan = plan
+        self.are_violations = [counts_matches or not one.is_find for one in plan.named_policies]
+        self.output = output
+        self.times: TimeTexts | None = None
+        self.limit = options.explain_limit
+        self.kept = self.limit if options.report is None else max(LISTED, self.limit)
+        self.first: list[list[Violation]] = [[] for _ in plan.named_policies]
+        self.totals = [0] * len(self.first)
+        self.skips_overflows = options.on_error == "skip"
+        self.histograms: list[TimeHistogram] = []
+        if options.report is not None:
+            from mtlmon.reporting.histogram import TimeHistogram
+
+            unit = options.resolution or options.unit
+            self.histograms = [TimeHistogram(unit) for _ in self.first]
+        # for each policy, the time-point that was counted last
+        self.last = [-1] * len(self.first)
+
+    def put(self, answers: AnswerBlock) -> None:
+        """Take answers."""
+        policies = self.plan.named_policies
+        stamps: list[list[int]] = [[] for _ in policies]
+        for answer in answers.take():
+            answers.add(*answer)
+            policy, kind, time_stamp, offset, point, cells = answer
+            if kind == HOLDS or not self.are_violations[policy]:
+                continue
+            self.totals[policy] += 1
+            if point != self.last[policy]:
+                stamps[policy].append(time_stamp)
+            self.last[policy] = point
+            # those of a policy come in the order of time-points
+            if len(self.first[policy]) < self.kept:
+                kinds = policies[policy].kinds
+                values = tuple(
+                    from_cell(cell, one, self.plan.texts)
+                    for cell, one in zip(cells, kinds, strict=True)
+                )
+                self.first[policy].append(Violation(time_stamp, offset, policy, point, values))
+                if self.point_rows is not None and point not in self.rows:
+                    self.rows[point] = self.point_rows.place_of(point)
+        if self.histograms:
+            import numpy as np
+
+            for histogram, own in zip(self.histograms, stamps, strict=True):
+                histogram.add(np.array(own, np.int64))
+        self.output.put(answers)
+
+    def valuation(self, violation: Violation) -> str | None:
+        """Return the values of a violation as text; None if the policy has no variables."""
+        policy = self.plan.named_policies[violation.policy]
+        parts = zip(policy.variables, policy.kinds, violation.values, strict=True)
+        shown = [f"{name} = {value_text(value, kind)}" for name, kind, value in parts]
+        return ", ".join(shown) or None
+
+    def explainer(
+        self, file: PolicyFile, analysis: Analysis, read: Reader, options: RunSpec
+    ) -> Explainer:
+        """Return what explains violations; the arguments are those of `explain`."""
+        return Explainer(
+            file,
+            analysis,
+            read,
+            options.end_time,
+            skips_overflows=self.skips_overflows,
+            most_rows=None if options.rows or is_json(options.explain_output) else LISTED_ROWS,
+        )
+
+    @property
+    def chosen(self) -> list[Violation]:
+        """The first violations of all policies, in order."""
+        return heapq.nsmallest(
+            self.limit,
+            (one for own in self.first for one in own),
+            key=lambda one: (one.point, one.policy),
+        )
+
+    @property
+    def chosen_rows(self) -> list[RowPlace]:
+        """The rows of the first violations, if rows are wanted."""
+        return [self.rows[one.point] for one in self.chosen]
+
+    @property
+    def total(self) -> int:
+        """The number of violations of all policies."""
+        return sum(self.totals)
+
+    def snapshot(self) -> list[object]:
+        """Return what is kept, for `restore`."""
+        return [self.totals, self.first, [(point, *row) for point, row in self.rows.items()]]
+
+    def restore(
+        self,
+        snapshot: tuple[
+            list[int], list[list[list[Any]]], list[tuple[int, tuple[str | None, bool], int]]
+        ],
+    ) -> None:
+        """Continue with what an earlier run has kept."""
+        self.totals, first, rows = snapshot
+        self.rows = {point: RowPlace(RowFile(*file), row) for point, file, row in rows}
+        self.first = [
+            [
+                Violation(stamp, offset, policy, point, tuple(values))
+                for stamp, offset, policy, point, values in own
+            ]
+            for own in first
+        ]
+
+
+def rows_option(options: RunSpec) -> str | None:
+    """Return the option that lets all rows be named, if that is not so."""
+    # for MonPoly's files, it would name lines
+    return None if options.rows or options.signature is not None else "--rows"
+
+
+class RelationExplanations:
+    """The explanations of violations.
+
+    Args:
+        findings: the violations of a run.
+        file: the policies.
+        analysis: what is known of them.
+        read: reads the log once more.
+        options: the options of the command line.
+    """
+
+    def __init__(
+        self,
+        findings: RelationFindings,
+        file: PolicyFile,
+        analysis: Analysis,
+        read: Reader,
+        options: RunSpec,
+    ) -> None:
+        self.times = findings.times
+        self.policies = findings.plan.named_policies
+        self.analysis = analysis
+        self.unit = options.resolution or options.unit
+        self.rows = findings.rows
+        self.rows_option = rows_option(options)
+        self.explainer = findings.explainer(file, analysis, read, options)
+
+    def add(self, explanations: Explanations, violations: Sequence[Violation]) -> None:
+        """Explain violations."""
+        for found in self.explainer.explain(violations):
+            self.add_found(explanations, found)
+
+    def add_found(self, explanations: Explanations, found: Explanation) -> None:
+        """Add what the explainer has found for a violation."""
+        number = found.violation.policy
+        policy = self.policies[number]
+        text = partial(
+            explanation_text,
+            found,
+            policy,
+            to_text(self.analysis.policies[number].policy.written, unit=self.unit),
+            self.analysis.relations,
+            unit=self.unit,
+            rows_option=self.rows_option,
+        )
+        row = self.rows.get(found.violation.point)
+        if explanations.is_json:
+            from mtlmon.run.explained_facts import facts_of_explanation
+
+            violation = found.violation
+            variables = zip(policy.variables, policy.kinds, strict=True)
+            explanations.add_facts(
+                {
+                    "policy": policy.name,
+                    "text": policy.text or None,
+                    "time": violation.time_stamp,
+                    "offset": violation.offset,
+                    **facts_of_explanation(
+                        found, row, variables, self.analysis.relations, text(width=WIDTH), self.unit
+                    ),
+                }
+            )
+            return
+        title = None if policy.name is None else f"policy {policy.name}"
+        details = [policy.text] if policy.text else []
+        if row is not None:
+            details.append(f"at {row}")
+        if self.times is not None and not self.times.is_plain:
+            details.append(f"time {self.times.texts([found.violation.time_stamp])[0]}")
+        explanations.add_text(text, title, details)
+
+
+def explain(
+    findings: RelationFindings,
+    file: PolicyFile,
+    analysis: Analysis,
+    read: Reader,
+    options: RunSpec,
+) -> None:
+    """Explain the first violations, to standard error or to a file.
+
+    Args:
+        findings: the violations.
+        file: the policies.
+        analysis: what is known of them.
+        read: reads the log once more.
+        options: the options of the command line.
+    """
+    explanations = explanations_for(options)
+    found = RelationExplanations(findings, file, analysis, read, options)
+    found.add(explanations, findings.chosen)
+    explanations.finish(findings.total, options.explain_limit)

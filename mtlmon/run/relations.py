@@ -1,0 +1,553 @@
+"""Check policies with variables on text logs and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from mtlmon.drive.native import policy_label
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
+from mtlmon.relational.atoms import (
+    cell_word,
+    key_fields,
+    refuse_traces,
+    used_atoms,
+)
+from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.output.native import AnswerLines
+from mtlmon.relational.planning import plan
+from mtlmon.relational.running import RelationalRun
+from mtlmon.relational.vacuity import is_violated, matched_by_policy
+from mtlmon.run.context import texts_of_log
+from mtlmon.run.failure import VIOLATION, Failure, note
+from mtlmon.run.files import open_log, open_verdicts, position_of_input
+from mtlmon.run.late_rows import text_order
+from mtlmon.run.recognition import format_advice
+from mtlmon.run.relation_readers import dropped_events, text_reader, text_rows
+from mtlmon.run.relation_vacuity import (
+    counts_left_sides,
+    matched_lines,
+    never_matched,
+    require_counted,
+)
+from mtlmon.run.report import (
+    absent_atoms,
+    broken_rows,
+    counts_table,
+    plural,
+    progress_for,
+    table,
+)
+from mtlmon.run.row_work import RowLoop, row_pump
+from mtlmon.run.running import run_to_end
+from mtlmon.run.signals import Signals
+from mtlmon.run.table_output import table_output
+from mtlmon.run.time_stamps import TimedAnswers, iso_times, time_texts
+from mtlmon.support.option_names import COMMAND
+from mtlmon.syntax.joined_text import source_at
+from mtlmon.syntax.printer import written_name
+from mtlmon.syntax.report import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from os import stat_result
+
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.output.native import AnswerQueue
+    from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.relational.running import AnswerOutput
+    from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.run.context import FileRows
+    from mtlmon.run.files import Writer
+    from mtlmon.run.people import Outcome
+    from mtlmon.run.relation_findings import RelationFindings
+    from mtlmon.run.relation_people import PeopleAnswers
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.relation_traces import RelationTraces
+    from mtlmon.tables.relations import RelationRows
+
+    class Output(Protocol):
+        """Takes answers and converts them to bytes."""
+
+        @property
+        def writer(self) -> Writer: ...
+        def put(self, answers: AnswerBlock, /) -> None: ...
+        def close(self) -> None: ...
+
+
+__all__ = ["Check", "check_relations", "has_variables"]
+
+# How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
+SLICED_POINTS = 1 << 14
+
+
+def has_variables(file: PolicyFile) -> bool:
+    """Whether a file has policies that `check_relations` checks."""
+    return any(policy.is_first_order for policy in file.policies)
+
+
+def check_relations(file: PolicyFile, options: RunSpec) -> int:
+    """Check the policies on the log; return the exit status.
+
+    Args:
+        file: the policies, at least one of which has variables.
+        options: the options of the command line.
+
+    Raises:
+        Failure: a file cannot be read or written, or an option does not work with variables.
+        ClosedPipe: the reader of the answers has closed the pipe.
+        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
+    """
+    check_options(file, options)
+    refuse_traces(file)
+    # what is wrong whatever the log is, is said before it is opened
+    if not options.is_table:
+        require_no_key(file, options)
+    file = valid_keyed_file(file, options.key_columns)
+    analysis = valid_analysis(file, None)
+    if options.fail_on_vacuous:
+        require_counted(analysis, plan(file, analysis, counts_triggered=True))
+    if not all(policy.is_first_order for policy in file.policies):
+        from mtlmon.run.mixed_policies import check_mixed
+
+        return check_mixed(file, options)
+    if options.is_table:
+        from mtlmon.run.relation_tables import check_tables
+
+        return check_tables(file, options)
+    return check_text(file, options)
+
+
+def check_options(file: PolicyFile, options: RunSpec) -> None:
+    """Raise Failure if an option does not work with variables."""
+    if options.mode != "local":
+        raise Failure(
+            f"--mode {options.mode} is for policies without variables: leave it out, as there are "
+            "no equivalences between valuations"
+        )
+
+
+def require_no_key(file: PolicyFile, options: RunSpec) -> None:
+    """Raise Failure if a policy has a key, whose columns a text log does not have."""
+    for policy in file.policies:
+        if policy.is_first_order and policy.key:
+            raise Failure(
+                f"policy {policy.name} is per {', '.join(policy.key)}, but the log is read as "
+                f"text: {format_advice(options)}"
+            )
+
+
+def require_no_conditions(file: PolicyFile, options: RunSpec) -> None:
+    """Raise Failure if policies need the columns of a table, which a text log does not have."""
+    if file.columns:
+        from mtlmon.run.option_rules import require_no_columns
+
+        require_no_columns(file, options)
+    for name in used_atoms(file):
+        relation = file.relations.get(name)
+        if relation is not None and relation.condition is not None:
+            where = source_at(file.text, relation.place, options.formula_name)
+            raise Failure(
+                f"{where} says which rows of a table are rows of {written_name(name)}, but the "
+                f"log is read as text: {format_advice(options)}, or leave out the condition"
+            )
+
+
+def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine:
+    """Return the engine for the policies, in slices if the options ask for them.
+
+    Raises:
+        MtlmonError: a policy cannot be evaluated, or there are too many slices.
+    """
+    counts = counts_left_sides(file, options)
+    goes_on = options.resume or (counts and options.checkpoint is not None)
+    if (options.slices or 1) == 1 and not (options.slices and goes_on):
+        # slices can go on from any other number of them, one engine only from one engine
+        made = plan(file, analysis, counts_triggered=counts)
+        if options.fail_on_vacuous:
+            require_counted(analysis, made)
+        return RelationalEngine(made, made.texts)
+    from mtlmon.relational.slicing import plan_slices
+    from mtlmon.relational.slicing.engine import SlicedEngine
+
+    assert options.slices is not None
+    slicing = plan_slices(
+        file,
+        analysis,
+        options.slices,
+        seed=options.slice_seed or 0,
+        counts_triggered=counts,
+    )
+    for one in slicing.policies[: slicing.policy_count]:
+        if one.remark is not None:
+            name = "" if one.name is None else f" {visible(one.name)}"
+            note(f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}")
+    engine = SlicedEngine(file, analysis, slicing, options.threads)
+    if options.fail_on_vacuous:
+        require_counted(analysis, engine.plan)
+    return engine
+
+
+def points_at_once(options: RunSpec) -> int:
+    """How many time-points are read at once; more if threads wait for each other then."""
+    return SLICED_POINTS if (options.slices or 1) > 1 else DEFAULT_POINTS
+
+
+class Check:
+    """The run of an engine, and what its answers are written to.
+
+    Args:
+        engine: evaluates the policies.
+        options: the options of the command line.
+        memory: the memory limit of the run.
+        times: the log's notation of times, or None if it has the time-stamps.
+        queue: takes the answers instead of the output, until the verdicts of policies without
+            variables have come as far.
+        output: the output, which others write to as well; by default, one of its own.
+        key_columns: the columns of keys that lines have; by default, those of the policies.
+        analysis: what is known of the policies; needed if violations are written for a person, or
+            left sides are counted.
+
+    Attributes:
+        people: what writes violations for a person, if they are written so.
+        taker: what takes the answers at last: the output, or what keeps violations before it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        options: RunSpec,
+        memory: MemoryLimit,
+        times: Times | None = None,
+        queue: AnswerQueue | None = None,
+        output: Output | None = None,
+        key_columns: Sequence[str] | None = None,
+        analysis: Analysis | None = None,
+    ) -> None:
+        self.plan = engine.plan
+        self.people: PeopleAnswers | None = None
+        self.engine = engine
+        self.analysis = analysis
+        self.has_others = queue is not None
+        self.key_columns = key_columns
+        self.options = options
+        self.point_rows: PointRows | None = None
+        # lines of MonPoly's logs are no time-points
+        has_rows = options.signature is None
+        if has_rows and (options.tracks_rows or options.for_people):
+            from mtlmon.checking.point_rows import PointRows
+
+            self.point_rows = PointRows(by_stamp=options.time_points == "stamp")
+        self.queue = queue
+        self.engine.skips_overflows = options.on_error == "skip"
+        if options.max_rows is not None:
+            self.engine.most_rows = options.max_rows
+            self.engine.limit_name = "--max-rows"
+        if output is None and options.for_people:
+            from mtlmon.run.relation_people import PeopleAnswers
+
+            assert analysis is not None
+            texts = time_texts(options, times)
+            output = self.people = PeopleAnswers(
+                self.plan, analysis, options, texts, self.point_rows
+            )
+        if output is None:
+            output = self.make_output(options, times)
+        self.output = output
+        self.findings: RelationFindings | None = None
+        self.taker: AnswerOutput = self.output
+        if options.needs_violations:
+            from mtlmon.run.relation_findings import RelationFindings
+
+            self.taker = self.findings = RelationFindings(
+                self.plan,
+                self.output,
+                options,
+                counts_matches=options.negate,
+                point_rows=self.point_rows,
+            )
+            self.findings.times = time_texts(options, times)
+        self.run = RelationalRun(
+            self.engine,
+            self.taker if queue is None else queue,
+            verdicts=options.verdicts,
+            memory=memory,
+            has_others=self.has_others,
+        )
+
+    @property
+    def key_fields(self) -> list[list[int | None]]:
+        """For each policy and each column of keys, the variable that is in its field, or None."""
+        return key_fields(self.plan, self.key_columns)
+
+    def make_output(self, options: RunSpec, times: Times | None) -> Output:
+        """Return what takes the answers, in the format that the options ask for."""
+        names = [one.name for one in self.plan.named_policies]
+        variables = [
+            tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+            for one in self.plan.named_policies
+        ]
+        # The run itself finds the first ones.
+        verdicts = "all" if options.verdicts == "first" else options.verdicts
+        if options.output_format == "text" or verdicts == "none":
+            labels = [b"" if name is None else policy_label(name) for name in names]
+            lines = AnswerLines(
+                labels, variables, self.plan.texts, self.key_fields, verdicts=verdicts
+            )
+            output: Output = lines
+            if options.rows and verdicts != "none":
+                from mtlmon.run.row_lines import RowLines
+
+                assert self.point_rows is not None
+                output = RowLines(lines, self.point_rows)
+            texts = iso_times(options, times)
+            if texts is None:
+                return output
+            return TimedAnswers(output, (names[0] is not None) + len(self.key_fields[0]), texts)
+        from mtlmon.tables.relation_check import valuation_table
+
+        tracked = self.point_rows if options.rows else None
+        return table_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
+
+    def rows_of(self, traces: RelationTraces, tables: Sequence[KeyTable | None]) -> RelationRows:
+        """Return what makes time-points of batches, whose keys have numbers in tables."""
+        rows, self.run.names = traces.rows(
+            self.plan,
+            self.engine.points,
+            tables,
+            by_stamp=self.options.time_points == "stamp",
+        )
+        return rows
+
+    def note_rows(self, batch: EventBatch) -> None:
+        """If rows are wanted, note those of a batch before its time-points are checked."""
+        if self.point_rows is not None:
+            self.point_rows.note(batch)
+            if not self.has_others:
+                # the others note what they keep of the same rows
+                self.run.memory.note("pending", self.point_rows.held_bytes)
+
+    def forget_rows(self) -> None:
+        """Forget the rows that no answer is about any more, once all answers have been taken."""
+        if self.point_rows is not None and not (self.queue is not None and len(self.queue)):
+            self.point_rows.forget(self.run.settled_points)
+
+    def show_outcome(self, event_count: int) -> None:
+        """Say at the end of a log of so many events what came out, if that is for a person."""
+        outcome = self.outcome()
+        if outcome is not None:
+            from mtlmon.run.people import show_outcome
+
+            show_outcome(outcome, event_count, self.options)
+
+    def outcome(self) -> Outcome | None:
+        """Return what came out of a run that has ended, if its violations are for a person."""
+        if self.people is None:
+            return None
+        has_failed = any(self.failed(self.people.policies))
+        return self.people.outcome(self.run, has_failed=has_failed)
+
+    def has_violation(self, file: PolicyFile) -> bool:
+        """Whether a policy that matters is violated more often than it may be."""
+        policies = {one.name: one for one in file.policies}
+        declared = [policies[one.name] for one in self.plan.named_policies]
+        least = self.options.fail_on
+        return any(
+            has_failed and policy.is_at_least(least)
+            for policy, has_failed in zip(declared, self.failed(declared), strict=True)
+        )
+
+    def failed(self, policies: Sequence[Policy]) -> list[bool]:
+        """Return for each policy whether it is violated more often than it may be."""
+        matched = matched_by_policy(self.engine)
+        counts = zip(policies, self.run.found_points, self.run.answered_points, strict=True)
+        return [
+            not policy.is_find and is_violated(policy, found, answered, matched.get(number))
+            for number, (policy, found, answered) in enumerate(counts)
+        ]
+
+    def fails(self, file: PolicyFile) -> bool:
+        """Whether the exit status is that of a violation."""
+        is_vacuous = self.options.fail_on_vacuous and bool(never_matched(self.engine))
+        return is_vacuous or self.has_violation(file)
+
+    def report_end(self) -> None:
+        """Mention what the answers do not show."""
+        if self.options.fail_on_vacuous:
+            for name in never_matched(self.engine):
+                note(f"{name} was never triggered (--fail-on-vacuous)")
+        if self.engine.overflows:
+            note(f"{plural(self.engine.overflows, 'value')} left out, as integers overflow")
+        if self.run.open_first is not None and not self.has_others:
+            time_stamp, offset = self.run.open_first
+            note(
+                f"{time_stamp}:{offset} is violated, but a time-point before it is undecided at "
+                "the end of the log (see --end-time)"
+            )
+
+    def summary(self, rows: list[tuple[str, int, str]], what: str, seconds: float) -> str:
+        """Return counts and speed, aligned.
+
+        Args:
+            rows: the rows about the log, the number of events first.
+            what: the word for these.
+            seconds: the duration of the run.
+        """
+        rows.append(
+            ("peak memory", self.run.memory.peak >> 10, "KiB, without Python's and Arrow's")
+        )
+        return f"{table(rows, rows[0][1], what, seconds)}\n\n{self.counts_table()}"
+
+    def counts_table(self) -> str:
+        """Return the counts of the policies, aligned, and of what left sides have matched."""
+        cells = [["policy", "time-points", "violated", "matched"]]
+        counts = self.run.answered_points, self.run.found_points
+        for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
+            own = [f"{found:,}", ""]
+            if one.is_find:
+                own.reverse()
+            cells.append([visible(one.name or ""), f"{answered:,}", *own])
+        texts = [visible(one.text) for one in self.plan.named_policies]
+        lines = ""
+        if self.analysis is not None:
+            failed = self.failed([one.policy for one in self.analysis.policies])
+            lines = matched_lines(self.engine, self.analysis, self.run, failed)
+        return f"{counts_table(cells, texts)}{lines}"
+
+
+def tell_findings(
+    check: Check,
+    file: PolicyFile,
+    analysis: Analysis,
+    read: Reader,
+    options: RunSpec,
+    logs: Mapping[str, stat_result],
+    facts: tuple[int, int],
+    end: tuple[int, float, Signals],
+    texts: Iterable[FileRows] = (),
+) -> None:
+    """Explain the violations of a check, and write the report, as the options ask for.
+
+    Args:
+        check: the check, which has findings.
+        file: the policies.
+        analysis: what is known of them.
+        read: reads the log once more.
+        options: the options of the command line.
+        logs: the status of the log's files by name.
+        facts: how many rows or lines have been read, and how many of them could not be.
+        end: the exit status, the seconds of the run, and the signals that can interrupt it.
+        texts: the rows of each file as text, for `--context`.
+    """
+    from mtlmon.run.relation_findings import can_reread, explain
+
+    assert check.findings is not None
+    status, seconds, signals = end
+    has_violation = status == VIOLATION and check.has_violation(file)
+    if options.explain and has_violation:
+        explain(check.findings, file, analysis, read, options)
+    if options.has_context and has_violation:
+        from mtlmon.run.context import show_rows
+
+        show_rows(check.findings.chosen_rows, texts, options, check.findings.total)
+    if options.report is not None:
+        from mtlmon.run.relation_report import RelationReport
+
+        report = RelationReport(check, check.findings, file, analysis, options, list(logs), *facts)
+        report.write(read if can_reread(logs) else None, seconds, status, signals)
+
+
+def check_text(file: PolicyFile, options: RunSpec) -> int:
+    """Check the policies on a text log; return the exit status."""
+    require_no_conditions(file, options)
+    analysis = valid_analysis(file, None)
+    engine = engine_for(file, analysis, options)
+    made = engine.plan
+    order = text_order(options)
+    log = open_log(options.log, order)
+    if not isinstance(engine, RelationalEngine):
+        # a reader of a pipe waits for answers, and a checkpoint for all of them
+        has_rows = options.tracks_rows or options.for_people
+        engine.is_ahead = log.is_regular and options.checkpoint is None and not has_rows
+    start_of_input = position_of_input(options)
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    check = Check(engine, options, memory, analysis=analysis)
+    rows = text_rows(file, made, check.engine.points, log.name, options, memory)
+    if order is not None:
+        rows.lines.order = order.lines
+        order.memory = memory
+    if options.needs_violations:
+        from mtlmon.run.relation_findings import check_explained
+
+        check_explained(options, {log.name: log.status})
+    has_checkpoints = options.checkpoint is not None
+    verdicts = open_verdicts(
+        options.output, {log.name: log.status}, options.formula_files, keeps=has_checkpoints
+    )
+    if options.for_people:
+        # what writes the lines escapes what does not print
+        verdicts.lines = None
+    signals = Signals(verdicts, is_held=has_checkpoints)
+    progress = progress_for(log.size, verdicts, options)
+    watch = None
+    if file.assumptions:
+        from mtlmon.checking.assumptions import AssumptionWatch
+
+        watch = AssumptionWatch(file.assumptions, options.unit, [()])
+    if check.point_rows is not None:
+        rows.number_lines()
+    loop = RowLoop(rows, check, points_at_once(options), watch)
+
+    def again() -> RowEvents:
+        atoms = () if isinstance(rows, RowScanner) else rows.atoms
+        return dropped_events(file, plan(file, analysis), log.name, options, atoms)
+
+    work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options, again)
+
+    def report(status: int, seconds: float) -> None:
+        if work.is_complete:
+            check.show_outcome(check.engine.point_count)
+        skipped = rows.lines.skipped_count
+        if skipped:
+            note(f"skipped {plural(skipped, 'line')} that could not be read")
+        if order is not None:
+            order.note_refused(options)
+        absent = rows.table.absent if isinstance(rows, RowScanner) else rows.absent
+        absent = tuple(name for name in absent if not name.startswith("\n"))
+        if work.is_complete and absent:
+            note(absent_atoms(absent, rows.point_count, work.head.names))
+        check.report_end()
+        if check.findings is None:
+            return
+        read = text_reader(options, file, memory, check.engine.point_count, start_of_input)
+        logs = {log.name: log.status}
+        facts = check.engine.point_count, rows.lines.skipped_count
+        end = status, seconds, signals
+        texts = texts_of_log(log.name)
+        tell_findings(check, file, analysis, read, options, logs, facts, end, texts)
+
+    def summary(seconds: float) -> str:
+        counts = [("events", check.engine.point_count, "")]
+        if rows.lines.skipped_count:
+            counts.append(("skipped", rows.lines.skipped_count, "lines that cannot be read"))
+        if order is not None and order.refused:
+            counts.append(("too late", order.refused, "lines that were not checked"))
+        counts += broken_rows(watch)
+        return check.summary(counts, "events", seconds)
+
+    return run_to_end(
+        pump,
+        has_violation=lambda: check.fails(file),
+        report=report,
+        summary=summary,
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )

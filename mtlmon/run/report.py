@@ -1,0 +1,588 @@
+"""Messages on standard error: summary, progress, and notes at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from mtlmon.run.failure import note, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TextIO
+
+    from mtlmon.changelog.loops import ChangelogLoop
+    from mtlmon.checking import LogCheck, PolicyCounts, TextLog
+    from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.late_mixed import MixedHistories
+    from mtlmon.checking.late_valuations import ValuationCheck
+    from mtlmon.drive.native import TextMonitor, TextResolver
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import Policy
+    from mtlmon.run.files import VerdictFile
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.operators import Operator
+    from mtlmon.tables import TableEvents
+    from mtlmon.text.head import LogHead
+
+__all__ = [
+    "Progress",
+    "absent_atoms",
+    "broken_rows",
+    "corrected_answers_summary",
+    "correcting_summary",
+    "counts_table",
+    "is_for_people",
+    "is_terminal",
+    "name_list",
+    "note_mode",
+    "note_slow",
+    "note_unit",
+    "plural",
+    "policies_summary",
+    "policy_name",
+    "progress_for",
+    "report_end",
+    "resolving_summary",
+    "show_summary",
+    "streams_summary",
+    "summary",
+    "wants_summary",
+]
+
+REFRESH_SECONDS = 0.1
+BAR_WIDTH = 24
+# the least width of numbers in a summary, so that small runs have the same layout
+LEAST_WIDTH = 7
+NAMES_SHOWN = 10
+_NOTHING_FOLLOWS = "or add --end-time inf if nothing follows"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def is_for_people(options: RunSpec) -> bool:
+    """Whether to write violations for people: on a terminal, if nothing else is asked for.
+
+    With `--color always`, another program shows the lines on a terminal.
+    """
+    if options.given_verdicts is not None or options.given_format is not None:
+        return False
+    if options.output is not None or options.resolve or options.signature is not None:
+        return False
+    return options.color == "always" or is_terminal(sys.stdout)
+
+
+class Progress:
+    """A line on the terminal that shows how far the log is read.
+
+    Args:
+        size: the number of bytes to read; with 0, nothing is shown.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.width = 0
+        self.start = self.shown_at = time.monotonic()
+
+    def show(self, done: int, events: int) -> None:
+        """Show how many bytes and events are done, unless that was shown just before."""
+        now = time.monotonic()
+        if self.size == 0 or now - self.shown_at < REFRESH_SECONDS:
+            return
+        self.shown_at = now
+        share = min(1.0, done / self.size)
+        bar = ("#" * round(share * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
+        line = (
+            f"[{bar}] {share:4.0%} of {quantity(self.size)}B, "
+            f"{quantity(events / (now - self.start))} events/s"
+        )
+        self.write("\r" + line.ljust(self.width))
+        self.width = len(line)
+
+    def erase(self) -> None:
+        """Erase the line from the terminal."""
+        if self.width > 0:
+            self.write("\r" + " " * self.width + "\r")
+            self.width = 0
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            self.size = self.width = 0
+
+
+def progress_for(size: int, verdicts: VerdictFile, options: RunSpec) -> Progress:
+    """Make the progress line; it is shown only on a terminal without verdicts, and on request."""
+    is_shown = (
+        options.progress
+        and is_terminal(sys.stderr)
+        and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
+    )
+    return Progress(size if is_shown else 0)
+
+
+def wants_summary(wanted: bool | None) -> bool:
+    """Whether a summary is printed, by the option; if that is not given, only on a terminal."""
+    if sys.stderr is None:
+        return False
+    return is_terminal(sys.stderr) if wanted is None else wanted
+
+
+def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
+    """Print a summary if it is wanted; if that is not specified, only on a terminal."""
+    if wants_summary(wanted):
+        say(f"{make()}\n")
+
+
+def note_unit(time_stamp: int | None, unit: str | None) -> None:
+    """Mention that the time-stamps of a text log are probably in another unit."""
+    from mtlmon.text.plausible_times import implausible_time
+
+    if time_stamp is not None and unit is not None:
+        found = implausible_time(time_stamp, unit)
+        if found is not None:
+            note(found)
+
+
+def report_end(
+    monitor: TextMonitor, head: LogHead, *, is_complete: bool, is_resolved: bool
+) -> None:
+    """Tell what the verdicts alone do not show.
+
+    Args:
+        monitor: the monitor.
+        head: the first lines of the log.
+        is_complete: whether the log was read to its end.
+        is_resolved: whether the value of every time-point was requested.
+    """
+    if monitor.skipped_count:
+        note(f"skipped {plural(monitor.skipped_count, 'line')} that could not be read")
+    if is_complete and monitor.scanner.absent:
+        note(absent_atoms(monitor.scanner.absent, monitor.event_count, head.names))
+    if is_complete and is_resolved and monitor.undecided_count:
+        points = plural(monitor.undecided_count, "time-point")
+        note(f"{points} undecided at the end of the log (see --end-time)")
+    if monitor.open_first is not None:
+        (time_stamp, offset), (open_time_stamp, open_offset) = monitor.open_first
+        note(
+            f"{time_stamp}:{offset} is false, but {open_time_stamp}:{open_offset} before it is "
+            "undecided at the end of the log (see --end-time)"
+        )
+
+
+def summary(monitor: TextMonitor, seconds: float, events_before: int = 0, refused: int = 0) -> str:
+    """Return counts and speed, aligned.
+
+    Args:
+        monitor: the monitor.
+        seconds: the time in which the events of this run were monitored.
+        events_before: the number of events of earlier runs.
+        refused: the number of lines that came too late.
+    """
+    rows = [
+        ("events", monitor.event_count, ""),
+        ("true", monitor.true_count, ""),
+        ("false", monitor.false_count, ""),
+        ("undecided", monitor.undecided_count, ""),
+        ("peak pending", monitor.peak_pending, "stored at a time"),
+        ("peak memory", monitor.memory.peak >> 10, "KiB, without Python's"),
+    ]
+    if monitor.skipped_count:
+        rows.append(("skipped", monitor.skipped_count, "lines that cannot be read"))
+    if refused:
+        rows.append(("too late", refused, "lines that were not checked"))
+    return table(rows, monitor.event_count - events_before, "events", seconds)
+
+
+def resolving_summary(resolver: TextResolver | ChangelogLoop, seconds: float) -> str:
+    """Return counts and speed of resolving, aligned."""
+    rows = [
+        ("time-points", resolver.event_count, "resolved"),
+        ("true", resolver.true_count, ""),
+        ("false", resolver.false_count, ""),
+        ("open", resolver.open_count, ""),
+        ("peak memory", resolver.memory.peak >> 10, "KiB, without Python's"),
+    ]
+    return table(rows, resolver.event_count, "time-points", seconds)
+
+
+def policies_summary(
+    check: LogCheck,
+    source: TextLog | TableEvents,
+    seconds: float,
+    assumptions: AssumptionWatch | None = None,
+) -> str:
+    """Return counts and speed of a check of several policies or keys, aligned."""
+    from mtlmon.checking import TextLog
+    from mtlmon.syntax.report import visible
+
+    what = "events" if isinstance(source, TextLog) else "rows"
+    # If only the first violation was wanted, more events may have been read than count.
+    count = check.event_count if check.is_stopped else source.rows
+    rows = [(what, count, "")]
+    rows += lost_rows(source)
+    rows += key_rows(check, source) + broken_rows(assumptions)
+    rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    counts = check.counts
+    used = policy_remarks(check)
+    if len(counts) == 1 and not check.policies[0].text:
+        ((_, true, false),) = counts
+        rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
+        return f"{table(rows, count, what, seconds)}{used}"
+    cells = [["policy", "true", "false", "undecided"]]
+    cells += [
+        [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
+        for policy, one in zip(check.policies, counts, strict=True)
+    ]
+    texts = [visible(policy.text) for policy in check.policies]
+    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
+
+
+def corrected_rows(
+    check: HistoryCheck | ValuationCheck | MixedHistories,
+    source: TextLog | TableEvents,
+    revised: str,
+) -> tuple[str, list[tuple[str, int, str]]]:
+    """Return what the log consists of, and the rows of a summary about late rows.
+
+    Args:
+        check: the check.
+        source: the log.
+        revised: what the check corrects, in words.
+    """
+    from mtlmon.checking import TextLog
+
+    what = "events" if isinstance(source, TextLog) else "rows"
+    rows = [
+        (what, check.position, ""),
+        ("late", check.late_count, "that came after later ones"),
+        *([("taken back", check.retracted, "or replaced")] if check.retracted else []),
+        ("judged again", check.judged_again, "time-points"),
+        ("revisions", check.revision_count, f"of {revised}"),
+        *lost_rows(source, check.refused_count),
+    ]
+    if check.memory.limit is not None:
+        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    return what, rows
+
+
+_KINDS = ("true", "false", "equivalent")
+
+
+def correcting_summary(
+    check: HistoryCheck, source: TextLog | TableEvents, seconds: float, events_before: int
+) -> str:
+    """Return counts and speed of a check whose verdicts are corrected, aligned.
+
+    The counts of verdicts are those of the latest ones. The speed does not count the events of
+    earlier runs.
+    """
+    what, rows = corrected_rows(check, source, "verdicts")
+    count = check.position - events_before
+    used = policy_remarks(check)
+    if len(check.policies) == 1:
+        rows += zip(_KINDS, check.kinds[0], [""] * 3, strict=True)
+        return f"{table(rows, count, what, seconds)}{used}"
+    return f"{table(rows, count, what, seconds)}\n\n{verdict_counts(check)}{used}"
+
+
+def verdict_counts(check: HistoryCheck) -> str:
+    """Return how many verdicts of each kind each policy has now, aligned."""
+    from mtlmon.syntax.report import visible
+
+    cells = [["policy", *_KINDS]]
+    cells += [
+        [visible(policy.name or ""), *(f"{count:,}" for count in counts)]
+        for policy, counts in zip(check.policies, check.kinds, strict=True)
+    ]
+    return counts_table(cells, [visible(policy.text) for policy in check.policies])
+
+
+def corrected_answers_summary(
+    check: ValuationCheck, source: TextLog | TableEvents, seconds: float, events_before: int
+) -> str:
+    """Do the same as `correcting_summary` for policies with variables."""
+    what, rows = corrected_rows(check, source, "answers")
+    count = check.position - events_before
+    return f"{table(rows, count, what, seconds)}\n\n{answer_counts(check)}"
+
+
+def answer_counts(check: ValuationCheck) -> str:
+    """Return how many time-points violate each policy now, or match, aligned."""
+    from mtlmon.syntax.report import visible
+
+    cells = [["policy", "time-points", "violated", "matched"]]
+    counts = zip(check.policies, check.answered_points, check.found_points, strict=True)
+    for policy, answered, found in counts:
+        own = [f"{found:,}", ""]
+        if policy.is_find:
+            own.reverse()
+        cells.append([visible(policy.name or ""), f"{answered:,}", *own])
+    return counts_table(cells, [visible(policy.text) for policy in check.policies])
+
+
+def mixed_corrections_summary(
+    check: MixedHistories, source: TextLog | TableEvents, seconds: float, events_before: int
+) -> str:
+    """Do the same for policies of both kinds."""
+    what, rows = corrected_rows(check, source, "verdicts and answers")
+    count = check.position - events_before
+    counts = verdict_counts(check.plain), answer_counts(check.others)
+    tables = "\n\n".join(counts)
+    return f"{table(rows, count, what, seconds)}\n\n{tables}{policy_remarks(check.plain)}"
+
+
+def policy_remarks(check: LogCheck | HistoryCheck) -> str:
+    """Say of implications how often their left sides held, and whether limits are kept.
+
+    There is a line for each implication whose left side is counted, and for each policy that may be
+    violated so and so often, and an empty line before them.
+    """
+    from mtlmon.policy.limits import limit_line, share_remark
+    from mtlmon.syntax.report import visible
+
+    lines = []
+    for policy, counts, triggered in zip(
+        check.policies, check.counts, check.triggered, strict=True
+    ):
+        has_failed = is_violated(policy, counts, triggered)
+        if triggered is None:
+            if policy.has_tolerance:
+                lines.append(limit_line(policy, counts.false, counts.events, has_failed=has_failed))
+            continue
+        if not triggered.times:
+            lines.append(
+                f"warning: {policy_name(policy)} was never triggered, so nothing was checked"
+            )
+            continue
+        share = counts.false / triggered.times if triggered.is_own else None
+        remark = share_remark(share, policy, has_failed=has_failed)
+        held = f"{visible(policy.name or 'formula')}: {triggered.times:,} triggered"
+        lines.append(f"{held}, {counts.false:,} violated{remark}, {counts.undecided:,} open")
+    return "".join(["\n", *(f"\n{line}" for line in lines)]) if lines else ""
+
+
+def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | None = None) -> bool:
+    """Whether a policy is false more often than it may be.
+
+    If the policy is an implication and its left side is counted, a share is relative to the
+    time-points at which the left side held; otherwise, it is relative to all time-points.
+    """
+    total = counts.events
+    if triggered is not None and triggered.is_own:
+        total = triggered.times
+    return not policy.allows(counts.false, total)
+
+
+def policy_name(policy: Policy) -> str:
+    """Return the name of a policy for messages."""
+    from mtlmon.syntax.report import visible
+
+    return "the formula" if policy.name is None else f"policy {visible(policy.name)}"
+
+
+def counts_table(cells: list[list[str]], texts: list[str]) -> str:
+    """Return the counts of policies, aligned.
+
+    Args:
+        cells: the names of the columns, and for each policy its name and its counts.
+        texts: what the policies mean, in words, or empty texts.
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for (name, *numbers), text in zip(cells, ["", *texts], strict=True):
+        shown = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        lines.append("  ".join([name.ljust(widths[0]), *shown, text]).rstrip())
+    return "\n".join(lines)
+
+
+def streams_summary(
+    source: TextLog | TableEvents,
+    memory: MemoryLimit,
+    seconds: float,
+    assumptions: AssumptionWatch | None = None,
+    forgotten: int = 0,
+) -> str:
+    """Return counts and speed of computing the values of streams, aligned."""
+    rows = [("rows", source.rows, "")]
+    rows += lost_rows(source)
+    keys = source.key_tables[0]
+    if keys is not None:
+        remark = f"in memory; idle ones were forgotten {forgotten:,} times" if forgotten else ""
+        rows.append(("keys", len(keys), remark))
+    rows += broken_rows(assumptions)
+    rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    return table(rows, source.rows, "rows", seconds)
+
+
+def lost_rows(
+    source: TextLog | TableEvents, refused: int | None = None
+) -> list[tuple[str, int, str]]:
+    """Return the rows of a summary about what of a log was not monitored, or not as it may look.
+
+    `refused` is the number of rows that came too late, if the log does not know it.
+    """
+    from mtlmon.checking import TextLog
+
+    unmatched = spanning = strays = 0
+    if not isinstance(source, TextLog):
+        unmatched, spanning = source.unmatched, source.spanning_rows
+        strays = source.stray_quotes
+    rows = [
+        ("skipped", source.skipped, "that cannot be read"),
+        ("too late", source.refused if refused is None else refused, "that were not checked"),
+        ("left out", source.points_left_out, "time-points at which integers overflow"),
+        ("other lines", unmatched, "that do not match the pattern"),
+        ("over lines", spanning, "rows that span several lines"),
+        ("quotes", strays, "that were read as characters, because they do not end their cells"),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def broken_rows(assumptions: AssumptionWatch | None) -> list[tuple[str, int, str]]:
+    """Return the row of a summary about broken assumptions, if there are any."""
+    count = 0 if assumptions is None else len(assumptions.broken)
+    return [("broken", count, "assumptions of the policy file")] if count else []
+
+
+def key_rows(check: LogCheck, source: TextLog | TableEvents) -> list[tuple[str, int, str]]:
+    """Return the rows of a summary about the keys of each partition that has keys."""
+    rows = []
+    counts, state_bytes = check.key_counts, check.state_bytes
+    for partition, keys in enumerate(source.key_tables):
+        if keys is None:
+            continue
+        columns = check.partitions.columns[partition]
+        whose = f"of {', '.join(columns)}, " if len(counts) > 1 else ""
+        # a key that returns after it was forgotten can be counted again
+        times = check.keys_forgotten[partition]
+        forgotten = f"; idle ones were forgotten {times:,} times" if times else ""
+        # policies with variables do not count those that have had events
+        count = counts[partition] or len(keys)
+        size = (state_bytes[partition] + keys.memory) / max(1, count)
+        remark = f"{whose}in memory, {quantity(size)}B each{forgotten}"
+        rows.append(("keys", count, remark))
+    return rows
+
+
+def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: float) -> str:
+    """Return names, counts and remarks, aligned, with the running time after the first row."""
+    width = max(LEAST_WIDTH, *(len(f"{count:,}") for _, count, _ in rows))
+    lines = [f"{name:<12}  {count:>{width},}  {remark}".rstrip() for name, count, remark in rows]
+    speed = quantity(count / seconds).rstrip() if seconds > 0 else "-"
+    lines.insert(1, f"{'seconds':<12}  {seconds:>{width}.2f}  {speed} {what}/s")
+    return "\n".join(lines)
+
+
+def quantity(number: float) -> str:
+    """Format a number with about three digits and a decimal prefix, as in 1.23 M."""
+    for prefix in ("", " k", " M", " G"):
+        if number < 999.5 or prefix == " G":
+            break
+        number /= 1000
+    digits = 0 if number >= 99.95 or prefix == "" else 1 if number >= 9.995 else 2
+    return f"{number:.{digits}f}{prefix or ' '}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def absent_atoms(
+    absent: tuple[str, ...], event_count: int, seen_names: Callable[[], list[str]]
+) -> str:
+    """Return the note that no event had these atoms, with a guess at what was meant.
+
+    Args:
+        absent: the atoms.
+        event_count: the number of events.
+        seen_names: returns the names that events have had.
+    """
+    from mtlmon.support.guesses import nearest
+
+    if not event_count:
+        return "the log has no events"
+    names = seen_names()
+    guesses = [(name, guess) for name in absent[:NAMES_SHOWN] if (guess := nearest(name, names))]
+    if len(absent) == 1:
+        meant = [name_list((guess,)) for _, guess in guesses]
+    else:
+        meant = [f"{name_list((guess,))} for {name_list((name,))}" for name, guess in guesses]
+    noun = "atom" if len(absent) == 1 else "atoms"
+    hint = f"; did you mean {', '.join(meant)}?" if meant else ""
+    return f"no event has the {noun} {name_list(absent)}{hint}"
+
+
+def note_mode(what: str, formulas: Sequence[Formula], options: RunSpec, mode: str) -> None:
+    """Mention that formulas are unbounded, and which operators can never decide them.
+
+    Args:
+        what: the future of which policies is unbounded.
+        formulas: their formulas.
+        options: the options of the command line.
+        mode: the mode that they run in.
+    """
+    advice = "" if options.end_time == "inf" else never_decided(formulas)
+    note(f"{what} is unbounded: mode {options.mode} works as {mode} here{advice}")
+
+
+def never_decided(formulas: Sequence[Formula]) -> str:
+    """Say behind a semicolon how to write formulas that cannot be true, or false, before the end.
+
+    These are `ALWAYS p`, `EVENTUALLY p` and `p IMPLIES EVENTUALLY q` without bounds.
+    """
+    from mtlmon.syntax import operators as ops
+
+    for formula in formulas:
+        ahead = formula.operands[1] if formula.operator is ops.IMPLIES else formula
+        if is_unbounded(formula, ops.ALWAYS):
+            return (
+                "; ALWAYS without a bound is never true before the end of the log: leave it out, "
+                f"as each time-point has a verdict of its own, {_NOTHING_FOLLOWS}"
+            )
+        if is_unbounded(ahead, ops.EVENTUALLY):
+            return (
+                "; EVENTUALLY without a bound is never false before the end of the log: give it "
+                f"one, as in EVENTUALLY[0,5], {_NOTHING_FOLLOWS}"
+            )
+    return ""
+
+
+def is_unbounded(formula: Formula, operator: Operator) -> bool:
+    """Whether a formula is an operator without an upper bound."""
+    interval = formula.interval
+    return formula.operator is operator and (interval is None or interval.upper is None)
+
+
+def note_slow(policies: Sequence[tuple[str | None, Formula]], options: RunSpec) -> None:
+    """Mention once which policies have no bound on the time that an event takes.
+
+    Mode global is chosen for what it finds, and `--explain-formula` tells of it.
+    """
+    from mtlmon.engine.choice import SLOW, has_time_bound
+
+    if options.mode == "global":
+        return
+    slow = [name for name, formula in policies if not has_time_bound(formula, options.mode)]
+    if slow:
+        names = tuple(name for name in slow if name is not None)
+        what = f"of {name_list(names)}: " if names else ""
+        note(f"{what}{SLOW}, and nothing bounds the time (see --explain-formula)")
+
+
+def name_list(names: tuple[str, ...]) -> str:
+    """List atoms as they are written in formulas, leaving some out if there are many."""
+    from mtlmon.syntax.formula import atom
+
+    shown = ", ".join(str(atom(name)) for name in names[:NAMES_SHOWN])
+    more = len(names) - NAMES_SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown
