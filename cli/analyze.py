@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.checking import log_schema
 from mtlmon.cli.file_arguments import take_policy_files
+from mtlmon.cli.messages import show
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
 from mtlmon.cli.option_values import column_names, memory, wait_time
 from mtlmon.cli.parser import Parser, add_help_options
@@ -18,7 +19,7 @@ from mtlmon.policy import check_files
 from mtlmon.policy.needs import looked_up_in
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.types import with_times
-from mtlmon.run.failure import VIOLATION, Failure, show
+from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import texts_of
 from mtlmon.run.late_rows import length_units
 from mtlmon.support.standard_input import STANDARD_STREAM
@@ -82,7 +83,7 @@ def analyze(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, or a file cannot be read.
+        RunError: an argument is invalid, or a file cannot be read.
         ClosedPipe: the reader of standard output has closed it.
         MtlmonError: the policies are invalid, or the log is not a table.
         SystemExit: after -h and --help.
@@ -101,7 +102,7 @@ def analyze(arguments: Sequence[str]) -> int:
         raise errors[0]
     source = " and ".join(name for _, name in texts)
     if file.unit is None and any(one.unit is not None for one in file.assumptions):
-        raise Failure(
+        raise RunError(
             f"{source} assumes a rate, but the unit of the time-stamps is not known: write unit s, "
             "or add --unit s"
         )
@@ -114,7 +115,7 @@ def analyze(arguments: Sequence[str]) -> int:
     if options.lateness is not None:
         lateness = length_units(options.lateness, "--lateness", file.unit, "--unit")
     elif options.id is not None:
-        raise Failure("--id is about late rows: say how late they may be, as in --lateness 5m")
+        raise RunError("--id is about late rows: say how late they may be, as in --lateness 5m")
     looked_up = looked_up_by(file, schema, is_guessed=not options.files)
     bounds = bounds_of(file, schema, looked_up, lateness, has_ids=options.id is not None)
     total = bounds.total
@@ -142,12 +143,12 @@ def guessed(file: PolicyFile, source: str) -> pa.Schema:
     """Guess the types of the columns.
 
     Raises:
-        Failure: none fit.
+        RunError: none fit.
     """
     try:
         return guessed_schema(file)
     except FormulaError as error:
-        raise Failure(
+        raise RunError(
             f"the types of the columns of {source} cannot be guessed: name a table "
             f"({error.message})"
         ) from None

@@ -16,6 +16,7 @@ from mtlmon.cli.option_groups import (
     add_verdict_options,
 )
 from mtlmon.cli.parser import Parser
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.run.option_rules import (
     check_checkpoint_options,
     check_csv_safe,
@@ -111,6 +112,8 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 class Options(argparse.Namespace, RunSpec):
     """The options of the command line."""
 
+    host = TERMINAL
+
     # what is neither an option nor its value
     files: list[str]
     formulas: list[str] | None
@@ -121,7 +124,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments.
 
     Raises:
-        Failure: an argument is invalid, or options contradict each other.
+        RunError: an argument is invalid, or options contradict each other.
         SystemExit: after `-h`, `--help` and `--version`.
     """
     parser = make_parser()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
 from mtlmon.cli.file_arguments import take_policy_files
+from mtlmon.cli.messages import note, show
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_pattern_option,
@@ -28,7 +29,7 @@ from mtlmon.policy.predicates.time_points import MEMORY
 from mtlmon.policy.reading import add_parentheses
 from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams, with_times
-from mtlmon.run.failure import CANNOT, Failure, note, show
+from mtlmon.run.failure import CANNOT, RunError
 from mtlmon.run.files import texts_of
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.bounds import UNITS
@@ -93,7 +94,7 @@ def check_policy(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, or a file cannot be read.
+        RunError: an argument is invalid, or a file cannot be read.
         ClosedPipe: the reader of standard output has closed it.
         MtlmonError: the log is not a table.
         SystemExit: after -h and --help.
@@ -175,7 +176,7 @@ def log_schema(
         return schema_as_read(file, schema)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise Failure(f"cannot read {path}: {reason}") from None
+        raise RunError(f"cannot read {path}: {reason}") from None
 
 
 def first_order_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis | None:

@@ -6,23 +6,21 @@ import os
 import sys
 
 from mtlmon.cli.arguments import Options, parse_arguments
-from mtlmon.errors import FormulaError, LogError, MtlmonError
+from mtlmon.cli.messages import note, show
+from mtlmon.errors import LogError, MtlmonError
 from mtlmon.run.failure import (
     CANNOT,
     CLOSED_PIPE,
     FAULT,
     SIGNALLED,
     ClosedPipe,
-    Failure,
     Interrupted,
-    note,
-    show,
+    RunError,
 )
-from mtlmon.run.option_rules import check_text_options
-from mtlmon.run.recognition import format_advice, recognise_input
-from mtlmon.run.report import is_for_people
+from mtlmon.run.preparing import formula_texts, prepared
+from mtlmon.run.running import finished
+from mtlmon.run.steps import has_variables, require_runnable, steps_of
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES, order_advice
-from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = COMMAND_OF_VALUES if given[:1] == ["streams"] else COMMAND
         note(f"{error}{advice(error, names)}")
         return CANNOT
-    except (Failure, MtlmonError) as error:
+    except MtlmonError as error:
         note(str(error))
         return CANNOT
     except MemoryError:
@@ -131,7 +129,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def refuse_misspelt(word: str) -> None:
-    """Raise Failure if the first word looks like a subcommand and is not a file."""
+    """Raise RunError if the first word looks like a subcommand and is not a file."""
     from mtlmon.support.guesses import nearest
     from mtlmon.support.other_words import SUBCOMMANDS as OTHERS
 
@@ -141,7 +139,7 @@ def refuse_misspelt(word: str) -> None:
         guess = hyphened if hyphened in SUBCOMMANDS else nearest(hyphened, SUBCOMMANDS, 0.75)
         meant = guess and f"did you mean 'mtlmon {guess}'?"
     if meant is not None:
-        raise Failure(f"cannot read {word}: no such file; {meant}")
+        raise RunError(f"cannot read {word}: no such file; {meant}")
 
 
 def run(options: Options) -> int:
@@ -156,79 +154,35 @@ def run(options: Options) -> int:
         return check_monpoly(text, source, options)
     if options.follow is not None and not options.explain_formula:
         follow_log(options)
-    file = load_policies(options)
-    settle_format(options)
-    if not options.is_table:
-        check_text_options(options)
-    if options.is_table and options.event_separator is not None and options.event is None:
-        raise Failure(
-            "--event-separator needs the column of event names: add --event COLUMN "
-            "(see mtlmon --help)"
-        )
-    if options.slice_seed is not None and options.slices is None:
-        raise Failure("--slice-seed is for slices: add --slices N, or leave it out")
+    file = prepared(options)
     if options.explain_formula:
         explain(file, options)
         return 0
-    if options.lateness is not None:
-        from mtlmon.run.correcting import require_correctable
-
-        require_correctable(file, options)
-    from mtlmon.syntax.formula import Formula
-
-    if options.fail_on is not None and not isinstance(file, Formula):
-        require_severities(file)
-    if not isinstance(file, Formula) and any(policy.is_first_order for policy in file.policies):
-        from mtlmon.run.relations import check_relations
-
-        options.verdicts = options.given_verdicts or "false"
-        if options.lateness is not None:
-            from mtlmon.run.correcting_relations import correct_relations
-
-            return correct_relations(file, options)
-        options.for_people = is_for_people(options)
-        return check_relations(file, options)
-    if options.time_points != "row":
-        raise Failure("--time-points is for policies with variables: leave it out")
-    if options.max_rows is not None:
-        raise Failure("--max-rows is for policies with variables: leave it out")
-    if options.slices is not None:
-        raise Failure("--slices is for policies with variables: leave it out")
-    if options.lateness is not None:
-        from mtlmon.run.correcting import correct_logs
-
-        return correct_logs(file, options)
-    options.for_people = is_for_people(options)
-    policy = None if options.is_table else sole_policy(file, options)
-    if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:
+    require_runnable(file, options)
+    policy = None if has_variables(file) else sole_policy(file, options)
+    if policy is not None and can_be_direct(options):
         # importing the native modules takes longer than parsing the formula
         from mtlmon.cli.monitoring import can_monitor, monitor_log
 
+        options.for_people = options.host.is_for_people(options)
         name, formula = policy
         if can_monitor(name, formula, options):
             return monitor_log(name, formula, options)
-    from mtlmon.run.policies import check_logs
-
-    return check_logs(file, options)
+    return finished(steps_of(file, options))
 
 
-def settle_format(options: Options) -> None:
-    """Recognise the format of a log on standard input, if nothing says it.
-
-    Raises:
-        Failure: standard input cannot be read, or is compressed and not a table.
-    """
-    if options.explain_formula or options.logs != [STANDARD_STREAM]:
-        return
-    if options.format is None and options.pattern is None:
-        recognise_input(options)
+def can_be_direct(options: Options) -> bool:
+    """Whether the output of a single policy may be written as the log is read."""
+    if options.is_table or options.lateness is not None or options.idle is not None:
+        return False
+    return options.output_format in ("text", "jsonl")
 
 
 def follow_log(options: Options) -> None:
     """Let standard input be the file that --follow names.
 
     Raises:
-        Failure: this is not a file, or cannot be read.
+        RunError: this is not a file, or cannot be read.
     """
     from mtlmon.cli.following import follow
     from mtlmon.run.recognition import format_of
@@ -243,165 +197,6 @@ def follow_log(options: Options) -> None:
         return (options.format or format_of(line)) in ("csv", "tsv")
 
     follow(options.follow, is_header)
-
-
-def load_policies(options: Options) -> Formula | PolicyFile:
-    """Parse the formula or the policy file; its settings become options that are not given.
-
-    Raises:
-        Failure: the file cannot be read, or its settings do not fit the log.
-        FormulaError: the text is not a formula or a policy file.
-    """
-    from mtlmon.syntax.parser import parse
-
-    # the unit of time-stamps, by either option
-    declared = options.unit or options.resolution
-    options.unit = declared or options.time_unit
-    texts = formula_texts(options)
-    if len(texts) == 1 and not options.constants and not may_declare(texts[0][0]):
-        text, source = texts[0]
-        try:
-            return parse(text, unit=options.unit, source=source)
-        except FormulaError:
-            # It may have conditions, which take longer to import.
-            pass
-    return declared_policies(texts, declared, options)
-
-
-def declared_policies(
-    texts: Sequence[tuple[str, str]],
-    declared: str | None,
-    options: Options,
-    *,
-    needs_policy: bool = True,
-) -> PolicyFile:
-    """Parse policy files; their settings become options that are not given.
-
-    Args:
-        texts: the contents of the files with their names in errors.
-        declared: the unit of time-stamps that an option gives, or None.
-        options: the options of the command line; their unit is the one if the files say none.
-        needs_policy: whether a file without a policy is an error.
-
-    Raises:
-        Failure: the settings of a file do not fit the log.
-        FormulaError: a text is not a policy file, or files contradict each other.
-    """
-    from mtlmon.syntax.bounds import LATER
-
-    file = parsed_policies(texts, declared or LATER, options, needs_policy=needs_policy)
-    if file.unit == LATER:
-        unit = options.unit or unit_of_pattern(options.pattern or file.pattern)
-        file = parsed_policies(texts, unit, options, needs_policy=needs_policy)
-    adopt_settings(file, options)
-    return file
-
-
-def parsed_policies(
-    texts: Sequence[tuple[str, str]], unit: str | None, options: Options, *, needs_policy: bool
-) -> PolicyFile:
-    """Parse policy files with a unit of time-stamps.
-
-    Raises:
-        FormulaError: a text is not a policy file, or files contradict each other.
-    """
-    constants = options.constants
-    if len(texts) == 1:
-        from mtlmon.policy import parse_policies
-
-        ((text, source),) = texts
-        return parse_policies(
-            text, source, unit=unit, constants=constants, needs_policy=needs_policy
-        )
-    from mtlmon.policy import check_files
-
-    # --key replaces the keys of the files
-    key = tuple(options.key_columns) or None
-    file, errors = check_files(
-        texts, unit=unit, constants=constants, key=key, needs_policy=needs_policy
-    )
-    if errors:
-        raise errors[0]
-    return file
-
-
-def unit_of_pattern(pattern: str | None) -> str | None:
-    """Return the unit of time-stamps that a pattern implies: seconds, if times are of a calendar.
-
-    Raises:
-        MtlmonError: the pattern is for times without a year, and none is told.
-    """
-    if pattern is None:
-        return None
-    from mtlmon.support.ready_patterns import ready_pattern, split_patterns
-
-    found = map(ready_pattern, split_patterns(pattern))
-    return "s" if any(one is not None and one.time is not None for one in found) else None
-
-
-def formula_texts(options: Options) -> list[tuple[str, str]]:
-    """Return the texts of the formula or the policy files, and their names in errors."""
-    if options.formula is None:
-        from mtlmon.run.files import read_content, text_of
-
-        options.contents = {name: read_content(name) for name in options.formula_files}
-        return [(text_of(content, name), name) for name, content in options.contents.items()]
-    try:
-        options.formula.encode()
-    except UnicodeEncodeError:
-        raise Failure("the formula of -e is not UTF-8") from None
-    return [(options.formula, "<formula>")]
-
-
-def may_declare(text: str) -> bool:
-    """Whether the text may be a policy file rather than a single formula, by a quick check."""
-    import re
-
-    keywords = "unit|let|atom|policy|find|const|stream|trigger|time|event|pattern|zone|key|assume"
-    return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
-
-
-def require_severities(file: PolicyFile) -> None:
-    """Raise Failure if --fail-on cannot compare the severity of a policy."""
-    from mtlmon.support.severities import SEVERITIES
-    from mtlmon.syntax.report import visible
-
-    for policy in file.policies:
-        if policy.severity is not None and policy.severity not in SEVERITIES:
-            raise Failure(
-                f"policy {visible(policy.name or '')} has severity {visible(policy.severity)}, "
-                f"which --fail-on cannot compare: write {', '.join(SEVERITIES[:-1])} or "
-                f"{SEVERITIES[-1]}"
-            )
-
-
-def adopt_settings(file: PolicyFile, options: Options) -> None:
-    """Use what the file says about the log where no option says it.
-
-    Raises:
-        Failure: the file describes a table, but the log is read as text.
-    """
-    options.unit = file.unit
-    if options.format is None:
-        options.pattern = options.pattern or file.pattern
-    settle_format(options)
-    if not options.is_table:
-        for part in file.files:
-            source = part.source if file.parts else options.formula_name
-            # with --key, that is what is wrong
-            key = None if options.keys else part.key
-            settings = {"key": key, "time": part.time, "event": part.event}
-            for name, value in settings.items():
-                if value and not options.explain_formula:
-                    raise Failure(
-                        f"{source} declares the {name} of a table, but the log is read as text: "
-                        f"{format_advice(options)}"
-                    )
-        return
-    options.time = options.time or file.time
-    options.event = options.event or file.event
-    if not options.keys and file.key:
-        options.keys = [list(file.key)]
 
 
 def sole_policy(file: Formula | PolicyFile, options: Options) -> tuple[str | None, Formula] | None:

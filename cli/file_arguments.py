@@ -22,7 +22,7 @@ __all__ = ["check_follow_options", "policy_files", "take_policy_files"]
 
 
 def check_follow_options(parser: Parser, options: Options) -> None:
-    """Raise Failure if --follow stands with what cannot follow a file."""
+    """Raise RunError if --follow stands with what cannot follow a file."""
     if options.follow is None:
         return
     from mtlmon.support.table_formats import table_format
@@ -52,7 +52,7 @@ def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[
     """Return the policy files: those of --policy, or else the first of the files, which is taken.
 
     Raises:
-        Failure: a policy file is among the logs, or is given twice; or a table is in its place.
+        RunError: a policy file is among the logs, or is given twice; or a table is in its place.
     """
     if not policies:
         from mtlmon.support.table_formats import table_format
@@ -79,7 +79,7 @@ def take_policy_files(parser: Parser, options: FileOptions) -> None:
     """Leave the policy files in `policies`, and the logs in `files`.
 
     Raises:
-        Failure: there is no policy file, or one is among the logs or given twice.
+        RunError: there is no policy file, or one is among the logs or given twice.
     """
     if not options.files and not options.policies:
         parser.error("no policy file: name one")

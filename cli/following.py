@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 
-from mtlmon.run.failure import Failure, note
-from mtlmon.run.signals import Signals
+from mtlmon.cli.messages import note
+from mtlmon.cli.signals import Signals
+from mtlmon.run.failure import RunError
 from mtlmon.support.standard_input import STANDARD_INPUT, name_input
 
 TYPE_CHECKING = False
@@ -41,18 +42,18 @@ def follow(path: str, is_header: Callable[[bytes], bool]) -> None:
             file begins with the same one.
 
     Raises:
-        Failure: this is not a file, or cannot be read.
+        RunError: this is not a file, or cannot be read.
     """
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise Failure(f"--follow {path}: this is not a file")
+            raise RunError(f"--follow {path}: this is not a file")
         os.close(os.open(path, os.O_RDONLY))
     except FileNotFoundError:
         note(f"{path} does not exist yet: waiting for it")
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise Failure(f"cannot read {path}: {reason}") from None
+        raise RunError(f"cannot read {path}: {reason}") from None
     reader, writer = os.pipe()
     if reader != STANDARD_INPUT:
         os.dup2(reader, STANDARD_INPUT)

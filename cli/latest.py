@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 
 from mtlmon.changelog.loops import LatestVerdicts
+from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.parser import Parser
 from mtlmon.cli.resolving import add_output_options, note_open, sole_file
+from mtlmon.cli.signals import Signals
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.run.failure import note
 from mtlmon.run.files import open_log, open_verdicts
+from mtlmon.run.progress import Progress
 from mtlmon.run.pump import Pump, TextWork
-from mtlmon.run.report import Progress, plural, resolving_summary
-from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
+from mtlmon.run.report import plural, resolving_summary
+from mtlmon.run.running import finished, run_to_end
 from mtlmon.support.option_names import COMMAND
 
 TYPE_CHECKING = False
@@ -61,7 +63,7 @@ def latest(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, or a file cannot be read or written.
+        RunError: an argument is invalid, or a file cannot be read or written.
         ClosedPipe: the reader of the verdicts has closed the pipe.
         LogError: a line is invalid, or cannot come after those before it.
         MemoryLimitError: the command needs more memory than --max-memory allows.
@@ -77,12 +79,15 @@ def latest(arguments: Sequence[str]) -> int:
         only_final=options.final,
         memory=MemoryLimit(options.max_memory, COMMAND),
     )
-    return run_to_end(
-        Pump(TextWork(loop, source), target, Signals(target), Progress(0)),
-        has_violation=lambda: loop.false_count > 0,
-        report=lambda _, __: report_end(loop),
-        summary=lambda seconds: resolving_summary(loop, seconds),
-        wants_summary=options.summary,
+    return finished(
+        run_to_end(
+            Pump(TextWork(loop, source), target, Signals(target), Progress(0)),
+            host=TERMINAL,
+            has_violation=lambda: loop.false_count > 0,
+            report=lambda _, __: report_end(loop),
+            summary=lambda seconds: resolving_summary(loop, seconds),
+            wants_summary=options.summary,
+        )
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mtlmon._core import Monitor
+from mtlmon.cli.signals import Signals
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.run.files import LogFile, VerdictFile, open_log, open_verdicts
@@ -12,13 +14,10 @@ from mtlmon.run.report import (
     note_mode,
     note_slow,
     note_unit,
-    progress_for,
     report_end,
     summary,
-    wants_summary,
 )
-from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
+from mtlmon.run.running import finished, run_to_end
 from mtlmon.support.option_names import COMMAND
 from mtlmon.text.head import LogHead
 from mtlmon.text.native import MAX_LABEL_BYTES
@@ -48,7 +47,11 @@ def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
         return False
     if options.fail_on_vacuous or options.fail_on is not None:
         return False
-    if name is not None and options.checkpoint is None and wants_summary(options.summary):
+    if (
+        name is not None
+        and options.checkpoint is None
+        and options.host.wants_summary(options.summary)
+    ):
         # The summary of a named policy says how often the left side of an implication held.
         from mtlmon.analysis.antecedent import antecedent_of
 
@@ -71,7 +74,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         options: options that `can_monitor` accepts.
 
     Raises:
-        Failure: a file cannot be read or written.
+        RunError: a file cannot be read or written.
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: a line cannot be read, or the engine has reached a limit.
     """
@@ -112,20 +115,27 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     def report(_status: int, _seconds: float) -> None:
         if order is not None:
             order.note_refused(options)
-        note_unit(text_monitor.scanner.last_time_stamp, options.unit)
+        note_unit(text_monitor.scanner.last_time_stamp, options.unit, TERMINAL)
         report_end(
-            text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
+            text_monitor,
+            work.head,
+            TERMINAL,
+            is_complete=work.is_complete,
+            is_resolved=options.resolve,
         )
 
-    return run_to_end(
-        pump,
-        has_violation=lambda: text_monitor.false_count > 0,
-        report=report,
-        summary=lambda seconds: summary(
-            text_monitor, seconds, pump.events_before, 0 if order is None else order.refused
-        ),
-        wants_summary=options.summary,
-        end_time=options.end_time,
+    return finished(
+        run_to_end(
+            pump,
+            host=TERMINAL,
+            has_violation=lambda: text_monitor.false_count > 0,
+            report=report,
+            summary=lambda seconds: summary(
+                text_monitor, seconds, pump.events_before, 0 if order is None else order.refused
+            ),
+            wants_summary=options.summary,
+            end_time=options.end_time,
+        )
     )
 
 
@@ -149,9 +159,9 @@ def make_pump(
     """Return a pump with or without checkpoints, as the options require, and its work.
 
     Raises:
-        Failure: the files are not suitable for checkpoints.
+        RunError: the files are not suitable for checkpoints.
     """
-    progress = progress_for(log.size, verdicts, options)
+    progress = options.host.progress(log.size, verdicts, options)
     if options.checkpoint is None:
         work = MonitoredText(monitor, log, threads(options))
         return Pump(work, verdicts, signals, progress), work

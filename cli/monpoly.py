@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.cli.messages import note, show
+from mtlmon.cli.signals import Signals
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.plain import PlainLines
@@ -12,14 +15,13 @@ from mtlmon.monpoly.policies import UNIT
 from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
-from mtlmon.run.failure import Failure, note, show
+from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log, open_verdicts, position_of_input, read_formula
 from mtlmon.run.late_rows import text_order
 from mtlmon.run.relations import Check, engine_for, tell_findings
-from mtlmon.run.report import plural, progress_for
+from mtlmon.run.report import plural
 from mtlmon.run.row_work import RowLoop, row_pump
-from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
+from mtlmon.run.running import finished, run_to_end
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         options: the options of the command line, with a signature.
 
     Raises:
-        Failure: a file cannot be read or written, or an option does not work here.
+        RunError: a file cannot be read or written, or an option does not work here.
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: the formula, the signature or the log is invalid.
     """
@@ -81,7 +83,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
     signals = Signals(verdicts, is_held=keeps)
-    progress = progress_for(log.size, verdicts, options)
+    progress = options.host.progress(log.size, verdicts, options)
     loop = MonPolyLoop(rows, check, adds_last=not options.nonewlastts)
     _, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
@@ -113,12 +115,15 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
             counts.append(("too late", order.refused, "lines that were not checked"))
         return check.summary(counts, "time-points", seconds)
 
-    return run_to_end(
-        pump,
-        has_violation=lambda: options.negate and any(check.run.found_points),
-        report=report,
-        summary=summary,
-        wants_summary=options.summary,
+    return finished(
+        run_to_end(
+            pump,
+            host=TERMINAL,
+            has_violation=lambda: options.negate and any(check.run.found_points),
+            report=report,
+            summary=summary,
+            wants_summary=options.summary,
+        )
     )
 
 
@@ -151,7 +156,7 @@ def with_last_point(read: Reader) -> Reader:
 
 
 def refuse_others(options: Options) -> None:
-    """Raise Failure if an option does not work on MonPoly's files; their unit is the second."""
+    """Raise RunError if an option does not work on MonPoly's files; their unit is the second."""
     refused = {
         "--unit": options.unit not in (None, "s"),
         "--set": options.constants,
@@ -170,14 +175,14 @@ def refuse_others(options: Options) -> None:
     for name, is_given in refused.items():
         if is_given:
             reason = f": {reasons[name]}" if name in reasons else ""
-            raise Failure(f"{name} does not work with --signature{reason}")
+            raise RunError(f"{name} does not work with --signature{reason}")
     if options.explain and not options.negate:
-        raise Failure("--explain explains violations: add --negate if the formula is a policy")
+        raise RunError("--explain explains violations: add --negate if the formula is a policy")
     options.unit = UNIT
     if options.is_table:
-        raise Failure("--signature is for text logs of MonPoly, not for tables")
+        raise RunError("--signature is for text logs of MonPoly, not for tables")
     if len(options.logs) > 1:
-        raise Failure(f"several text logs ({', '.join(options.logs)}): name one at a time")
+        raise RunError(f"several text logs ({', '.join(options.logs)}): name one at a time")
 
 
 class MonPolyCheck(Check):

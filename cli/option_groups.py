@@ -42,7 +42,7 @@ class GenerateAction(argparse.Action):
     ) -> NoReturn:
         from mtlmon.cli import completion
         from mtlmon.cli.manual import manual
-        from mtlmon.run.failure import show
+        from mtlmon.cli.messages import show
 
         makers = {
             "man": manual,

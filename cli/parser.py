@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from mtlmon.run.failure import Failure, show
+from mtlmon.cli.messages import show
+from mtlmon.run.failure import RunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def add_help_options(group: argparse._ActionsContainer) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `Failure`, and accepts no abbreviated options."""
+    """An argument parser that raises `RunError`, and accepts no abbreviated options."""
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str) -> None:
         super().__init__(
@@ -78,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         """Parse the arguments into `options`.
 
         Raises:
-            Failure: an argument is invalid.
+            RunError: an argument is invalid.
             SystemExit: after `-h`, `--help` and `--version`.
         """
         _, unknown = self.parse_known_intermixed_args(list(arguments), options)
@@ -105,7 +106,7 @@ class Parser(argparse.ArgumentParser):
         return f"{name} (did you mean {meant}?)" if meant else name
 
     def error(self, message: str) -> NoReturn:
-        raise Failure(f"{message} (see {self.prog} --help)")
+        raise RunError(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: object = None) -> None:
         # argparse would ignore errors of writing

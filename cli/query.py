@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_csv_option,
@@ -16,7 +17,6 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import Parser, add_help_options
-from mtlmon.run.failure import note
 from mtlmon.run.files import open_verdicts, texts_of
 from mtlmon.run.option_rules import check_csv_safe
 from mtlmon.run.table_output import table_output
@@ -87,7 +87,7 @@ def query(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, or a file cannot be read or written.
+        RunError: an argument is invalid, or a file cannot be read or written.
         ClosedPipe: the reader of the records has closed the pipe.
         MtlmonError: the relation is invalid, or a table cannot be read.
         SystemExit: after -h and --help.
@@ -169,7 +169,7 @@ def write(records: pa.Table, read: Mapping[str, os.stat_result], options: Option
         options: the options.
 
     Raises:
-        Failure: the file cannot be written, or the output is binary and would go to a terminal.
+        RunError: the file cannot be written, or the output is binary and would go to a terminal.
     """
     output = table_output(RecordTable(records), options)
     target = open_verdicts(options.output, read, options.files)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 
+from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.option_values import time_stamp
 from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.signals import Signals
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.drive.native import TextResolver
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.run.failure import note
 from mtlmon.run.files import open_log, open_verdicts
+from mtlmon.run.progress import Progress
 from mtlmon.run.pump import Pump, TextWork
-from mtlmon.run.report import Progress, plural, resolving_summary
-from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
+from mtlmon.run.report import plural, resolving_summary
+from mtlmon.run.running import finished, run_to_end
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_STREAM
 
@@ -66,7 +68,7 @@ def resolve(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, or a file cannot be read or written.
+        RunError: an argument is invalid, or a file cannot be read or written.
         ClosedPipe: the reader of the verdicts has closed the pipe.
         LogError: a line is invalid.
         MemoryLimitError: the command needs more memory than --max-memory allows.
@@ -78,12 +80,15 @@ def resolve(arguments: Sequence[str]) -> int:
     resolver = make_resolver(options, source.name)
     signals = Signals(target, resolver.writer if isinstance(resolver, TextResolver) else None)
     work = TextWork(resolver, source)
-    return run_to_end(
-        Pump(work, target, signals, Progress(0)),
-        has_violation=lambda: resolver.false_count > 0,
-        report=lambda _, __: report_end(resolver, is_complete=work.is_complete),
-        summary=lambda seconds: resolving_summary(resolver, seconds),
-        wants_summary=options.summary,
+    return finished(
+        run_to_end(
+            Pump(work, target, signals, Progress(0)),
+            host=TERMINAL,
+            has_violation=lambda: resolver.false_count > 0,
+            report=lambda _, __: report_end(resolver, is_complete=work.is_complete),
+            summary=lambda seconds: resolving_summary(resolver, seconds),
+            wants_summary=options.summary,
+        )
     )
 
 

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.arguments import Options
+from mtlmon.cli.messages import show
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -18,7 +19,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import Parser, add_help_options
-from mtlmon.run.failure import Failure, WriteFailure, reason, show
+from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
@@ -93,7 +94,7 @@ def serve(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, a file cannot be read, or the port cannot be used.
+        RunError: an argument is invalid, a file cannot be read, or the port cannot be used.
         SystemExit: after -h and --help.
     """
     options = parse_arguments(arguments)
@@ -108,7 +109,7 @@ def serve(arguments: Sequence[str]) -> int:
         server = Serving(playground, workers, options.port)
     except (OSError, OverflowError) as error:
         words = reason(error) if isinstance(error, OSError) else str(error)
-        raise Failure(
+        raise RunError(
             f"cannot use port {options.port}: {words}; name another one with --port, or --port 0 "
             "for any that is free"
         ) from None
@@ -164,7 +165,7 @@ def texts_of(options: ServeOptions) -> tuple[str, str]:
     """Return the policy and the log that the page begins with.
 
     Raises:
-        Failure: a file cannot be read, is too large, or is not text.
+        RunError: a file cannot be read, is too large, or is not text.
     """
     texts = ["", ""]
     if not options.files:
@@ -180,7 +181,7 @@ def text_of(path: str) -> str:
     """Return the text of a file.
 
     Raises:
-        Failure: it cannot be read, is too large, or is not text.
+        RunError: it cannot be read, is too large, or is not text.
     """
     from mtlmon.serving.page import MOST_TEXT_BYTES
 
@@ -188,9 +189,9 @@ def text_of(path: str) -> str:
         with open(path, "rb") as file:
             content = file.read(MOST_TEXT_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Failure(f"cannot read {path}: {reason(error)}") from None
+        raise RunError(f"cannot read {path}: {reason(error)}") from None
     if len(content) > MOST_TEXT_BYTES:
-        raise Failure(
+        raise RunError(
             f"{path} has more than {MOST_TEXT_BYTES >> 20} MiB, too much for a page: take a part "
             "of it, as with head -n 10000, or use mtlmon --report"
         )
@@ -201,7 +202,7 @@ def text_of(path: str) -> str:
             raise ValueError
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except ValueError:
-        raise Failure(
+        raise RunError(
             f"{path} is not text in UTF-8, which a page could show: convert it, for instance to "
             "CSV, or use mtlmon --report"
         ) from None
@@ -256,7 +257,7 @@ def parse_arguments(arguments: Sequence[str]) -> ServeOptions:
     """Parse the arguments.
 
     Raises:
-        Failure: an argument is invalid.
+        RunError: an argument is invalid.
         SystemExit: after -h and --help.
     """
     parser = make_parser()

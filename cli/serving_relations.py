@@ -8,14 +8,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.cli.command import run
+from mtlmon.cli.messages import note
 from mtlmon.cli.serving_run import KEPT, unnamed_file
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.errors import MtlmonError
 from mtlmon.explanation.html import body
 from mtlmon.explanation.words import verdict_text
 from mtlmon.policy.written import written_policies
 from mtlmon.relational.keyed import key_of
-from mtlmon.run.explaining import WIDTH, Explanations
-from mtlmon.run.failure import Failure, note
+from mtlmon.run.explaining import Explanations
+from mtlmon.run.host import WIDTH
 from mtlmon.run.policies import knows_rows
 from mtlmon.serving.findings import PolicyFindings, Verdict
 from mtlmon.serving.fragments import reasons_of
@@ -44,7 +46,7 @@ class Reasons(Explanations):
     """Collects explanations for the page, each as a line and as HTML."""
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__(None, TERMINAL)
         self.found: list[tuple[str, str]] = []
 
     def add(self, proof: Proof, title: str | None = None, details: Sequence[str] = ()) -> None:
@@ -92,7 +94,7 @@ def found_relations(
         os.dup2(output.fileno(), 1)
         try:
             run(options)
-        except (Failure, MtlmonError) as failure:
+        except MtlmonError as failure:
             error = failure
         finally:
             os.dup2(before, 1)

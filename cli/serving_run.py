@@ -13,16 +13,16 @@ import numpy as np
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
 from mtlmon.checking.shown import Details
+from mtlmon.cli.messages import note
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
 from mtlmon.run.endings import note_skipped, note_waiting
-from mtlmon.run.failure import Failure, note
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
-from mtlmon.run.relations import has_variables
 from mtlmon.run.report import absent_atoms, is_violated
 from mtlmon.run.report_policies import time_zone_of, wording_of
+from mtlmon.run.steps import has_variables
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_INPUT
@@ -75,7 +75,7 @@ def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, E
         try:
             streams, count, unit, has_dates = stream_findings(file, options)
             events = max(events, count)
-        except (Failure, MtlmonError) as failure:
+        except MtlmonError as failure:
             error = failure
     zone = time_zone_of(file, options)
     return Findings(policies, streams, unit, has_dates, zone, events, reasons=reasons), error
@@ -85,7 +85,7 @@ def checked(file: PolicyFile, options: Options) -> LogCheck:
     """Return a check of the policies that keeps the numbers of keys.
 
     Raises:
-        Failure: the policies need a table, but the log is text.
+        RunError: the policies need a table, but the log is text.
     """
     if not options.is_table:
         require_no_columns(file, options)
@@ -147,7 +147,7 @@ class Checking:
                 self.unit = source.times.resolution or source.times.unit
             try:
                 self._read(check, source)
-            except (Failure, MtlmonError, OSError) as error:
+            except (MtlmonError, OSError) as error:
                 self._take(check, source)
                 return error
             finally:
@@ -155,10 +155,10 @@ class Checking:
                     self.has_dates = not source.times.is_plain
                 self.events = check.event_count
                 check.close()
-            note_skipped(source)
+            note_skipped(source, self.options.host)
             if source.unseen_atoms or not check.event_count:
                 note(absent_atoms(source.unseen_atoms, self.events, lambda: source.seen_names))
-            note_waiting(source.waiting_rows, source.row_name)
+            note_waiting(source.waiting_rows, source.row_name, self.options.host)
             self._add_pending(check, source)
         return None
 
@@ -265,7 +265,7 @@ def stream_findings(
     """Return the values of streams, the number of events, and what is known of their times.
 
     Raises:
-        Failure, MtlmonError: the log cannot be read.
+        RunError, MtlmonError: the log cannot be read.
     """
     from mtlmon.cli.plotting import StreamCollector
     from mtlmon.cli.streams import StreamWork, open_streams, require_one_key
@@ -315,7 +315,7 @@ def explained_by(
         The verdict, the proof, the policy and key in words, and the values there.
 
     Raises:
-        Failure, MtlmonError: the log cannot be read.
+        RunError, MtlmonError: the log cannot be read.
     """
     check = checked(file, options)
     partitions = check.partitions.of_policies

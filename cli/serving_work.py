@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import FormulaError, LogError, MtlmonError, TableError
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.serving.findings import Findings, Problem
 from mtlmon.serving.fragments import explanation_of, outcome_of, plot_of, problems_of, result_of
 from mtlmon.serving.page import exported_page
@@ -198,7 +198,7 @@ def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
                 findings, error = found_by(file, policy, settled)
                 if error is not None:
                     problems.append(problem_of(error))
-        except (Failure, MtlmonError, MemoryError, OSError) as error:
+        except (MtlmonError, MemoryError, OSError) as error:
             problems.append(problem_of(error))
         except Exception as error:
             problems.append(fault(error))
@@ -213,9 +213,9 @@ def policies_of(text: str, options: Options) -> tuple[PolicyFile | None, Sequenc
     Returns:
         The policies, or None if there are errors; and all errors.
     """
-    from mtlmon.cli.command import declared_policies
     from mtlmon.policy import check_files
     from mtlmon.run.option_rules import check_text_options
+    from mtlmon.run.preparing import declared_policies
     from mtlmon.syntax.bounds import LATER
 
     texts = [(text, options.formula_name)]
@@ -238,7 +238,7 @@ def explanations(
     """Return explanations as HTML by the names of verdicts.
 
     Raises:
-        Failure, MtlmonError: the log cannot be read, or a name is not one of a verdict.
+        RunError, MtlmonError: the log cannot be read, or a name is not one of a verdict.
     """
     from mtlmon.checking.explaining import Violation
     from mtlmon.cli.serving_run import explained_by
@@ -246,14 +246,14 @@ def explanations(
     wanted = []
     for name in names:
         if not re.fullmatch(r"\d{1,6},\d{1,10},\d{1,19},\d{1,19}", name):
-            raise Failure(f"there is no verdict {name}")
+            raise RunError(f"there is no verdict {name}")
         wanted.append(Violation(*map(int, name.split(","))))
     settled = command_options(options)
     file, errors = policies_of(policy, settled)
     if file is None:
         raise errors[0]
     if any(one.policy >= len(file.policies) for one in wanted):
-        raise Failure("there is no such policy any more")
+        raise RunError("there is no such policy any more")
     with redirect_stderr(io.StringIO()):
         found = explained_by(file, wanted, settled)
     return {
@@ -268,7 +268,7 @@ def why(policy: str, log: str, name: str, options: ServeOptions) -> str:
         return explanations(policy, log, [name], options).get(
             name, problems_of([Problem("the log has no such time-point any more")])
         )
-    except (Failure, MtlmonError, MemoryError, OSError) as error:
+    except (MtlmonError, MemoryError, OSError) as error:
         return problems_of([problem_of(error)])
     except Exception as error:
         return problems_of([fault(error)])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
 from mtlmon.cli.arguments import Options
-from mtlmon.cli.command import declared_policies
 from mtlmon.cli.file_arguments import take_policy_files
+from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -23,9 +23,11 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.signals import Signals
+from mtlmon.cli.terminal_host import TERMINAL
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.run.endings import note_skipped, note_waiting
-from mtlmon.run.failure import Failure, note
+from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log, open_verdicts, texts_of
 from mtlmon.run.late_rows import note_refused, table_order, text_order
 from mtlmon.run.option_rules import (
@@ -36,10 +38,11 @@ from mtlmon.run.option_rules import (
 )
 from mtlmon.run.policies import assumption_watch, open_table_source, statuses
 from mtlmon.run.policy_work import LogWork
+from mtlmon.run.preparing import declared_policies
+from mtlmon.run.progress import Progress
 from mtlmon.run.pump import Pump
-from mtlmon.run.report import Progress, absent_atoms, streams_summary
-from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
+from mtlmon.run.report import absent_atoms, streams_summary
+from mtlmon.run.running import finished, run_to_end
 from mtlmon.run.table_output import table_output
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
 from mtlmon.support.standard_input import STANDARD_STREAM
@@ -94,7 +97,7 @@ def write_streams(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: an argument is invalid, or a file cannot be read or written.
+        RunError: an argument is invalid, or a file cannot be read or written.
         ClosedPipe: the reader of the values has closed the pipe.
         MtlmonError: the streams are invalid, or a row cannot be read.
         SystemExit: after -h and --help.
@@ -110,7 +113,7 @@ def write_streams(arguments: Sequence[str]) -> int:
     if not names:
         declare = "declare" if file.parts else "declares"
         sources = " and ".join(one.source for one in file.files)
-        raise Failure(f"{sources} {declare} no streams: write stream NAME = EXPRESSION")
+        raise RunError(f"{sources} {declare} no streams: write stream NAME = EXPRESSION")
     memory = MemoryLimit(options.max_memory, COMMAND)
     if not options.is_table:
         require_no_columns(file, options, of_streams=True)
@@ -120,13 +123,18 @@ def write_streams(arguments: Sequence[str]) -> int:
         watch = assumption_watch(file, log, options)
         work = StreamWork(log, output, memory, watch)
         signals = Signals(target)
-        return run_to_end(
-            Pump(work, target, signals, Progress(0)),
-            has_violation=lambda: False,
-            report=lambda _, __: report_end(log, options),
-            summary=lambda seconds: streams_summary(log, memory, seconds, watch, work.forgotten),
-            wants_summary=options.summary,
-            end_time=options.end_time,
+        return finished(
+            run_to_end(
+                Pump(work, target, signals, Progress(0)),
+                host=TERMINAL,
+                has_violation=lambda: False,
+                report=lambda _, __: report_end(log, options),
+                summary=lambda seconds: streams_summary(
+                    log, memory, seconds, watch, work.forgotten
+                ),
+                wants_summary=options.summary,
+                end_time=options.end_time,
+            )
         )
 
 
@@ -136,7 +144,7 @@ def open_streams(
     """Open the log with the values of streams.
 
     Raises:
-        Failure: the log cannot be read.
+        RunError: the log cannot be read.
         MtlmonError: the options are contradictory or unknown.
     """
     if options.is_table:
@@ -169,7 +177,7 @@ def open_streams(
 
 
 def require_one_key(file: PolicyFile, options: Options) -> None:
-    """Raise Failure if policy files divide the log in different ways."""
+    """Raise RunError if policy files divide the log in different ways."""
     if not file.has_one_key and not options.keys:
         first, other = next(
             (file.parts[0], one) for one in file.parts if one.key != file.parts[0].key
@@ -178,16 +186,16 @@ def require_one_key(file: PolicyFile, options: Options) -> None:
             f"{one.source} has {'the key ' + ', '.join(one.key) if one.key else 'no key'}"
             for one in (first, other)
         ]
-        raise Failure(f"{' and '.join(keys)}: values have one key, add --key COLUMN")
+        raise RunError(f"{' and '.join(keys)}: values have one key, add --key COLUMN")
 
 
 def report_end(log: Source, options: Options) -> None:
     """Mention what the values do not show."""
-    note_skipped(log)
+    note_skipped(log, TERMINAL)
     note_refused(log.refused, log.row_name, options)
     if isinstance(log, TextLog) and log.unseen_atoms:
         note(absent_atoms(log.unseen_atoms, log.rows, lambda: log.seen_names))
-    note_waiting(log.waiting_rows, log.row_name)
+    note_waiting(log.waiting_rows, log.row_name, TERMINAL)
 
 
 def make_output(
@@ -200,7 +208,7 @@ def make_output(
     """Return the converter of values to bytes, or to a picture.
 
     Raises:
-        Failure: the output is binary, but would go to a terminal.
+        RunError: the output is binary, but would go to a terminal.
     """
     from mtlmon.tables.stream_values import StreamTable
 

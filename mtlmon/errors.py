@@ -28,6 +28,7 @@ __all__ = [
     "PolicyError",
     "ReportError",
     "RowError",
+    "RunError",
     "SnapshotError",
     "TableError",
     "TimeStampError",
@@ -247,6 +248,12 @@ class ExecutorError(MtlmonError):
     def __init__(self, message: str, *, kind: type[MtlmonError]) -> None:
         self.kind = kind
         super().__init__(message)
+
+
+class RunError(MtlmonError):
+    """A run cannot be carried out: a file cannot be read or written, or options contradict each
+    other.
+    """
 
 
 class UnitError(MtlmonError, ValueError):

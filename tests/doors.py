@@ -254,9 +254,10 @@ if TYPE_CHECKING:
     from mtlmon.reporting.clock import counts_from_1970
     from mtlmon.reporting.histogram import TimeHistogram, widths
     from mtlmon.reporting.plot import PlottedStream
+    from mtlmon.run import preparing as run_preparing
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile
     from mtlmon.run.context import context_lines
-    from mtlmon.run.failure import Failure
+    from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.recognition import format_of, is_enough

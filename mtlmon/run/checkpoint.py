@@ -9,7 +9,7 @@ import stat
 from hashlib import blake2b
 from typing import NamedTuple
 
-from mtlmon.run.failure import Failure, WriteFailure, reason
+from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.support.replacing import create_beside, leftovers, write_all
 
 __all__ = ["AFRESH", "DIGEST_BYTES", "Checkpoint", "CheckpointFile", "Place", "sync_directory"]
@@ -136,14 +136,14 @@ class CheckpointFile:
         """Lock the file, if it exists, until `close` or the end of the process.
 
         Raises:
-            Failure: another process uses the file, or it is not a checkpoint and so must not be
+            RunError: another process uses the file, or it is not a checkpoint and so must not be
                 replaced.
             WriteFailure: the file cannot be locked.
         """
         try:
             while self.descriptor is None:
                 if not stat.S_ISREG(os.stat(self.path).st_mode):
-                    raise Failure(f"{self.name} is not a regular file, as a checkpoint must be")
+                    raise RunError(f"{self.name} is not a regular file, as a checkpoint must be")
                 descriptor = open_to_lock(self.path)
                 try:
                     self.claim(descriptor)
@@ -154,18 +154,18 @@ class CheckpointFile:
                     if descriptor >= 0:
                         os.close(descriptor)
             if os.pread(self.descriptor, len(MAGIC), 0) != MAGIC:
-                raise Failure(f"{self.name} is not a checkpoint, or it is damaged")
+                raise RunError(f"{self.name} is not a checkpoint, or it is damaged")
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            raise Failure(f"cannot read {self.name}: {reason(error)}") from None
+            raise RunError(f"cannot read {self.name}: {reason(error)}") from None
         self.remove_leftovers()
 
     def claim(self, descriptor: int) -> None:
         """Lock an open file.
 
         Raises:
-            Failure: another process has locked it.
+            RunError: another process has locked it.
             WriteFailure: the file system cannot lock it.
         """
         try:
@@ -185,7 +185,7 @@ class CheckpointFile:
         """Return the checkpoint, or None if the file does not exist; this needs no lock.
 
         Raises:
-            Failure: the file cannot be read, or it is not a checkpoint, or it is damaged or has
+            RunError: the file cannot be read, or it is not a checkpoint, or it is damaged or has
                 another version.
         """
         try:
@@ -194,12 +194,12 @@ class CheckpointFile:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise Failure(f"cannot read {self.name}: {reason(error)}") from None
+            raise RunError(f"cannot read {self.name}: {reason(error)}") from None
         place = len(MAGIC)
         if content[:place] != MAGIC:
-            raise Failure(f"{self.name} is not a checkpoint, or it is damaged")
+            raise RunError(f"{self.name} is not a checkpoint, or it is damaged")
         if len(content) > place and content[place] != VERSION:
-            raise Failure(
+            raise RunError(
                 f"cannot resume from {self.name}: it has version {content[place]}, and this "
                 f"version of mtlmon reads version {VERSION} only {AFRESH}"
             )
@@ -208,7 +208,7 @@ class CheckpointFile:
         if own_digest(body) == content[place + 1 : HEAD_BYTES]:
             found = Checkpoint.decode(body)
         if found is None:
-            raise Failure(f"cannot resume from {self.name}: the checkpoint is damaged {AFRESH}")
+            raise RunError(f"cannot resume from {self.name}: the checkpoint is damaged {AFRESH}")
         return found
 
     def write(self, checkpoint: Checkpoint) -> None:
@@ -216,7 +216,7 @@ class CheckpointFile:
 
         Raises:
             WriteFailure: the checkpoint cannot be written; the previous one is still there.
-            Failure: another process has written a first checkpoint in the meantime.
+            RunError: another process has written a first checkpoint in the meantime.
         """
         try:
             descriptor, temporary = create_beside(self.path)
@@ -265,8 +265,8 @@ class CheckpointFile:
                     if MAGIC.startswith(file.read(len(MAGIC))):
                         os.unlink(path)
 
-    def used_by_another(self) -> Failure:
-        return Failure(f"another process is using {self.name}: give every run its own checkpoint")
+    def used_by_another(self) -> RunError:
+        return RunError(f"another process is using {self.name}: give every run its own checkpoint")
 
 
 def open_to_lock(path: str) -> int:

@@ -28,18 +28,18 @@ from mtlmon.run.checkpoint import (
     Place,
     sync_directory,
 )
-from mtlmon.run.failure import Failure, WriteFailure
+from mtlmon.run.failure import RunError, WriteFailure
+from mtlmon.run.host import HELD_SECONDS
 from mtlmon.run.pump import BLOCK_BYTES, LogEnds, Pump
-from mtlmon.run.signals import HELD_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Protocol
 
     from mtlmon.run.files import VerdictFile
+    from mtlmon.run.host import Signals
+    from mtlmon.run.progress import Progress
     from mtlmon.run.pump import Work
-    from mtlmon.run.report import Progress
-    from mtlmon.run.signals import Signals
     from mtlmon.run.spec import RunSpec
 
     class CheckpointedWork(Work, Protocol):
@@ -112,7 +112,7 @@ class OutputDigest:
         """Return the digest of the first `size` bytes; `size` must not decrease between calls.
 
         Raises:
-            Failure: the bytes cannot be read.
+            RunError: the bytes cannot be read.
         """
         while self.size < size:
             block = self.verdicts.read_at(self.size, min(BLOCK_BYTES, size - self.size))
@@ -132,7 +132,7 @@ class CheckpointingPump(Pump):
         options: the options of the command line.
 
     Raises:
-        Failure: the files are not suitable for checkpoints.
+        RunError: the files are not suitable for checkpoints.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class CheckpointingPump(Pump):
         self.is_open = False
         try:
             self.check_files(options)
-        except Failure:
+        except RunError:
             verdicts.discard_new()
             verdicts.abandon()
             raise
@@ -173,7 +173,7 @@ class CheckpointingPump(Pump):
         The lock ends with the run or the process, however they end.
 
         Raises:
-            Failure: a file is not suitable, or another process writes the verdicts.
+            RunError: a file is not suitable, or another process writes the verdicts.
             WriteFailure: the file for the verdicts cannot be locked.
         """
         path = self.file.path
@@ -182,15 +182,17 @@ class CheckpointingPump(Pump):
             os.path.exists(path)
             and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)
         ):
-            raise Failure(
+            raise RunError(
                 f"{self.file.name} cannot hold the checkpoint: this run uses it for something else"
             )
         if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
-            raise Failure(f"{self.verdicts.name} is not a regular file, and --checkpoint needs one")
+            raise RunError(
+                f"{self.verdicts.name} is not a regular file, and --checkpoint needs one"
+            )
         try:
             fcntl.flock(self.verdicts.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Failure(f"another process is writing {self.verdicts.name}") from None
+            raise RunError(f"another process is writing {self.verdicts.name}") from None
         except OSError as error:
             raise WriteFailure(f"cannot lock {self.verdicts.name}: {error.strerror}") from None
 
@@ -198,7 +200,7 @@ class CheckpointingPump(Pump):
         """Continue from the checkpoint if the options say so and there is one; else start afresh.
 
         Raises:
-            Failure: the checkpoint does not fit; no file has changed.
+            RunError: the checkpoint does not fit; no file has changed.
         """
         try:
             self.file.lock()
@@ -227,7 +229,7 @@ class CheckpointingPump(Pump):
         """Restore the work from the checkpoint, and compare the log and output; change no file.
 
         Raises:
-            Failure: the checkpoint does not fit the run, the log or the output.
+            RunError: the checkpoint does not fit the run, the log or the output.
         """
         work = self.checkpointed
         try:
@@ -259,7 +261,7 @@ class CheckpointingPump(Pump):
         than a copy.
 
         Raises:
-            Failure: the output does not fit the checkpoint.
+            RunError: the output does not fit the checkpoint.
         """
         name, wanted = self.verdicts.name, checkpoint.output_size
         size = self.verdicts.size()
@@ -282,9 +284,9 @@ class CheckpointingPump(Pump):
         """Return the place of the file for the verdicts."""
         return Place.of(self.verdicts.descriptor, self.verdicts.name)
 
-    def cannot_resume(self, why: str) -> Failure:
+    def cannot_resume(self, why: str) -> RunError:
         """Return the error for a checkpoint that does not fit."""
-        return Failure(f"cannot resume from {self.file.name}: {why} {AFRESH}")
+        return RunError(f"cannot resume from {self.file.name}: {why} {AFRESH}")
 
     # ---- the work --------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
 from mtlmon.checking.violation_rows import ViolationRows
-from mtlmon.run.failure import Failure, note, say
+from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
 from mtlmon.support.standard_input import STANDARD_STREAM
 
@@ -42,10 +42,10 @@ def check_context(source: TextLog | TableEvents | None, options: RunSpec) -> Non
         options: the options of the command line.
 
     Raises:
-        Failure: a log is not a file whose rows are text.
+        RunError: a log is not a file whose rows are text.
     """
     if STANDARD_STREAM in options.logs:
-        raise Failure(
+        raise RunError(
             "--context reads the log again: name a file, as standard input cannot be reopened"
         )
     if source is None or isinstance(source, TextLog):
@@ -54,7 +54,7 @@ def check_context(source: TextLog | TableEvents | None, options: RunSpec) -> Non
 
     for file in source.files:
         if file.format not in RAW_FORMATS:
-            raise Failure(
+            raise RunError(
                 f"--context shows rows of text, but {file.name} is read as {file.format}: leave it "
                 "out; --rows writes the rows of verdicts"
             )
@@ -112,13 +112,13 @@ def show_rows(
             continue
         before, after = options.context
         for line in context_lines(name, texts, wanted[name], before, after, is_first=is_first):
-            say(f"{line}\n")
+            options.host.say(f"{line}\n")
         is_first = False
     if ticks:
-        note(f"{plural(ticks, 'violation')} at ticks, which are no rows")
+        options.host.note(f"{plural(ticks, 'violation')} at ticks, which are no rows")
     if total > options.explain_limit:
         shown = plural(options.explain_limit, "violation")
-        note(f"the rows above are those of {shown}; there are more (--explain-limit)")
+        options.host.note(f"the rows above are those of {shown}; there are more (--explain-limit)")
 
 
 def texts_of_log(name: str) -> Iterator[FileRows]:

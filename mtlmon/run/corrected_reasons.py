@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import LogCheck
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
 from mtlmon.run.findings import Findings, check_findings
 from mtlmon.run.relation_findings import can_reread
-from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mtlmon.policy import Policy
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
@@ -36,7 +36,7 @@ Named = tuple[int, int, str | None]
 
 
 def require_explainable(options: RunSpec) -> None:
-    """Raise Failure if the rows of a log are not those that a run without corrections checks.
+    """Raise RunError if the rows of a log are not those that a run without corrections checks.
 
     Args:
         options: the options of the command line.
@@ -46,7 +46,7 @@ def require_explainable(options: RunSpec) -> None:
     what = "--explain" if options.explain else "--context"
     name = _what_forbids_reasons(options)
     if name is not None:
-        raise Failure(
+        raise RunError(
             f"{what} does not work yet with --lateness and {name}: violations are explained by "
             "checking the rows of the log once more, in the order of time"
         )
@@ -101,16 +101,16 @@ class Reasons:
         """Fail early if the log cannot be read again, or the file for explanations not written.
 
         Raises:
-            Failure: it is so.
+            RunError: it is so.
         """
         if self.are_told:
             check_findings(self.options, logs, can_reread(logs))
 
-    def tell(self) -> int:
+    def tell(self) -> Steps:
         """Check the log once more, and explain its violations; return the exit status.
 
         Raises:
-            Failure: the log cannot be read, or the explanations cannot be written.
+            RunError: the log cannot be read, or the explanations cannot be written.
             MtlmonError: likewise.
         """
         options = _in_order(self.options)
@@ -153,7 +153,7 @@ def messages_in_order(
         The messages of the first violations of each policy.
 
     Raises:
-        Failure, MtlmonError: the log cannot be read.
+        RunError, MtlmonError: the log cannot be read.
     """
     from mtlmon.run.policies import open_source, prepare_messages
 
@@ -167,7 +167,7 @@ def messages_in_order(
         bdd=options.bdd,
         verdicts="none",
         collect=True,
-        max_memory=MemoryLimit(options.max_memory, COMMAND),
+        max_memory=MemoryLimit(options.max_memory, options.option_names),
     )
     prepare_messages(check, options)
     with closing(open_source(check, file, options)) as source:

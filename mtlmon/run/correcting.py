@@ -13,7 +13,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.corrected_reasons import Reasons, require_explainable
 from mtlmon.run.endings import never_triggered, note_waiting
-from mtlmon.run.failure import VIOLATION, Failure
+from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import (
@@ -34,7 +34,6 @@ from mtlmon.run.policies import (
 from mtlmon.run.report import correcting_summary, is_violated
 from mtlmon.run.snapshot_parts import damaged
 from mtlmon.run.table_output import continue_table, table_output
-from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
     import os
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from mtlmon.run.policy_work import Source
     from mtlmon.run.pump import EndTime
     from mtlmon.run.revised_report import RevisedReport
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
@@ -63,7 +63,7 @@ __all__ = [
 
 
 def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
-    """Raise Failure if verdicts cannot be corrected with these policies and options.
+    """Raise RunError if verdicts cannot be corrected with these policies and options.
 
     Args:
         file: the formula or the policies.
@@ -79,7 +79,7 @@ def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
 
 
 def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
-    """Raise Failure if verdicts of some policies cannot be corrected."""
+    """Raise RunError if verdicts of some policies cannot be corrected."""
     from mtlmon.streams.late_support import has_ticks, row_relation, waits
     from mtlmon.syntax.report import visible
 
@@ -99,12 +99,12 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
             what = f"--clock key where rows wait for later values, as in {name}"
             raise refusal(what, of_clock=True)
         if options.clock == "key" and has_ticks(file, policy):
-            raise Failure(
+            raise RunError(
                 f"--clock key does not work with ticks, as in policy {name}: a tick comes when the "
                 "time of the whole log has passed it; leave it out, and all keys share that time"
             )
         if options.clock == "key" and (relation := row_relation(file, policy)) is not None:
-            raise Failure(
+            raise RunError(
                 f"--clock key does not work with relations made of rows of the log, as {relation} "
                 f"in policy {name}: rows of any time may still come with other keys, and change "
                 "them; leave it out, and all keys share the time of the log"
@@ -248,7 +248,7 @@ class CorrectingWork(LateWork):
         """Mention what the changes do not show."""
         super().report_end()
         if self.is_complete:
-            note_waiting(self.check.waiting_rows, self.source.row_name)
+            note_waiting(self.check.waiting_rows, self.source.row_name, self.options.host)
 
     def open_first(self) -> tuple[str, str] | None:
         if self.first is None or self.first.open_before is None:
@@ -297,7 +297,7 @@ class CorrectingWork(LateWork):
         ]
 
 
-def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
+def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on the logs, correct verdicts, and return the exit status.
 
     Args:
@@ -305,14 +305,14 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
         options: likewise.
 
     Raises:
-        Failure: a file cannot be read or written, or a length of time does not fit.
+        RunError: a file cannot be read or written, or a length of time does not fit.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     if isinstance(file, PolicyFile) and not options.is_table:
         require_no_columns(file, options)
     policies = policies_of(file)
     reasons = Reasons(file, options)
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     check = history_check(policies, options, lambda: bounds_of(options, source), memory)
     if not options.resolve:
         note_modes(policies, check.modes, options)
@@ -366,8 +366,8 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
     if options.rows:
         source.track_rows()
     with closing(source):
-        status = run_late_work(source, options, reasons, make, summary)
-    return reasons.tell() if status == VIOLATION and reasons.are_told else status
+        status = yield from run_late_work(source, options, reasons, make, summary)
+    return (yield from reasons.tell()) if status == VIOLATION and reasons.are_told else status
 
 
 def open_report(
@@ -380,7 +380,7 @@ def open_report(
     """Return what makes the report, if one is wanted.
 
     Raises:
-        Failure: its file has another use, or cannot be written.
+        RunError: its file has another use, or cannot be written.
         MtlmonError: a package that reports need is not installed.
     """
     if options.report is None:
@@ -398,7 +398,7 @@ def make_output(check: HistoryCheck, source: Source, options: RunSpec) -> Change
     """Return the converter of changes to bytes, or None if no verdicts are wanted.
 
     Raises:
-        Failure: the output is binary, but would go to a terminal.
+        RunError: the output is binary, but would go to a terminal.
     """
     if options.verdicts == "none":
         return None

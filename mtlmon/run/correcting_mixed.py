@@ -23,7 +23,7 @@ from mtlmon.run.correcting_relations import (
     valuation_check,
 )
 from mtlmon.run.endings import note_waiting
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log
 from mtlmon.run.late_rows import corrected_order, late_file
 from mtlmon.run.late_work import LateLines, bounds_of, late_lines, run_late_work
@@ -33,7 +33,6 @@ from mtlmon.run.relation_corrections import RelationWork
 from mtlmon.run.relations import require_no_conditions
 from mtlmon.run.report import mixed_corrections_summary
 from mtlmon.run.table_output import continue_table, table_output
-from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.changed_verdicts import JoinedChanges
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from mtlmon.run.late_rows import LateFile
     from mtlmon.run.policy_work import Source
     from mtlmon.run.revised_mixed_report import RevisedMixedReport
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.outputs import RowOutput
     from mtlmon.tables.relations import RelationRows
@@ -159,7 +159,7 @@ class CorrectedMixed(RelationWork["MixedChange"]):
         """Mention what the changes do not show."""
         super().report_end()
         if self.is_complete:
-            note_waiting(self.check.plain.waiting_rows, self.source.row_name)
+            note_waiting(self.check.plain.waiting_rows, self.source.row_name, self.options.host)
 
     def own_parts(self) -> Sequence[bytes]:
         keys = (b"" if one is None else one.snapshot() for one in self.source.key_tables)
@@ -183,7 +183,7 @@ class CorrectedMixed(RelationWork["MixedChange"]):
 
 def correct_mixed(
     file: PolicyFile, options: RunSpec, plan_for: PlanFor, made: Plan, reasons: Reasons
-) -> int:
+) -> Steps:
     """Check the policies on the logs, correct what they say, and return the exit status.
 
     Args:
@@ -193,7 +193,7 @@ def correct_mixed(
         made: the plan without these.
         reasons: explains the violations that hold at the end, if that is wanted.
     """
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     policies = [policy for policy in file.policies if not policy.is_first_order]
     plain = history_check(policies, options, lambda: bounds_of(options, source), memory)
     if not options.resolve:
@@ -243,7 +243,7 @@ def correct_mixed(
     if options.rows:
         source.track_rows()
     with closing(source):
-        return run_late_work(source, options, reasons, make, summary)
+        return (yield from run_late_work(source, options, reasons, make, summary))
 
 
 def open_text(
@@ -280,7 +280,7 @@ def table_source(
     own, others_keys = plain.partitions, dict.fromkeys(keys_of_others(file))
     for name in (name for key in others_keys for name in key):
         if name not in own.all_columns:
-            raise Failure(
+            raise RunError(
                 f"a policy with variables has the key {name}, which no policy without variables "
                 "has: --lateness needs both in files of their own"
             )

@@ -25,7 +25,7 @@ from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.run.changed_answers import AnswerOutput, TableOfAnswers
 from mtlmon.run.corrected_reasons import Reasons
-from mtlmon.run.failure import VIOLATION, Failure
+from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import LateLines, bounds_of, late_lines, refusal, run_late_work
@@ -36,7 +36,6 @@ from mtlmon.run.relation_vacuity import counts_left_sides, require_counted
 from mtlmon.run.relations import require_no_conditions, require_no_key
 from mtlmon.run.report import corrected_answers_summary
 from mtlmon.run.table_output import require_no_terminal
-from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.run.files import LogFile
     from mtlmon.run.policy_work import Source
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.tables import TableEvents
@@ -64,7 +64,7 @@ __all__ = ["correct_relations", "require_correctable_relations"]
 
 
 def require_correctable_relations(options: RunSpec) -> None:
-    """Raise Failure if the answers of policies with variables cannot be corrected."""
+    """Raise RunError if the answers of policies with variables cannot be corrected."""
     if options.slices is not None:
         raise refusal("--slices")
     if options.clock == "key":
@@ -72,7 +72,7 @@ def require_correctable_relations(options: RunSpec) -> None:
         raise refusal(what, of_clock=True)
     if options.rows and options.time_points == "stamp" and (options.op or options.id):
         given = "--op" if options.op else "--id"
-        raise Failure(
+        raise RunError(
             f"--rows does not work with --time-points stamp and {given}: a verdict names the first "
             "row of its time-point, and would have to name another one if that row is taken back; "
             "leave out --time-points, and each row is a time-point"
@@ -82,7 +82,7 @@ def require_correctable_relations(options: RunSpec) -> None:
 def require_correctable_atoms(
     file: PolicyFile, names: Sequence[str], shown: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise Failure if what rows are depends on other rows in ways that cannot be corrected.
+    """Raise RunError if what rows are depends on other rows in ways that cannot be corrected.
 
     Args:
         file: the policies.
@@ -147,7 +147,7 @@ def prepared(options: RunSpec, engine: RelationalEngine) -> None:
         engine.limit_name = "--max-rows"
 
 
-def correct_relations(file: PolicyFile, options: RunSpec) -> int:
+def correct_relations(file: PolicyFile, options: RunSpec) -> Steps:
     """Check policies with variables on the logs, correct answers, and return the exit status.
 
     Args:
@@ -155,7 +155,7 @@ def correct_relations(file: PolicyFile, options: RunSpec) -> int:
         options: likewise.
 
     Raises:
-        Failure: a file cannot be read or written, or a length of time does not fit.
+        RunError: a file cannot be read or written, or a length of time does not fit.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     options.for_people = False
@@ -182,20 +182,20 @@ def correct_relations(file: PolicyFile, options: RunSpec) -> int:
         from mtlmon.run.correcting_mixed import correct_mixed
 
         options.verdicts = options.given_verdicts or "all"
-        status = correct_mixed(file, options, plan_for, first, reasons)
+        status = yield from correct_mixed(file, options, plan_for, first, reasons)
     elif options.is_table:
-        status = correct_tables(file, options, plan_for, reasons)
+        status = yield from correct_tables(file, options, plan_for, reasons)
     else:
         require_no_conditions(file, options)
-        status = correct_text(file, options, first, reasons)
-    return reasons.tell() if status == VIOLATION and reasons.are_told else status
+        status = yield from correct_text(file, options, first, reasons)
+    return (yield from reasons.tell()) if status == VIOLATION and reasons.are_told else status
 
 
 def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
     """Return the policies of a run, some of which may have a key.
 
     Raises:
-        Failure: an option does not work with these.
+        RunError: an option does not work with these.
         FormulaError: a policy cannot be evaluated.
     """
     if not options.is_table:
@@ -203,7 +203,7 @@ def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
     if has_keys(file, options.key_columns):
         wants_all = options.given_verdicts in ("all", "boolean")
         if wants_all and options.time_points == "stamp":
-            raise Failure(
+            raise RunError(
                 "--verdicts all, --time-points stamp and --lateness do not work with policies with "
                 "variables and a key: leave one of them out, or write 'key none'"
             )
@@ -289,14 +289,14 @@ def correct_tables(
     options: RunSpec,
     plan_for: Callable[[pa.Schema, Mapping[str, Relation]], Plan],
     reasons: Reasons,
-) -> int:
+) -> Steps:
     """Do the same for tables."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
     shown = shown_arguments(file, names)
     require_correctable_atoms(file, names, shown)
     traces = RelationTraces(file, shown)
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     late = late_file(options, keeps=options.checkpoint is not None)
     source = open_table_source(
         options,
@@ -324,7 +324,7 @@ def correct_tables(
         file, options, lambda: bounds_of(options, source), make, rows_of, memory
     )
     with closing(source):
-        return run_corrections(file, check, source, None, late, options, reasons)
+        return (yield from run_corrections(file, check, source, None, late, options, reasons))
 
 
 def name_points(
@@ -338,12 +338,12 @@ def name_points(
     """Let a check give time-points the names that they have among those of keys.
 
     Raises:
-        Failure: atoms depend on other rows.
+        RunError: atoms depend on other rows.
     """
     if not traces.has_keys:
         return
     if conditions is not None:
-        raise Failure(
+        raise RunError(
             "--lateness does not work with a key for atoms with variables that depend on other "
             "rows: write 'key none'"
         )
@@ -351,14 +351,14 @@ def name_points(
         check.key_points = traces.late_names(made, source.key_tables, check.origins)
 
 
-def correct_text(file: PolicyFile, options: RunSpec, made: Plan, reasons: Reasons) -> int:
+def correct_text(file: PolicyFile, options: RunSpec, made: Plan, reasons: Reasons) -> Steps:
     """Do the same for a text log."""
     log = open_log(options.log)
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     source, events, check = text_source(file, options, made, log, memory)
     late = late_lines(options, source)
     with closing(source):
-        return run_corrections(file, check, source, events, late, options, reasons)
+        return (yield from run_corrections(file, check, source, events, late, options, reasons))
 
 
 def text_source(
@@ -437,7 +437,7 @@ def run_corrections(
     late: LateLines | LateFile | None,
     options: RunSpec,
     reasons: Reasons,
-) -> int:
+) -> Steps:
     """Check an open log, correct answers, and return the exit status."""
 
     def make(logs: Mapping[str, os.stat_result]) -> CorrectedRelations:

@@ -1,14 +1,14 @@
-"""Write explanations of violations to standard error, or to a file as text or HTML."""
+"""Write explanations of violations to a file as text or HTML, or tell the host of them."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING
 
-from mtlmon.run.failure import Failure, WriteFailure, note, say
+from mtlmon.run.failure import RunError, WriteFailure
 from mtlmon.run.files import is_same_file
+from mtlmon.run.host import WIDTH
 from mtlmon.run.report import plural
 from mtlmon.support.replacing import write_whole
 from mtlmon.syntax.report import visible
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtlmon.explanation.proof import Proof
+    from mtlmon.run.host import Host
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["Explanations", "check_file", "explanations_for", "is_json"]
-
-WIDTH = 100
-"""The width of lines in a file; a terminal has its own width."""
 
 
 def check_file(
@@ -37,24 +35,26 @@ def check_file(
         logs: the status of the logs.
 
     Raises:
-        Failure: the run uses the file for something else.
+        RunError: the run uses the file for something else.
     """
     if any(other and os.path.realpath(other) == os.path.realpath(path) for other in others) or (
         os.path.exists(path) and any(is_same_file(os.stat(path), status) for status in logs)
     ):
-        raise Failure(f"{path} cannot hold {what}: this run uses it for something else")
+        raise RunError(f"{path} cannot hold {what}: this run uses it for something else")
 
 
 class Explanations:
-    """Collects explanations for a file, or writes each one to standard error.
+    """Collects explanations for a file, or tells the host of each one.
 
     Args:
         path: the file to write, in HTML if its name ends in .html or .htm, and as lines of JSON if
-            it ends in .jsonl; None for standard error.
+            it ends in .jsonl; None for the host.
+        host: is told of them.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, host: Host) -> None:
         self.path = path
+        self.host = host
         self.is_page = path is not None and path.lower().endswith((".html", ".htm"))
         self.is_json = path is not None and is_json(path)
         self.sections: list[str] = []
@@ -98,9 +98,9 @@ class Explanations:
             self.sections.append(text_section(shown, number, title, details))
         elif self.path is not None:
             self.sections.append(f"{heading(title, details)}{text(width=WIDTH)}\n\n")
-        elif sys.stderr is not None:
-            shown = text(width=terminal_width(), ascii_only=not _shows_marks(sys.stderr.encoding))
-            say(f"{heading(title, details)}{shown}\n\n")
+        else:
+            shown = text(width=self.host.width, ascii_only=not self.host.shows_marks)
+            self.host.say(f"{heading(title, details)}{shown}\n\n")
 
     def add_facts(self, facts: Mapping[str, object]) -> None:
         """Add an explanation for programs, if they are written as JSON."""
@@ -109,7 +109,7 @@ class Explanations:
     def remark(self, text: str) -> None:
         """Add a remark, to follow the explanations."""
         if self.path is None or self.is_json:
-            note(text)
+            self.host.note(text)
         else:
             self.remarks.append(text)
 
@@ -129,12 +129,9 @@ class Explanations:
         self.write()
 
     def show(self, proof: Proof, title: str | None, details: Sequence[str]) -> None:
-        """Write an explanation to standard error, if that is open."""
-        if sys.stderr is None:
-            return
-        is_ascii = not _shows_marks(sys.stderr.encoding)
-        shown = proof.to_text(width=terminal_width(), ascii_only=is_ascii)
-        say(f"{heading(title, details)}{shown}\n\n")
+        """Tell the host of an explanation."""
+        shown = proof.to_text(width=self.host.width, ascii_only=not self.host.shows_marks)
+        self.host.say(f"{heading(title, details)}{shown}\n\n")
 
     def write(self) -> None:
         """Write the file, unless the explanations go to standard error.
@@ -164,26 +161,10 @@ def is_json(path: str | None) -> bool:
 
 def explanations_for(options: RunSpec) -> Explanations:
     """Return what takes the explanations of a run."""
-    return options.explanations or Explanations(options.explain_output)
-
-
-def terminal_width() -> int:
-    """Return the width of lines on standard error."""
-    if sys.stderr.isatty():
-        return os.get_terminal_size(sys.stderr.fileno()).columns
-    return WIDTH
+    return options.explanations or Explanations(options.explain_output, options.host)
 
 
 def heading(title: str | None, details: Sequence[str]) -> str:
     """Return the lines that precede an explanation."""
     before = "" if title is None else f"{title}\n"
     return before + "".join(f"{visible(line)}\n" for line in details)
-
-
-def _shows_marks(encoding: str) -> bool:
-    """Whether an encoding has the marks that explanations use."""
-    try:
-        "✓✗└─…".encode(encoding)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True

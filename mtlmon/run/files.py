@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 
-from mtlmon.run.failure import ClosedPipe, Failure, WriteFailure, reason
+from mtlmon.run.failure import ClosedPipe, RunError, WriteFailure, reason
 from mtlmon.support.standard_input import (
     STANDARD_INPUT,
     STANDARD_STREAM,
@@ -61,7 +61,7 @@ def read_formula(path: str) -> str:
     """Return the text of a formula file.
 
     Raises:
-        Failure: the file cannot be read.
+        RunError: the file cannot be read.
     """
     return text_of(read_content(path), path)
 
@@ -70,19 +70,19 @@ def read_content(path: str) -> bytes:
     """Return the bytes of a formula file.
 
     Raises:
-        Failure: the file cannot be read.
+        RunError: the file cannot be read.
     """
     name = "standard input" if path == STANDARD_STREAM else path
     if path == STANDARD_STREAM and sys.stdin is None:
-        raise Failure("cannot read standard input: it is closed")
+        raise RunError("cannot read standard input: it is closed")
     try:
         with open(STANDARD_INPUT if path == STANDARD_STREAM else path, "rb") as file:
             return file.read()
     except FileNotFoundError as error:
         meant = "; a formula itself follows -e" if _is_formula(path) else ""
-        raise Failure(f"cannot read {name}: {error.strerror}{meant}") from None
+        raise RunError(f"cannot read {name}: {error.strerror}{meant}") from None
     except OSError as error:
-        raise Failure(f"cannot read {name}: {error.strerror}") from None
+        raise RunError(f"cannot read {name}: {error.strerror}") from None
 
 
 def _is_formula(text: str) -> bool:
@@ -101,7 +101,7 @@ def text_of(content: bytes, path: str) -> str:
     """Return the text of a formula file that has been read.
 
     Raises:
-        Failure: it is no text.
+        RunError: it is no text.
     """
     from mtlmon.errors import MtlmonError
     from mtlmon.support.encodings import decoded
@@ -110,14 +110,14 @@ def text_of(content: bytes, path: str) -> str:
         return decoded(content)
     except MtlmonError as error:
         name = "standard input" if path == STANDARD_STREAM else path
-        raise Failure(f"cannot read {name}: {error}") from None
+        raise RunError(f"cannot read {name}: {error}") from None
 
 
 def texts_of(paths: Sequence[str]) -> list[tuple[str, str]]:
     """Return the texts of policy files, and their names in errors.
 
     Raises:
-        Failure: a file cannot be read.
+        RunError: a file cannot be read.
     """
     return [(read_formula(one), "<stdin>" if one == STANDARD_STREAM else one) for one in paths]
 
@@ -186,14 +186,14 @@ class LogFile(OpenFile):
             The number of bytes, 0 at the end of the log, or None if reading would wait.
 
         Raises:
-            Failure: the log cannot be read.
+            RunError: the log cannot be read.
         """
         try:
             return read_ready(self.descriptor, block)
         except BlockingIOError:
             return None
         except OSError as error:
-            raise Failure(f"cannot read {self.name}: {error.strerror}") from None
+            raise RunError(f"cannot read {self.name}: {error.strerror}") from None
 
     @property
     def may_wait(self) -> bool:
@@ -248,18 +248,18 @@ def open_log(path: str, order: TextOrder | None = None) -> LogFile:
         order: puts the lines of a text log into the order of time; None if they are in order.
 
     Raises:
-        Failure: the log cannot be opened.
+        RunError: the log cannot be opened.
     """
     if path == STANDARD_STREAM:
         if sys.stdin is None:
-            raise Failure("cannot read standard input: it is closed")
+            raise RunError("cannot read standard input: it is closed")
         descriptor, name = STANDARD_INPUT, input_name()
     else:
         name = path
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except (OSError, ValueError) as error:
-            raise Failure(f"cannot read {path}: {reason(error)}") from None
+            raise RunError(f"cannot read {path}: {reason(error)}") from None
     if order is None:
         return LogFile(descriptor, name)
     return OrderedLog(descriptor, name, order)
@@ -293,7 +293,7 @@ class VerdictFile:
 
         Raises:
             ClosedPipe: the reader has closed the pipe.
-            Failure: the content cannot be written.
+            RunError: the content cannot be written.
         """
         if self.lines is not None:
             self.lines.add(writer.take())
@@ -324,14 +324,14 @@ class VerdictFile:
         """Read at least one and at most `size` bytes that were written before.
 
         Raises:
-            Failure: the bytes cannot be read.
+            RunError: the bytes cannot be read.
         """
         try:
             block = os.pread(self.descriptor, size, position)
         except OSError as error:
-            raise Failure(f"cannot read {self.name}: {error.strerror}") from None
+            raise RunError(f"cannot read {self.name}: {error.strerror}") from None
         if not block:
-            raise Failure(f"cannot read {self.name}: it has become shorter")
+            raise RunError(f"cannot read {self.name}: it has become shorter")
         return block
 
     def discard_new(self) -> None:
@@ -369,7 +369,7 @@ class VerdictFile:
         """Close the file; some file systems report only now that it could not be written.
 
         Raises:
-            Failure: the file could not be written.
+            RunError: the file could not be written.
         """
         if self.is_open:
             self.is_open = False
@@ -406,14 +406,14 @@ def open_verdicts(
         keeps: whether to keep the present content, which the caller can read and truncate.
 
     Raises:
-        Failure: the file cannot be opened, or it is a log or the formula.
+        RunError: the file cannot be opened, or it is a log or the formula.
     """
     if path is None:
         if sys.stdout is None:
-            raise Failure("cannot write standard output: it is closed")
+            raise RunError("cannot write standard output: it is closed")
         for name, status in logs.items():
             if is_same_file(os.fstat(STANDARD_OUTPUT), status):
-                raise Failure(f"{name} is both the log and the file for the verdicts")
+                raise RunError(f"{name} is both the log and the file for the verdicts")
         return VerdictFile(STANDARD_OUTPUT, "standard output")
     try:
         # without O_TRUNC, so that nothing is lost if the file turns out to be the log
@@ -422,14 +422,14 @@ def open_verdicts(
         verdicts = VerdictFile(descriptor, path, is_new=is_new)
         found = os.fstat(descriptor)
         if any(is_same_file(found, status) for status in logs.values()):
-            raise Failure(f"{path} is both the log and the file for the verdicts")
+            raise RunError(f"{path} is both the log and the file for the verdicts")
         formulas = (os.stat(one) for one in formula_files if one != STANDARD_STREAM)
         if any(is_same_file(found, status) for status in formulas):
-            raise Failure(f"{path} is both the formula and the file for the verdicts")
+            raise RunError(f"{path} is both the formula and the file for the verdicts")
         if stat.S_ISREG(found.st_mode) and not keeps:
             os.ftruncate(descriptor, 0)
     except (OSError, ValueError) as error:
-        raise Failure(f"cannot write {path}: {reason(error)}") from None
+        raise RunError(f"cannot write {path}: {reason(error)}") from None
     return verdicts
 
 

@@ -18,8 +18,9 @@ from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
-from mtlmon.run.explaining import WIDTH, check_file, explanations_for, is_json
-from mtlmon.run.failure import Failure, WriteFailure
+from mtlmon.run.explaining import check_file, explanations_for, is_json
+from mtlmon.run.failure import RunError, WriteFailure
+from mtlmon.run.host import WIDTH
 from mtlmon.run.report import is_violated, plural
 from mtlmon.run.report_policies import (
     WrittenPolicies,
@@ -30,7 +31,6 @@ from mtlmon.run.report_policies import (
 )
 from mtlmon.run.time_stamps import time_texts
 from mtlmon.support.extras import load_extra
-from mtlmon.support.option_names import COMMAND
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result], can_rer
     """Fail early if explanations or a report are not possible.
 
     Raises:
-        Failure: the log cannot be read again, or a file to write has another use.
+        RunError: the log cannot be read again, or a file to write has another use.
         MtlmonError: a package that reports need is not installed.
     """
     if (options.explain or options.has_context) and not can_reread:
         name = next(iter(logs)) if len(logs) == 1 else "the log"
         what = "explain" if options.explain else "show what is around violations"
-        raise Failure(
+        raise RunError(
             f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
         )
     others = [*options.logs, *options.formula_files, options.output]
@@ -393,7 +393,7 @@ class Findings(ReportedRun):
             self.rows,
             noted,
             wording_of(self.file, self.options),
-            options=COMMAND,
+            options=self.options.option_names,
         )
 
     def details_of(self, violation: Violation) -> list[str]:
@@ -415,7 +415,7 @@ class Findings(ReportedRun):
             is_interrupted: whether the run was interrupted.
 
         Raises:
-            Failure: the log cannot be read again, or the report cannot be written.
+            RunError: the log cannot be read again, or the report cannot be written.
         """
         reports = self.reports(again)
         run = self.run(seconds, is_interrupted=is_interrupted)
@@ -533,13 +533,13 @@ def check_place(path: str) -> None:
     """Check that a file could exist at a path.
 
     Raises:
-        Failure: there is no such directory, or the path is a directory.
+        RunError: there is no such directory, or the path is a directory.
     """
     directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
-        raise Failure(f"cannot write {path}: there is no directory {directory}")
+        raise RunError(f"cannot write {path}: there is no directory {directory}")
     if os.path.isdir(path):
-        raise Failure(f"cannot write {path}: it is a directory")
+        raise RunError(f"cannot write {path}: it is a directory")
 
 
 def peak_memory() -> int:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mtlmon.run.checkpointing import CheckpointingPump
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.run.pump import Pump
 from mtlmon.syntax.bounds import UNITS
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from mtlmon.run.checkpointing import CheckpointedWork
     from mtlmon.run.files import VerdictFile
+    from mtlmon.run.host import Signals
+    from mtlmon.run.progress import Progress
     from mtlmon.run.pump import Work
-    from mtlmon.run.report import Progress
-    from mtlmon.run.signals import Signals
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.columns.times import Times
@@ -83,7 +83,7 @@ class IdleClock:
             Whether rows that waited for others can be read now. Then time passes after them.
 
         Raises:
-            Failure: the unit of the time-stamps is not known.
+            RunError: the unit of the time-stamps is not known.
         """
         if self.timed.known_time is None and not self.timed.has_late_rows:
             return False
@@ -93,7 +93,7 @@ class IdleClock:
         else:
             unit, option = times.known_unit, "--time-unit"
         if unit is None:
-            raise Failure(
+            raise RunError(
                 "--idle needs the unit of the time-stamps, which count from 1970: add "
                 f"{option} s, for instance"
             )

@@ -7,7 +7,7 @@ import stat
 from typing import Literal, NamedTuple
 
 from mtlmon.errors import SnapshotError
-from mtlmon.run.failure import Failure, WriteFailure, note, reason
+from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.run.files import STANDARD_INPUT, OpenFile, is_same_file
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.text.native import LineOrder
@@ -45,7 +45,7 @@ class LateFile(OpenFile):
             so that a later run can go on.
 
     Raises:
-        Failure: the file cannot be written, or is used for something else.
+        RunError: the file cannot be written, or is used for something else.
     """
 
     def __init__(self, path: str, others: list[str], *, keeps: bool = False) -> None:
@@ -54,18 +54,18 @@ class LateFile(OpenFile):
         self._kept: int | None = 0 if keeps else None
         for other in others:
             if other != STANDARD_STREAM and os.path.realpath(other) == os.path.realpath(path):
-                raise Failure(f"{path} cannot hold late rows: this run uses it for something else")
+                raise RunError(f"{path} cannot hold late rows: this run uses it for something else")
         try:
             # without O_TRUNC, so that nothing is lost if the file turns out to be the log
             super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
             found = os.fstat(self.descriptor)
             if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD_INPUT)):
-                raise Failure(f"{path} is both the log and the file for late rows")
+                raise RunError(f"{path} is both the log and the file for late rows")
             self._is_regular = stat.S_ISREG(found.st_mode)
             if self._is_regular and not keeps:
                 os.ftruncate(self.descriptor, 0)
         except (OSError, ValueError) as error:
-            raise Failure(f"cannot write {path}: {reason(error)}") from None
+            raise RunError(f"cannot write {path}: {reason(error)}") from None
 
     def write(self, rows: bytes) -> None:
         """Write rows at once, as a reader may follow the file.
@@ -119,7 +119,7 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
     """Open the file of --late, if the options name one; `keeps` is that of `LateFile`.
 
     Raises:
-        Failure: the file cannot be written, or is used for something else.
+        RunError: the file cannot be written, or is used for something else.
     """
     if options.late is None:
         return None
@@ -155,7 +155,7 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
     """Return how rows of tables come into the order of time; the arguments are as `text_order` has.
 
     Raises:
-        Failure: the file for late rows cannot be written.
+        RunError: the file for late rows cannot be written.
     """
     if not options.reorders:
         return NO_ORDER
@@ -238,7 +238,7 @@ def text_order(options: RunSpec, *, is_again: bool = False) -> TextOrder | None:
         is_again: whether the log is read again, so that the file of late rows is there already.
 
     Raises:
-        Failure: the unit of the time to wait does not fit, or the file cannot be written.
+        RunError: the unit of the time to wait does not fit, or the file cannot be written.
     """
     joins = options.signature is not None
     if options.sort:
@@ -264,12 +264,12 @@ def length_units(length: int | Duration, name: str, unit: str | None, option: st
         option: the option that tells it.
 
     Raises:
-        Failure: the length has a unit, and time-stamps have none or a coarser one.
+        RunError: the length has a unit, and time-stamps have none or a coarser one.
     """
     if isinstance(length, int):
         return length
     if unit is None:
-        raise Failure(
+        raise RunError(
             f"{name} {length} needs the unit of the time-stamps: add {option} s, for instance, or "
             f"give a number of time units, as in {name} 5"
         )
@@ -277,7 +277,7 @@ def length_units(length: int | Duration, name: str, unit: str | None, option: st
 
     units, rest = divmod(length.nanoseconds, UNITS[unit])
     if rest:
-        raise Failure(f"{name} {length} is not a whole number of the time-stamps' unit, {unit}")
+        raise RunError(f"{name} {length} is not a whole number of the time-stamps' unit, {unit}")
     return units
 
 
@@ -287,4 +287,4 @@ def note_refused(count: int, row_name: str, options: RunSpec) -> None:
         from mtlmon.run.report import plural
 
         where = "" if options.late is None else f" (see {options.late})"
-        note(f"{plural(count, row_name)} came too late to be checked{where}")
+        options.host.note(f"{plural(count, row_name)} came too late to be checked{where}")

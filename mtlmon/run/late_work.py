@@ -10,17 +10,15 @@ from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
 from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import note_skipped
-from mtlmon.run.failure import VIOLATION, Failure, note
+from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_verdicts
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import statuses, write_report
 from mtlmon.run.policy_work import EventWork, NoWriter
 from mtlmon.run.pump import Pump
-from mtlmon.run.report import absent_atoms, plural, progress_for
+from mtlmon.run.report import absent_atoms, plural
 from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
 from mtlmon.run.snapshot_parts import CORRECTED, joined_parts, split_parts
-from mtlmon.support.option_names import COMMAND
 from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.run.files import Writer
     from mtlmon.run.policy_work import Source
     from mtlmon.run.pump import EndTime
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.event_batch import EventBatch
 
@@ -100,7 +99,7 @@ _STRONG = "--consistency strong, which lets rows wait, works with it"
 _ONE_CLOCK = "leave --clock out, and all keys share the time of the log"
 
 
-def refusal(what: str, *, of_clock: bool = False) -> Failure:
+def refusal(what: str, *, of_clock: bool = False) -> RunError:
     """Return the error that verdicts cannot be corrected with something.
 
     Args:
@@ -108,7 +107,7 @@ def refusal(what: str, *, of_clock: bool = False) -> Failure:
         of_clock: whether it is a clock for each key that does not work with them. Rows that wait
             have no such clock either, so that is no way out.
     """
-    return Failure(
+    return RunError(
         f"--lateness does not work yet with {what}: {_ONE_CLOCK if of_clock else _STRONG}"
     )
 
@@ -117,7 +116,7 @@ def bounds_of(options: RunSpec, source: Source) -> Bounds:
     """Return how late rows may be, and how long they wait; call this once rows have been read.
 
     Raises:
-        Failure: a length of time does not fit the unit, or rows would wait for refused ones.
+        RunError: a length of time does not fit the unit, or rows would wait for refused ones.
         MtlmonError: likewise.
     """
     assert options.lateness is not None
@@ -131,11 +130,11 @@ def bounds_of(options: RunSpec, source: Source) -> Bounds:
         from mtlmon.tables.late_rows import units_of
 
         bounds = Bounds(
-            units_of(options.lateness, "lateness", source.times, COMMAND),
-            units_of(wait, "wait", source.times, COMMAND),
+            units_of(options.lateness, "lateness", source.times, options.option_names),
+            units_of(wait, "wait", source.times, options.option_names),
         )
     if bounds.wait > bounds.lateness:
-        raise Failure(
+        raise RunError(
             f"--wait {options.wait} is longer than --lateness {options.lateness}: rows would wait "
             "for others that are refused"
         )
@@ -183,7 +182,7 @@ def late_lines(options: RunSpec, source: TextLog) -> LateLines | None:
     """Return what finds the lines of a text log that come too late; None if nobody wants them.
 
     Raises:
-        Failure: the file for them cannot be written, or a length of time does not fit.
+        RunError: the file for them cannot be written, or a length of time does not fit.
     """
     # an error about lengths of time is told although nobody wants the lines
     lateness = bounds_of(options, source).lateness
@@ -285,17 +284,19 @@ class LateWork(EventWork):
     def report_end(self) -> None:
         """Mention what the changes do not show."""
         source = self.source
-        note_skipped(source)
+        note_skipped(source, self.options.host)
         note_refused(self.check.refused_count, source.row_name, self.options)
         if self.check.unmatched:
-            note(f"{plural(self.check.unmatched, 'retraction')} found no row")
+            self.options.host.note(f"{plural(self.check.unmatched, 'retraction')} found no row")
         if self.is_complete and (source.unseen_atoms or not self.event_count):
             names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
-            note(names)
+            self.options.host.note(names)
         open_first = self.open_first() if self.is_complete else None
         if open_first is not None:
             first, earlier = open_first
-            note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
+            self.options.host.note(
+                f"{first}, but {earlier} is undecided at the end of the log (see --end-time)"
+            )
 
     @abstractmethod
     def open_first(self) -> tuple[str, str] | None:
@@ -406,7 +407,7 @@ def run_late_work(
     reasons: Reasons,
     make: Callable[[Mapping[str, os.stat_result]], LateWork],
     summary: Callable[[float, int], str],
-) -> int:
+) -> Steps:
     """Check an open log, correct verdicts, and return the exit status.
 
     Args:
@@ -421,8 +422,8 @@ def run_late_work(
     keeps = options.checkpoint is not None
     verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
     work = make(logs)
-    progress = progress_for(source.size or 0, verdicts, options)
-    signals = Signals(verdicts, is_held=keeps)
+    progress = options.host.progress(source.size or 0, verdicts, options)
+    signals = options.host.signals(verdicts, is_held=keeps)
     pump = Pump(work, verdicts, signals, progress)
     if options.idle is not None:
         from mtlmon.run.idle import IdlePump
@@ -447,6 +448,7 @@ def run_late_work(
 
     return run_to_end(
         pump,
+        host=options.host,
         has_violation=work.fails,
         report=report,
         summary=lambda seconds: summary(seconds, pump.events_before),

@@ -130,7 +130,7 @@ def mixed_output(
         options: the options of the command line.
 
     Raises:
-        Failure: the output is binary, but would go to a terminal.
+        RunError: the output is binary, but would go to a terminal.
     """
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, (None,) if source is None else tuple(source.key_tables))

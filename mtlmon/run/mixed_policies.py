@@ -46,7 +46,6 @@ from mtlmon.run.relation_readers import (
     text_reader,
 )
 from mtlmon.run.relations import engine_for, require_no_conditions
-from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
 from mtlmon.tables.relations_ahead import atoms_of_all
@@ -55,12 +54,13 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.run.policy_work import Source
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["check_mixed"]
 
 
-def check_mixed(file: PolicyFile, options: RunSpec) -> int:
+def check_mixed(file: PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on the log; return the exit status.
 
     Args:
@@ -68,11 +68,11 @@ def check_mixed(file: PolicyFile, options: RunSpec) -> int:
         options: the options of the command line, which `check_relations` has accepted.
 
     Raises:
-        Failure: a file cannot be read or written, or an option does not work for such files.
+        RunError: a file cannot be read or written, or an option does not work for such files.
         MtlmonError: a line or row cannot be read, or an engine has reached a limit.
     """
     options.verdicts = "false" if options.for_people else options.given_verdicts or "all"
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     check = LogCheck(
         [policy for policy in file.policies if not policy.is_first_order],
         options.mode,
@@ -99,7 +99,7 @@ def check_mixed(file: PolicyFile, options: RunSpec) -> int:
 
 def check_mixed_text(
     file: PolicyFile, check: LogCheck, options: RunSpec, memory: MemoryLimit
-) -> int:
+) -> Steps:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
     start = position_of_input(options)
@@ -172,12 +172,12 @@ def check_mixed_text(
         None if streams is None and isinstance(events, RowEvents) else events_again,
     )
     with closing(source):
-        return run_work(work, again, options)
+        return (yield from run_work(work, again, options))
 
 
 def check_mixed_tables(
     file: PolicyFile, check: LogCheck, options: RunSpec, memory: MemoryLimit
-) -> int:
+) -> Steps:
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
@@ -223,4 +223,4 @@ def check_mixed_tables(
         work = MixedTableWork(
             check, source, outputs, findings, logs, options, file, reader_for, traces
         )
-        return run_work(work, again, options)
+        return (yield from run_work(work, again, options))

@@ -12,7 +12,6 @@ from mtlmon.checking.computed_rows import ComputedEvents
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.run.endings import report_end
-from mtlmon.run.failure import note
 from mtlmon.run.mixed_part import Part
 from mtlmon.run.policies import assumption_watch
 from mtlmon.run.policy_work import PolicyWork
@@ -231,7 +230,9 @@ class MixedWork(PolicyWork):
             rows = self.part.rows
             if rows is not None and rows.left_out:
                 what = plural(rows.left_out, "row")
-                note(f"left out {what} of atoms, because an argument is null or not a number")
+                self.options.host.note(
+                    f"left out {what} of atoms, because an argument is null or not a number"
+                )
             self.part.check.report_end()
 
     def summary(self, seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.run.recognition import format_advice
 from mtlmon.support.standard_input import STANDARD_STREAM
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check_table_options(refuse: Refuse, options: RunSpec) -> None:
-    """Raise Failure if options of tables contradict each other."""
+    """Raise RunError if options of tables contradict each other."""
     if options.idle is not None and options.sort:
         refuse(
             "--idle does not work with --sort: no row is checked before all are read; --wait 5s "
@@ -42,7 +42,7 @@ def check_table_options(refuse: Refuse, options: RunSpec) -> None:
 
 
 def check_late_options(refuse: Refuse, options: RunSpec) -> None:
-    """Raise Failure if options for late rows do not work with others."""
+    """Raise RunError if options for late rows do not work with others."""
     settle_lateness(refuse, options)
     if options.clock is not None and options.lateness is None:
         refuse(
@@ -68,7 +68,7 @@ def settle_lateness(refuse: Refuse, options: RunSpec) -> None:
     """Let --lateness be --wait if no verdict is to be corrected.
 
     Raises:
-        Failure: options for late rows contradict each other.
+        RunError: options for late rows contradict each other.
     """
     if options.lateness is None and (options.op or options.id):
         given = "--op" if options.op else "--id"
@@ -99,7 +99,7 @@ def settle_lateness(refuse: Refuse, options: RunSpec) -> None:
 
 
 def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
-    """Raise Failure if options for the exit status do not work with others."""
+    """Raise RunError if options for the exit status do not work with others."""
     if options.fail_on_vacuous and options.given_verdicts == "first":
         refuse(
             "--fail-on-vacuous does not work with --verdicts first, which stops before the end of "
@@ -112,7 +112,7 @@ def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
 
 
 def check_monpoly_options(refuse: Refuse, options: RunSpec) -> None:
-    """Raise Failure if options for MonPoly's files stand without a signature."""
+    """Raise RunError if options for MonPoly's files stand without a signature."""
     if options.signature is not None:
         if len(options.formula_files) > 1:
             refuse("--signature is for one file of MonPoly: name one")
@@ -134,13 +134,13 @@ def check_monpoly_options(refuse: Refuse, options: RunSpec) -> None:
 
 
 def check_csv_safe(refuse: Refuse, is_safe: bool, output_format: str) -> None:
-    """Raise Failure if the texts of another format than CSV are to be safe in spreadsheets."""
+    """Raise RunError if the texts of another format than CSV are to be safe in spreadsheets."""
     if is_safe and output_format != "csv":
         refuse("--csv-safe is for CSV: add --output-format csv")
 
 
 def check_time_stamps(refuse: Refuse, options: RunSpec) -> None:
-    """Raise Failure if --time-stamps iso stands with what has no lines for people."""
+    """Raise RunError if --time-stamps iso stands with what has no lines for people."""
     if options.time_stamps != "iso":
         return
     if options.signature is not None:
@@ -158,7 +158,7 @@ def check_time_stamps(refuse: Refuse, options: RunSpec) -> None:
 
 
 def check_text_options(options: RunSpec) -> None:
-    """Raise Failure if options do not fit a text log.
+    """Raise RunError if options do not fit a text log.
 
     The policy file must have been read, as it can say that lines have a pattern.
     """
@@ -183,22 +183,22 @@ def check_text_options(options: RunSpec) -> None:
     for name, value in for_tables.items():
         if value:
             log = "standard input" if options.log == STANDARD_STREAM else options.log
-            raise Failure(
+            raise RunError(
                 f"{name} works on tables, but {log} is read as a text log: "
                 f"{format_advice(options)} (see mtlmon --help)"
             )
     if options.time_stamps == "iso" and options.unit is None:
-        raise Failure(
+        raise RunError(
             "--time-stamps iso needs the unit of the time-stamps, which count from 1970: add "
             "--unit s, for instance, or a line 'unit s' to the policy file"
         )
     if len(options.logs) > 1:
         logs = ", ".join(options.logs)
-        raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
+        raise RunError(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
 
 
 def require_no_keys(partitions: Partitions, file: Formula | PolicyFile, options: RunSpec) -> None:
-    """Raise Failure if policies have keys, which a text log does not have."""
+    """Raise RunError if policies have keys, which a text log does not have."""
     from mtlmon.policy import PolicyFile
 
     if partitions.all_columns:
@@ -208,14 +208,14 @@ def require_no_keys(partitions: Partitions, file: Formula | PolicyFile, options:
             if any(column in (policy.key or part.key or ()) for policy in part.policies):
                 name = part.source
                 break
-        raise Failure(
+        raise RunError(
             f"{name} divides the log by the column {column}, but the log is read as text: "
             f"{format_advice(options)}"
         )
 
 
 def require_no_columns(file: PolicyFile, options: RunSpec, *, of_streams: bool = False) -> None:
-    """Raise Failure if policies need columns, which a text log does not have.
+    """Raise RunError if policies need columns, which a text log does not have.
 
     Args:
         file: the policy file.
@@ -233,14 +233,14 @@ def require_no_columns(file: PolicyFile, options: RunSpec, *, of_streams: bool =
         hints = meant_equivalences(part)
         meant = next((f"; {hints[name]}" for name in columns if name in hints), "")
         source = part.source if file.parts else options.formula_name
-        raise Failure(
+        raise RunError(
             f"{source} uses columns of a table, but the log is read as text: "
             f"{format_advice(options)}{meant}"
         )
 
 
 def check_checkpoint_options(refuse: Refuse, options: RunSpec) -> None:
-    """Raise Failure if an option for checkpoints needs another or does not work with it."""
+    """Raise RunError if an option for checkpoints needs another or does not work with it."""
     if options.checkpoint is not None and options.report is not None:
         refuse("--report does not work with --checkpoint: a resumed run is only part of a whole")
     if options.checkpoint is not None and options.has_context:

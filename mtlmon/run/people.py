@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.run.failure import show
-from mtlmon.run.report import is_terminal, is_violated, plural
+from mtlmon.run.progress import is_terminal
+from mtlmon.run.report import is_violated, plural
 from mtlmon.syntax.report import escaped, shorten
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import verdict_type
@@ -213,7 +213,7 @@ def show_outcome(outcome: Outcome, event_count: int, options: RunSpec) -> None:
         text += f", {matches}"
     if outcome.undecided:
         text += style(f", {plural(outcome.undecided, 'time-point')} undecided", FAINT)
-    show(f"{text}\n", is_safe=True)
+    options.host.show(f"{text}\n")
 
 
 def plural_of(count: int, one: str, others: str) -> str:

@@ -14,18 +14,17 @@ from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
-from mtlmon.run.failure import SIGNALLED, VIOLATION, Failure, note
+from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
 from mtlmon.run.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
+from mtlmon.run.host import REPORT_SECONDS
 from mtlmon.run.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policy_work import PolicyWork, unreadable
 from mtlmon.run.pump import Pump
-from mtlmon.run.report import name_list, note_mode, note_slow, progress_for, wants_summary
+from mtlmon.run.report import name_list, note_mode, note_slow
 from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import REPORT_SECONDS, Signals
 from mtlmon.run.table_output import table_output
 from mtlmon.run.time_stamps import iso_times, time_texts
-from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.findings import Findings
+    from mtlmon.run.host import Signals
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["check_logs"]
 
 
-def check_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
+def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on the logs; return the exit status.
 
     Args:
@@ -54,7 +55,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
         options: the options of the command line.
 
     Raises:
-        Failure: a file cannot be read or written, or the options contradict each other.
+        RunError: a file cannot be read or written, or the options contradict each other.
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
@@ -72,7 +73,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
         resolve=options.resolve or options.for_people,
         collect=options.needs_violations,
         advance_every=options.advance_every,
-        max_memory=MemoryLimit(options.max_memory, COMMAND),
+        max_memory=MemoryLimit(options.max_memory, options.option_names),
         threads=options.threads,
         passes_time=options.idle is not None,
         counts_triggered=wants_triggered(policies, options),
@@ -97,7 +98,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> int:
         if check.row_tracker is not None:
             source.track_rows()
         watch = assumption_watch(file, source, options)
-        return check_source(check, source, again, options, watch, file)
+        return (yield from check_source(check, source, again, options, watch, file))
 
 
 def check_source(
@@ -107,7 +108,7 @@ def check_source(
     options: RunSpec,
     assumptions: AssumptionWatch | None,
     file: Formula | PolicyFile,
-) -> int:
+) -> Steps:
     """Check an open log; return the exit status.
 
     Args:
@@ -136,7 +137,7 @@ def open_findings(
     """Return what collects violations, if explanations or a report are wanted.
 
     Raises:
-        Failure: they are not possible.
+        RunError: they are not possible.
     """
     if not options.needs_violations:
         return None
@@ -165,7 +166,7 @@ def prepare_messages(check: LogCheck, options: RunSpec) -> None:
         )
 
 
-def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) -> int:
+def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) -> Steps:
     """Run the work on a log; return the exit status.
 
     Args:
@@ -178,7 +179,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
     if options.for_people:
         # It escapes what does not print by itself.
         verdicts.lines = None
-    signals = Signals(verdicts, is_held=keeps)
+    signals = options.host.signals(verdicts, is_held=keeps)
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
@@ -203,6 +204,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
 
     return run_to_end(
         pump,
+        host=options.host,
         has_violation=work.fails,
         report=report,
         summary=work.summary,
@@ -229,9 +231,9 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
     """Return a pump with or without checkpoints, as the options require.
 
     Raises:
-        Failure: the files are not suitable for checkpoints.
+        RunError: the files are not suitable for checkpoints.
     """
-    progress = progress_for(work.source.size or 0, verdicts, options)
+    progress = options.host.progress(work.source.size or 0, verdicts, options)
     if options.idle is not None and options.checkpoint is None:
         from mtlmon.run.idle import IdlePump
 
@@ -262,7 +264,7 @@ def write_report(
     if status < SIGNALLED:
         write(False)
     elif not signals.at_last(lambda: write(True), REPORT_SECONDS):
-        note(f"{options.report} was not written: there was no time for it")
+        options.host.note(f"{options.report} was not written: there was no time for it")
 
 
 def wants_triggered(policies: Sequence[Policy], options: RunSpec) -> bool:
@@ -278,7 +280,7 @@ def asks_for_triggered(options: RunSpec) -> bool:
     """
     if options.fail_on_vacuous or options.report is not None:
         return True
-    return options.checkpoint is None and wants_summary(options.summary)
+    return options.checkpoint is None and options.host.wants_summary(options.summary)
 
 
 def knows_rows(policies: Sequence[Policy], options: RunSpec) -> bool:
@@ -368,7 +370,7 @@ def open_source(
         is_for_explanations: whether it is read again for explanations, with values to show.
 
     Raises:
-        Failure: the log cannot be read.
+        RunError: the log cannot be read.
         MtlmonError: the options for tables are contradictory or unknown.
     """
     shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
@@ -405,7 +407,7 @@ def open_text_source(
         order: puts the lines into the order of time.
 
     Raises:
-        Failure: the log cannot be read.
+        RunError: the log cannot be read.
     """
     if order is not None:
         order.memory = check.memory
@@ -444,14 +446,14 @@ def open_table_source(
     """Open the tables that the options name; the other arguments are those of `open_tables`.
 
     Raises:
-        Failure: a table cannot be read.
+        RunError: a table cannot be read.
         MtlmonError: the options are contradictory or unknown.
     """
     from mtlmon.tables import open_tables
 
     take_signals_from_arrow()
     if sys.stdin is None and "-" in options.logs:
-        raise Failure("cannot read standard input: it is closed")
+        raise RunError("cannot read standard input: it is closed")
     try:
         return open_tables(
             options.logs,
@@ -545,7 +547,7 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
     """Return the converter of verdicts to bytes, or None if no verdicts are wanted.
 
     Raises:
-        Failure: the output is binary, but would go to a terminal.
+        RunError: the output is binary, but would go to a terminal.
     """
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))

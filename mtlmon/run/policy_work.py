@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from mtlmon.checking import TextLog
 from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import never_triggered, report_end
-from mtlmon.run.failure import Failure, note
+from mtlmon.run.failure import RunError
 from mtlmon.run.pump import LogEnds
 from mtlmon.run.report import is_violated, plural, policies_summary
 from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
@@ -71,7 +71,10 @@ class LogWork(ABC, Generic[_Batch]):
 
     Attributes:
         is_complete: whether the log has been read to its end.
+        options: the options of the run.
     """
+
+    options: RunSpec
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class LogWork(ABC, Generic[_Batch]):
         """Return the next events, or None at the end of the log.
 
         Raises:
-            Failure: the log cannot be read.
+            RunError: the log cannot be read.
         """
         try:
             batch = next(self.batches, None)
@@ -172,7 +175,7 @@ class LogWork(ABC, Generic[_Batch]):
         """Mention the assumptions that the events of a batch break."""
         if self.assumptions is not None:
             for message in self.assumptions.note(batch, self.source):
-                note(message)
+                self.options.host.note(message)
 
     def note_absent(self) -> None:
         """Mention columns that are missing from a live log, whose end may never come."""
@@ -181,7 +184,7 @@ class LogWork(ABC, Generic[_Batch]):
             return
         self.has_noted_absent = True
         for message in source.absent_columns:
-            note(message)
+            self.options.host.note(message)
 
 
 class EventWork(LogWork["TextBatch | EventBatch"]):
@@ -491,7 +494,7 @@ class PolicyWork(EventWork):
         self.check.slice_events = min(self.check.slice_events, max(SMALLEST_STEP_EVENTS, events))
 
 
-def unreadable(error: OSError) -> Failure:
+def unreadable(error: OSError) -> RunError:
     """Convert the error of a log that cannot be read."""
     name = f" {error.filename}" if error.filename else " the log"
-    return Failure(f"cannot read{name}: {error.strerror or error}")
+    return RunError(f"cannot read{name}: {error.strerror or error}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mtlmon.run.failure import ClosedPipe, WriteFailure
-from mtlmon.run.signals import Interrupted
+from mtlmon.run.failure import ClosedPipe, Interrupted, WriteFailure
 from mtlmon.text.head import LogHead
 
 TYPE_CHECKING = False
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
 
     from mtlmon.drive.native import ScannedBatch, TextMonitor
     from mtlmon.run.files import LogFile, VerdictFile, Writer
-    from mtlmon.run.report import Progress
+    from mtlmon.run.host import Signals
+    from mtlmon.run.progress import Progress
     from mtlmon.run.scanning import ScannerThread
-    from mtlmon.run.signals import Signals
 
     EndTime = int | Literal["last", "inf"] | None
 
@@ -305,8 +304,8 @@ class Pump:
         self.progress = progress
         work.wait = self.wait
 
-    def run(self, end_time: EndTime = None) -> None:
-        """Monitor the log to its end.
+    def run(self, end_time: EndTime = None) -> Iterator[None]:
+        """Monitor the log to its end; yield now and then.
 
         If the run ends early, for whatever reason, it still writes the verdicts known so far.
 
@@ -318,7 +317,7 @@ class Pump:
         """
         try:
             self.begin()
-            self.move(end_time)
+            yield from self.move(end_time)
         finally:
             self.work.close()
             self.progress.erase()
@@ -330,15 +329,17 @@ class Pump:
     def begin(self) -> None:
         """Prepare for the first block."""
 
-    def move(self, end_time: EndTime) -> None:
-        """Drive the work to its end, and write all verdicts."""
+    def move(self, end_time: EndTime) -> Iterator[None]:
+        """Drive the work to its end, and write all verdicts; yield now and then."""
         try:
             for _ in self.work.read():
                 self.after_step()
+                yield
             self.reach_end()
             if not self.work.is_stopped:
                 for _ in self.work.end(end_time):
                     self.after_step()
+                    yield
             self.finish()
         except Interrupted:
             self.finish_at_last()

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.support.standard_input import STANDARD_STREAM, input_name, look_at_input
 from mtlmon.support.table_formats import compression_of
 
@@ -29,7 +29,7 @@ def recognise_input(options: RunSpec) -> None:
     What is not recognised as a table is a text log.
 
     Raises:
-        Failure: standard input cannot be read, or is compressed and not a table.
+        RunError: standard input cannot be read, or is compressed and not a table.
     """
     if sys.stdin is None:
         return
@@ -40,7 +40,7 @@ def recognise_input(options: RunSpec) -> None:
             options.format = compressed_format(begin)
             return
     except OSError as error:
-        raise Failure(f"cannot read {input_name()}: {error.strerror}") from None
+        raise RunError(f"cannot read {input_name()}: {error.strerror}") from None
     options.format = format_of(begin) or "text"
 
 
@@ -48,7 +48,7 @@ def format_advice(options: RunSpec) -> str:
     """What to add to the options so that the log is a table, by its first line.
 
     Raises:
-        Failure: there is no such file.
+        RunError: there is no such file.
     """
     from mtlmon.text.formats import guess_format
 
@@ -58,7 +58,7 @@ def format_advice(options: RunSpec) -> str:
         else:
             begin = first_bytes(options.log)
     except FileNotFoundError as error:
-        raise Failure(f"cannot read {options.log}: {error.strerror}") from None
+        raise RunError(f"cannot read {options.log}: {error.strerror}") from None
     except OSError:
         begin = b""
     guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None
@@ -106,7 +106,7 @@ def compressed_format(begin: bytes) -> str:
     """Return the format of a compressed table by its beginning.
 
     Raises:
-        Failure: this is not a table.
+        RunError: this is not a table.
     """
     found = format_of(decompressed(begin))
     if found in (None, "parquet"):
@@ -114,7 +114,7 @@ def compressed_format(begin: bytes) -> str:
 
         guess = guess_format(begin, 1)
         assert guess is not None
-        raise Failure(
+        raise RunError(
             f"{input_name()}: {guess.words}, and not a table by its first line: {guess.advice}, "
             "or say with --format what it is"
         )
@@ -129,7 +129,7 @@ def decompressed(begin: bytes) -> bytes:
     try:
         from mtlmon.tables.formats.files import decompressed as open_compressed
     except ImportError:
-        raise Failure("tables need pyarrow: pip install 'mtlmon[tables]'") from None
+        raise RunError("tables need pyarrow: pip install 'mtlmon[tables]'") from None
 
     found = b""
     compression = compression_of(begin)

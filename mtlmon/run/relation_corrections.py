@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ChangedAnswers
 from mtlmon.run.changed_answers import TableOfAnswers
-from mtlmon.run.failure import note
 from mtlmon.run.late_work import LateWork
 from mtlmon.run.pump import LogEnds
 from mtlmon.run.relation_vacuity import never_matched
@@ -115,10 +114,12 @@ class RelationWork(LateWork, Generic[_Change]):
         made = self.answers.rows
         if isinstance(made, RelationRows) and made.left_out:
             rows = plural(made.left_out, "row")
-            note(f"left out {rows} of atoms, because an argument is null or not a number")
+            self.options.host.note(
+                f"left out {rows} of atoms, because an argument is null or not a number"
+            )
         if self.options.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
-                note(f"{name} was never triggered (--fail-on-vacuous)")
+                self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
 
     def take(self) -> None:
         """Take the changes out of the check."""

@@ -13,8 +13,9 @@ from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
 from mtlmon.relational.running import HOLDS
-from mtlmon.run.explaining import WIDTH, check_file, explanations_for, is_json
-from mtlmon.run.failure import Failure
+from mtlmon.run.explaining import check_file, explanations_for, is_json
+from mtlmon.run.failure import RunError
+from mtlmon.run.host import WIDTH
 from mtlmon.syntax.printer import to_text
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def check_explained(
         source: the tables; None for a text log.
 
     Raises:
-        Failure: the log cannot be read again, or a file to write has another use.
+        RunError: the log cannot be read again, or a file to write has another use.
         MtlmonError: a package that reports need is not installed.
     """
     if options.report is not None:
@@ -76,7 +77,7 @@ def check_explained(
     if (options.explain or options.has_context) and not can_reread(logs):
         name = next(iter(logs)) if len(logs) == 1 else "the log"
         what = "explain" if options.explain else "show what is around violations"
-        raise Failure(
+        raise RunError(
             f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
         )
     if options.has_context:

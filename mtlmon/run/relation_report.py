@@ -20,7 +20,7 @@ from mtlmon.reporting import (
     UndecidedTimePoint,
     Violation,
 )
-from mtlmon.run.failure import SIGNALLED, note
+from mtlmon.run.failure import SIGNALLED
 from mtlmon.run.findings import (
     INTERRUPTED,
     NOT_EXPLAINED,
@@ -28,10 +28,10 @@ from mtlmon.run.findings import (
     peak_memory,
     save_report,
 )
+from mtlmon.run.host import REPORT_SECONDS
 from mtlmon.run.relation_findings import rows_option
 from mtlmon.run.report import plural
 from mtlmon.run.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
-from mtlmon.run.signals import REPORT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from mtlmon.relational import Analysis
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.run.host import Signals
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relations import Check
-    from mtlmon.run.signals import Signals
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["RelationReport"]
@@ -104,7 +104,9 @@ class RelationReport:
         elif not signals.at_last(
             lambda: self.write_now(read, seconds, is_interrupted=True), REPORT_SECONDS
         ):
-            note(f"{self.options.report} was not written: there was no time for it")
+            self.options.host.note(
+                f"{self.options.report} was not written: there was no time for it"
+            )
 
     def write_now(self, read: Reader | None, seconds: float, *, is_interrupted: bool) -> None:
         """Write the report."""

@@ -10,7 +10,6 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.run.context import texts_of
 from mtlmon.run.endings import note_skipped
-from mtlmon.run.failure import note
 from mtlmon.run.files import open_verdicts, position_of_input
 from mtlmon.run.late_rows import note_refused, table_order
 from mtlmon.run.policies import assumption_watch, open_table_source, statuses
@@ -22,11 +21,9 @@ from mtlmon.run.relation_checkpoints import (
     snapshot_of,
 )
 from mtlmon.run.relations import Check, engine_for, points_at_once, tell_findings
-from mtlmon.run.report import absent_atoms, broken_rows, plural, progress_for
+from mtlmon.run.report import absent_atoms, broken_rows, plural
 from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
 from mtlmon.run.table_output import continue_table
-from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
 
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.run.files import Writer
     from mtlmon.run.pump import EndTime
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
     from mtlmon.tables.event_batch import EventBatch
@@ -230,14 +228,14 @@ class TableWork(LogWork["EventBatch"]):
         self.most_points = min(self.most_points, max(SMALLEST_STEP_EVENTS, events))
 
 
-def check_tables(file: PolicyFile, options: RunSpec) -> int:
+def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
     if options.time_points == "stamp":
         refuse_points(file)
     shown = shown_arguments(file, names)
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     traces = RelationTraces(file, shown)
     has_checkpoints = options.checkpoint is not None
     start_of_input = position_of_input(options)
@@ -259,8 +257,8 @@ def check_tables(file: PolicyFile, options: RunSpec) -> int:
             verdicts.lines = None
             source.track_rows()
         work = TableWork(source, traces, file, options, memory, logs)
-        progress = progress_for(source.size or 0, verdicts, options)
-        signals = Signals(verdicts, is_held=has_checkpoints)
+        progress = options.host.progress(source.size or 0, verdicts, options)
+        signals = options.host.signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:
             source.track_rows()
         if options.needs_violations:
@@ -290,13 +288,17 @@ def check_tables(file: PolicyFile, options: RunSpec) -> int:
         def report(status: int, seconds: float) -> None:
             if work.is_complete:
                 work.started()[0].show_outcome(source.rows)
-            note_skipped(source)
+            note_skipped(source, options.host)
             note_refused(source.refused, source.row_name, options)
             if work.left_out:
                 rows = plural(work.left_out, "row")
-                note(f"left out {rows} of atoms, because an argument is null or not a number")
+                options.host.note(
+                    f"left out {rows} of atoms, because an argument is null or not a number"
+                )
             if work.is_complete and (source.unseen_atoms or not source.rows):
-                note(absent_atoms(source.unseen_atoms, source.rows, lambda: source.seen_names))
+                options.host.note(
+                    absent_atoms(source.unseen_atoms, source.rows, lambda: source.seen_names)
+                )
             if work.check is None:
                 return
             work.check.report_end()
@@ -330,11 +332,14 @@ def check_tables(file: PolicyFile, options: RunSpec) -> int:
             counts += broken_rows(work.assumptions)
             return check.summary(counts, "rows", seconds)
 
-        return run_to_end(
-            pump,
-            has_violation=lambda: work.check is not None and work.check.fails(file),
-            report=report,
-            summary=summary,
-            wants_summary=options.summary,
-            end_time=options.end_time,
+        return (
+            yield from run_to_end(
+                pump,
+                host=options.host,
+                has_violation=lambda: work.check is not None and work.check.fails(file),
+                report=report,
+                summary=summary,
+                wants_summary=options.summary,
+                end_time=options.end_time,
+            )
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.limits import limit_line, share_remark
 from mtlmon.relational.vacuity import matched_by_policy, uncounted
-from mtlmon.run.failure import Failure
+from mtlmon.run.failure import RunError
 from mtlmon.run.policies import wants_triggered
 from mtlmon.run.report import plural
 from mtlmon.syntax.report import visible
@@ -39,10 +39,10 @@ def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
 
 
 def require_counted(analysis: Analysis, made: Plan) -> None:
-    """Raise Failure if a left side is not counted, as it cannot be evaluated by itself."""
+    """Raise RunError if a left side is not counted, as it cannot be evaluated by itself."""
     words = uncounted(analysis, made)
     if words is not None:
-        raise Failure(
+        raise RunError(
             f"--fail-on-vacuous {words}, leave the option out, or write the policy in a file of "
             "its own"
         )

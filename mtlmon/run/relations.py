@@ -20,7 +20,7 @@ from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.run.context import texts_of_log
-from mtlmon.run.failure import VIOLATION, Failure, note
+from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log, open_verdicts, position_of_input
 from mtlmon.run.late_rows import text_order
 from mtlmon.run.recognition import format_advice
@@ -36,15 +36,12 @@ from mtlmon.run.report import (
     broken_rows,
     counts_table,
     plural,
-    progress_for,
     table,
 )
 from mtlmon.run.row_work import RowLoop, row_pump
 from mtlmon.run.running import run_to_end
-from mtlmon.run.signals import Signals
 from mtlmon.run.table_output import table_output
 from mtlmon.run.time_stamps import TimedAnswers, iso_times, time_texts
-from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import visible
@@ -66,9 +63,11 @@ if TYPE_CHECKING:
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.run.context import FileRows
     from mtlmon.run.files import Writer
+    from mtlmon.run.host import Signals
     from mtlmon.run.people import Outcome
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relation_people import PeopleAnswers
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.relation_traces import RelationTraces
@@ -83,18 +82,13 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-__all__ = ["Check", "check_relations", "has_variables"]
+__all__ = ["Check", "check_relations"]
 
 # How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
 SLICED_POINTS = 1 << 14
 
 
-def has_variables(file: PolicyFile) -> bool:
-    """Whether a file has policies that `check_relations` checks."""
-    return any(policy.is_first_order for policy in file.policies)
-
-
-def check_relations(file: PolicyFile, options: RunSpec) -> int:
+def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on the log; return the exit status.
 
     Args:
@@ -102,7 +96,7 @@ def check_relations(file: PolicyFile, options: RunSpec) -> int:
         options: the options of the command line.
 
     Raises:
-        Failure: a file cannot be read or written, or an option does not work with variables.
+        RunError: a file cannot be read or written, or an option does not work with variables.
         ClosedPipe: the reader of the answers has closed the pipe.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
@@ -127,26 +121,26 @@ def check_relations(file: PolicyFile, options: RunSpec) -> int:
 
 
 def check_options(file: PolicyFile, options: RunSpec) -> None:
-    """Raise Failure if an option does not work with variables."""
+    """Raise RunError if an option does not work with variables."""
     if options.mode != "local":
-        raise Failure(
+        raise RunError(
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
             "no equivalences between valuations"
         )
 
 
 def require_no_key(file: PolicyFile, options: RunSpec) -> None:
-    """Raise Failure if a policy has a key, whose columns a text log does not have."""
+    """Raise RunError if a policy has a key, whose columns a text log does not have."""
     for policy in file.policies:
         if policy.is_first_order and policy.key:
-            raise Failure(
+            raise RunError(
                 f"policy {policy.name} is per {', '.join(policy.key)}, but the log is read as "
                 f"text: {format_advice(options)}"
             )
 
 
 def require_no_conditions(file: PolicyFile, options: RunSpec) -> None:
-    """Raise Failure if policies need the columns of a table, which a text log does not have."""
+    """Raise RunError if policies need the columns of a table, which a text log does not have."""
     if file.columns:
         from mtlmon.run.option_rules import require_no_columns
 
@@ -155,7 +149,7 @@ def require_no_conditions(file: PolicyFile, options: RunSpec) -> None:
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
             where = source_at(file.text, relation.place, options.formula_name)
-            raise Failure(
+            raise RunError(
                 f"{where} says which rows of a table are rows of {written_name(name)}, but the "
                 f"log is read as text: {format_advice(options)}, or leave out the condition"
             )
@@ -189,7 +183,9 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
     for one in slicing.policies[: slicing.policy_count]:
         if one.remark is not None:
             name = "" if one.name is None else f" {visible(one.name)}"
-            note(f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}")
+            options.host.note(
+                f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}"
+            )
     engine = SlicedEngine(file, analysis, slicing, options.threads)
     if options.fail_on_vacuous:
         require_counted(analysis, engine.plan)
@@ -383,12 +379,14 @@ class Check:
         """Mention what the answers do not show."""
         if self.options.fail_on_vacuous:
             for name in never_matched(self.engine):
-                note(f"{name} was never triggered (--fail-on-vacuous)")
+                self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
         if self.engine.overflows:
-            note(f"{plural(self.engine.overflows, 'value')} left out, as integers overflow")
+            self.options.host.note(
+                f"{plural(self.engine.overflows, 'value')} left out, as integers overflow"
+            )
         if self.run.open_first is not None and not self.has_others:
             time_stamp, offset = self.run.open_first
-            note(
+            self.options.host.note(
                 f"{time_stamp}:{offset} is violated, but a time-point before it is undecided at "
                 "the end of the log (see --end-time)"
             )
@@ -465,7 +463,7 @@ def tell_findings(
         report.write(read if can_reread(logs) else None, seconds, status, signals)
 
 
-def check_text(file: PolicyFile, options: RunSpec) -> int:
+def check_text(file: PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
     analysis = valid_analysis(file, None)
@@ -478,7 +476,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> int:
         has_rows = options.tracks_rows or options.for_people
         engine.is_ahead = log.is_regular and options.checkpoint is None and not has_rows
     start_of_input = position_of_input(options)
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.max_memory, options.option_names)
     check = Check(engine, options, memory, analysis=analysis)
     rows = text_rows(file, made, check.engine.points, log.name, options, memory)
     if order is not None:
@@ -495,8 +493,8 @@ def check_text(file: PolicyFile, options: RunSpec) -> int:
     if options.for_people:
         # what writes the lines escapes what does not print
         verdicts.lines = None
-    signals = Signals(verdicts, is_held=has_checkpoints)
-    progress = progress_for(log.size, verdicts, options)
+    signals = options.host.signals(verdicts, is_held=has_checkpoints)
+    progress = options.host.progress(log.size, verdicts, options)
     watch = None
     if file.assumptions:
         from mtlmon.checking.assumptions import AssumptionWatch
@@ -517,13 +515,13 @@ def check_text(file: PolicyFile, options: RunSpec) -> int:
             check.show_outcome(check.engine.point_count)
         skipped = rows.lines.skipped_count
         if skipped:
-            note(f"skipped {plural(skipped, 'line')} that could not be read")
+            options.host.note(f"skipped {plural(skipped, 'line')} that could not be read")
         if order is not None:
             order.note_refused(options)
         absent = rows.table.absent if isinstance(rows, RowScanner) else rows.absent
         absent = tuple(name for name in absent if not name.startswith("\n"))
         if work.is_complete and absent:
-            note(absent_atoms(absent, rows.point_count, work.head.names))
+            options.host.note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
         if check.findings is None:
             return
@@ -545,6 +543,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> int:
 
     return run_to_end(
         pump,
+        host=options.host,
         has_violation=lambda: check.fails(file),
         report=report,
         summary=summary,

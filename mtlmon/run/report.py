@@ -1,17 +1,12 @@
-"""Messages on standard error: summary, progress, and notes at the end."""
+"""What a run tells beside its verdicts: the summary, and remarks."""
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-
-from mtlmon.run.failure import note, say
+from mtlmon.run.progress import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TextIO
 
     from mtlmon.changelog.loops import ChangelogLoop
     from mtlmon.checking import LogCheck, PolicyCounts, TextLog
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import Policy
-    from mtlmon.run.files import VerdictFile
+    from mtlmon.run.host import Host
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.operators import Operator
@@ -31,14 +26,11 @@ if TYPE_CHECKING:
     from mtlmon.text.head import LogHead
 
 __all__ = [
-    "Progress",
     "absent_atoms",
     "broken_rows",
     "corrected_answers_summary",
     "correcting_summary",
     "counts_table",
-    "is_for_people",
-    "is_terminal",
     "name_list",
     "note_mode",
     "note_slow",
@@ -46,134 +38,50 @@ __all__ = [
     "plural",
     "policies_summary",
     "policy_name",
-    "progress_for",
     "report_end",
     "resolving_summary",
-    "show_summary",
     "streams_summary",
     "summary",
-    "wants_summary",
 ]
 
-REFRESH_SECONDS = 0.1
-BAR_WIDTH = 24
 # the least width of numbers in a summary, so that small runs have the same layout
 LEAST_WIDTH = 7
 NAMES_SHOWN = 10
 _NOTHING_FOLLOWS = "or add --end-time inf if nothing follows"
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
-
-
-def is_for_people(options: RunSpec) -> bool:
-    """Whether to write violations for people: on a terminal, if nothing else is asked for.
-
-    With `--color always`, another program shows the lines on a terminal.
-    """
-    if options.given_verdicts is not None or options.given_format is not None:
-        return False
-    if options.output is not None or options.resolve or options.signature is not None:
-        return False
-    return options.color == "always" or is_terminal(sys.stdout)
-
-
-class Progress:
-    """A line on the terminal that shows how far the log is read.
-
-    Args:
-        size: the number of bytes to read; with 0, nothing is shown.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.width = 0
-        self.start = self.shown_at = time.monotonic()
-
-    def show(self, done: int, events: int) -> None:
-        """Show how many bytes and events are done, unless that was shown just before."""
-        now = time.monotonic()
-        if self.size == 0 or now - self.shown_at < REFRESH_SECONDS:
-            return
-        self.shown_at = now
-        share = min(1.0, done / self.size)
-        bar = ("#" * round(share * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
-        line = (
-            f"[{bar}] {share:4.0%} of {quantity(self.size)}B, "
-            f"{quantity(events / (now - self.start))} events/s"
-        )
-        self.write("\r" + line.ljust(self.width))
-        self.width = len(line)
-
-    def erase(self) -> None:
-        """Erase the line from the terminal."""
-        if self.width > 0:
-            self.write("\r" + " " * self.width + "\r")
-            self.width = 0
-
-    def write(self, text: str) -> None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except OSError:
-            self.size = self.width = 0
-
-
-def progress_for(size: int, verdicts: VerdictFile, options: RunSpec) -> Progress:
-    """Make the progress line; it is shown only on a terminal without verdicts, and on request."""
-    is_shown = (
-        options.progress
-        and is_terminal(sys.stderr)
-        and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
-    )
-    return Progress(size if is_shown else 0)
-
-
-def wants_summary(wanted: bool | None) -> bool:
-    """Whether a summary is printed, by the option; if that is not given, only on a terminal."""
-    if sys.stderr is None:
-        return False
-    return is_terminal(sys.stderr) if wanted is None else wanted
-
-
-def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
-    """Print a summary if it is wanted; if that is not specified, only on a terminal."""
-    if wants_summary(wanted):
-        say(f"{make()}\n")
-
-
-def note_unit(time_stamp: int | None, unit: str | None) -> None:
+def note_unit(time_stamp: int | None, unit: str | None, host: Host) -> None:
     """Mention that the time-stamps of a text log are probably in another unit."""
     from mtlmon.text.plausible_times import implausible_time
 
     if time_stamp is not None and unit is not None:
         found = implausible_time(time_stamp, unit)
         if found is not None:
-            note(found)
+            host.note(found)
 
 
 def report_end(
-    monitor: TextMonitor, head: LogHead, *, is_complete: bool, is_resolved: bool
+    monitor: TextMonitor, head: LogHead, host: Host, *, is_complete: bool, is_resolved: bool
 ) -> None:
     """Tell what the verdicts alone do not show.
 
     Args:
         monitor: the monitor.
         head: the first lines of the log.
+        host: is told.
         is_complete: whether the log was read to its end.
         is_resolved: whether the value of every time-point was requested.
     """
     if monitor.skipped_count:
-        note(f"skipped {plural(monitor.skipped_count, 'line')} that could not be read")
+        host.note(f"skipped {plural(monitor.skipped_count, 'line')} that could not be read")
     if is_complete and monitor.scanner.absent:
-        note(absent_atoms(monitor.scanner.absent, monitor.event_count, head.names))
+        host.note(absent_atoms(monitor.scanner.absent, monitor.event_count, head.names))
     if is_complete and is_resolved and monitor.undecided_count:
         points = plural(monitor.undecided_count, "time-point")
-        note(f"{points} undecided at the end of the log (see --end-time)")
+        host.note(f"{points} undecided at the end of the log (see --end-time)")
     if monitor.open_first is not None:
         (time_stamp, offset), (open_time_stamp, open_offset) = monitor.open_first
-        note(
+        host.note(
             f"{time_stamp}:{offset} is false, but {open_time_stamp}:{open_offset} before it is "
             "undecided at the end of the log (see --end-time)"
         )
@@ -483,16 +391,6 @@ def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: floa
     return "\n".join(lines)
 
 
-def quantity(number: float) -> str:
-    """Format a number with about three digits and a decimal prefix, as in 1.23 M."""
-    for prefix in ("", " k", " M", " G"):
-        if number < 999.5 or prefix == " G":
-            break
-        number /= 1000
-    digits = 0 if number >= 99.95 or prefix == "" else 1 if number >= 9.995 else 2
-    return f"{number:.{digits}f}{prefix or ' '}"
-
-
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
@@ -532,7 +430,7 @@ def note_mode(what: str, formulas: Sequence[Formula], options: RunSpec, mode: st
         mode: the mode that they run in.
     """
     advice = "" if options.end_time == "inf" else never_decided(formulas)
-    note(f"{what} is unbounded: mode {options.mode} works as {mode} here{advice}")
+    options.host.note(f"{what} is unbounded: mode {options.mode} works as {mode} here{advice}")
 
 
 def never_decided(formulas: Sequence[Formula]) -> str:
@@ -576,7 +474,7 @@ def note_slow(policies: Sequence[tuple[str | None, Formula]], options: RunSpec) 
     if slow:
         names = tuple(name for name in slow if name is not None)
         what = f"of {name_list(names)}: " if names else ""
-        note(f"{what}{SLOW}, and nothing bounds the time (see --explain-formula)")
+        options.host.note(f"{what}{SLOW}, and nothing bounds the time (see --explain-formula)")
 
 
 def name_list(names: tuple[str, ...]) -> str:

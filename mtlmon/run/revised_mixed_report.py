@@ -66,7 +66,7 @@ class RevisedMixedReport:
         """Write the report on a run that took so many seconds, by the order of the file.
 
         Raises:
-            Failure: the report cannot be written.
+            RunError: the report cannot be written.
         """
         run = self.plain.run(seconds, is_interrupted=is_interrupted)
         self.others.settle(None)

@@ -117,7 +117,7 @@ class RevisedRelationReport:
         """Write the report on a run that took so many seconds.
 
         Raises:
-            Failure: the report cannot be written.
+            RunError: the report cannot be written.
         """
         self.settle(None)
         run = Run(

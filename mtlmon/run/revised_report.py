@@ -142,7 +142,7 @@ class RevisedReport(ReportedRun):
         """Write the report on a run that took so many seconds.
 
         Raises:
-            Failure: the report cannot be written.
+            RunError: the report cannot be written.
         """
         run = self.run(seconds, is_interrupted=is_interrupted)
         save_report(ReportData(self.reports(), run), self.options)

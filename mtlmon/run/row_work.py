@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
-from mtlmon.run.failure import note
 from mtlmon.run.pump import Pump, TextWork
 from mtlmon.run.relation_readers import last_origins
 
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.files import LogFile, VerdictFile
+    from mtlmon.run.host import Signals
+    from mtlmon.run.progress import Progress
     from mtlmon.run.pump import EndTime
     from mtlmon.run.relations import Check
-    from mtlmon.run.report import Progress
-    from mtlmon.run.signals import Signals
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["KeptRows", "PassingTime", "RowLoop", "RowSource", "RowWork", "row_pump"]
@@ -94,7 +93,7 @@ class RowLoop:
             self.check.point_rows.add(None, last_origins(self.rows))
         if self.assumptions is not None:
             for message in self.assumptions.note_times(self.check.engine.points.time_stamps()):
-                note(message)
+                self.check.options.host.note(message)
         self.check.run.advance()
         self.check.forget_rows()
         return more and not self.is_stopped
@@ -186,7 +185,7 @@ def row_pump(
     `again` returns what reads the log once more for computed atoms.
 
     Raises:
-        Failure: the files are not suitable for checkpoints.
+        RunError: the files are not suitable for checkpoints.
     """
     if (
         options.checkpoint is None

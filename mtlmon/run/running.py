@@ -4,43 +4,66 @@ from __future__ import annotations
 
 import time
 
-from mtlmon.run.failure import SIGNALLED, VIOLATION
-from mtlmon.run.report import show_summary
-from mtlmon.run.signals import Interrupted
+from mtlmon.run.failure import SIGNALLED, VIOLATION, Interrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
+    from mtlmon.run.host import Host
     from mtlmon.run.pump import EndTime, Pump
 
-__all__ = ["run_to_end"]
+    Steps = Generator[None, None, int]
+    """A run that goes on for a piece of its work at each step, and returns the exit status."""
+
+__all__ = ["finished", "run_to_end"]
+
+
+def finished(steps: Steps) -> int:
+    """Take all steps of a run; return the exit status."""
+    signal: Interrupted | None = None
+    while True:
+        try:
+            if signal is None:
+                next(steps)
+            else:
+                steps.throw(signal)
+        except StopIteration as end:
+            status: int = end.value
+            return status
+        except Interrupted as received:
+            # Between two steps, the run has to end by it; else it has ended, and throws it back.
+            if signal is not None:
+                raise
+            signal = received
 
 
 def run_to_end(
     pump: Pump,
     *,
+    host: Host,
     has_violation: Callable[[], bool],
     report: Callable[[int, float], None],
     summary: Callable[[float], str],
     wants_summary: bool | None,
     end_time: EndTime = None,
-) -> int:
-    """Run the pump and return the exit status.
+) -> Steps:
+    """Run the pump step by step, and return the exit status.
 
     Args:
         pump: moves the log through its work; its signals are handled for as long as this takes.
+        host: is given the summary.
         has_violation: tells whether the work has found a violation.
         report: called with the status and the seconds of the run, once all verdicts are written.
         summary: makes the summary, from the seconds of the run.
-        wants_summary: whether there is a summary; None means on a terminal only.
+        wants_summary: whether there is a summary; None leaves it to the host.
         end_time: what is known about the time after the log.
     """
     start = time.perf_counter()
     with pump.signals:
         try:
             try:
-                pump.run(end_time)
+                yield from pump.run(end_time)
                 status = VIOLATION if has_violation() else 0
             except Interrupted as signal:
                 status = SIGNALLED + signal.number
@@ -49,7 +72,8 @@ def run_to_end(
             pump.signals.is_held = False
             pump.verdicts.close()
             report(status, seconds)
-            show_summary(wants_summary, lambda: summary(seconds))
+            if host.wants_summary(wants_summary):
+                host.say(f"{summary(seconds)}\n")
         finally:
             pump.release()
     return status

@@ -77,7 +77,7 @@ class ScannerThread:
         """Yield the batches; each must be used up before the next one.
 
         Raises:
-            Failure: the log cannot be read.
+            RunError: the log cannot be read.
             MemoryError: there is not enough memory for a line.
         """
         while isinstance(batch := self.scanned.get(), ScannedBatch):

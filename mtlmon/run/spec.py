@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mtlmon.run.explaining import Explanations
+    from mtlmon.run.host import Host
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
 
@@ -25,6 +26,8 @@ class RunSpec:
 
     # how messages write the options that they recommend
     option_names: OptionNames = COMMAND
+    # is told what happens, and can interrupt the run
+    host: Host
 
     # ---- policies ----
     formula: str | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from mtlmon.run.failure import Failure
-from mtlmon.run.report import is_terminal
+from mtlmon.run.failure import RunError
+from mtlmon.run.progress import is_terminal
 
 if TYPE_CHECKING:
     from mtlmon.tables.outputs import RowOutput, RowTable
@@ -41,16 +41,16 @@ class VerdictOptions(OutputOptions, Protocol):
 
 
 def require_no_terminal(options: OutputOptions) -> None:
-    """Raise Failure if the output is binary, but would go to a terminal."""
+    """Raise RunError if the output is binary, but would go to a terminal."""
     if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
-        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+        raise RunError("cannot write Parquet to a terminal: add -o FILE")
 
 
 def table_output(table: RowTable[_Rows], options: OutputOptions) -> RowOutput[_Rows]:
     """Return what writes a table in the format that the options name.
 
     Raises:
-        Failure: the output is binary, but would go to a terminal.
+        RunError: the output is binary, but would go to a terminal.
     """
     require_no_terminal(options)
     from mtlmon.tables.outputs import row_output

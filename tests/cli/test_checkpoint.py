@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.kills import wait_for_checkpoint
 from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
-from tests.doors import MAGIC, CheckpointFile, Failure
+from tests.doors import MAGIC, CheckpointFile, RunError
 from tests.verdicts import json_line
 
 FORMULA = "p IMPLIES EVENTUALLY[0,5] q"
@@ -607,6 +607,6 @@ def test_a_file_that_is_replaced_before_it_is_locked(
     found.lock()
     assert found.descriptor is not None
     assert os.path.samestat(os.fstat(found.descriptor), path.stat())
-    with pytest.raises(Failure, match="another process is using"):
+    with pytest.raises(RunError, match="another process is using"):
         CheckpointFile(str(path)).lock()
     found.close()

@@ -234,7 +234,7 @@ blocks = [b"@1 p\\n@2", b" p\\n@3"]
 
 def read_into(log, block):
     if not blocks:
-        raise failure.Failure("cannot read x.log: Input/output error")
+        raise failure.RunError("cannot read x.log: Input/output error")
     block[: len(blocks[0])] = blocks[0]
     return len(blocks.pop(0))
 

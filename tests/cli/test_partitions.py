@@ -20,7 +20,7 @@ from tests.cli import process
 from tests.cli.kills import check_killed_runs
 from tests.cli.process import Ended
 from tests.cli.test_table_kills import make_rows, write
-from tests.doors import cli_command
+from tests.doors import run_preparing
 
 Command = Callable[..., Ended]
 
@@ -68,7 +68,7 @@ def keyed(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
     """Give policies keys of their own, by their names."""
 
     def give(keys: dict[str, Any]) -> None:
-        load: Any = cli_command.load_policies
+        load: Any = run_preparing.load_policies
 
         def load_with_keys(options: Any) -> Any:
             file = load(options)
@@ -76,7 +76,7 @@ def keyed(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
                 policy.key = keys[policy.name]
             return file
 
-        monkeypatch.setattr(cli_command, "load_policies", load_with_keys)
+        monkeypatch.setattr(run_preparing, "load_policies", load_with_keys)
 
     return give
 

@@ -23,6 +23,7 @@ from mtlmon.drive.native import (
     uninstall_last_resort,
 )
 from mtlmon.run.failure import SIGNALLED, Interrupted
+from mtlmon.run.host import HELD_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +33,10 @@ if TYPE_CHECKING:
     from mtlmon.run.files import VerdictFile
     from mtlmon.text.native import Writer
 
-__all__ = ["HELD_SECONDS", "REPORT_SECONDS", "Interrupted", "Signals"]
+__all__ = ["Interrupted", "Signals"]
 
-# how long work can continue after a signal, to come to a place for a checkpoint
-HELD_SECONDS = 0.5
 # how long a reader that takes nothing can delay the end
 GRACE_SECONDS = 1.0
-# how long the final report can take
-REPORT_SECONDS = 1.0
 # how long Python can be without control
 HARD_SECONDS = 1.0
 # `timeout` sends its signal twice, to the process and to its group, which counts as one signal

@@ -1,0 +1,85 @@
+"""The terminal, or the files in its place, as what is told of a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mtlmon.cli.messages import note, say, show
+from mtlmon.cli.signals import Signals
+from mtlmon.run.host import WIDTH, Host
+from mtlmon.run.progress import Progress, is_terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.run.files import VerdictFile
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.text.native import Writer
+
+__all__ = ["TERMINAL", "TerminalHost"]
+
+
+class TerminalHost(Host):
+    """Writes what is told to standard error, and gives signals to the run."""
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal, if standard error is one."""
+        if is_terminal(sys.stderr):
+            return os.get_terminal_size(sys.stderr.fileno()).columns
+        return WIDTH
+
+    @property
+    def shows_marks(self) -> bool:
+        """Whether the encoding of standard error has the marks."""
+        if sys.stderr is None:
+            return False
+        try:
+            "✓✗└─…".encode(sys.stderr.encoding)
+        except (LookupError, UnicodeEncodeError):
+            return False
+        return True
+
+    def note(self, message: str) -> None:
+        note(message)
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def show(self, text: str) -> None:
+        show(text, is_safe=True)
+
+    def wants_summary(self, wanted: bool | None) -> bool:
+        """Whether a summary is printed; if that is not given, only on a terminal."""
+        if sys.stderr is None:
+            return False
+        return is_terminal(sys.stderr) if wanted is None else wanted
+
+    def is_for_people(self, options: RunSpec) -> bool:
+        """Whether to write violations for people: on a terminal, if nothing else is asked for.
+
+        With `--color always`, another program shows the lines on a terminal.
+        """
+        if options.given_verdicts is not None or options.given_format is not None:
+            return False
+        if options.output is not None or options.resolve or options.signature is not None:
+            return False
+        return options.color == "always" or is_terminal(sys.stdout)
+
+    def signals(
+        self, verdicts: VerdictFile, *, writer: Writer | None = None, is_held: bool = False
+    ) -> Signals:
+        return Signals(verdicts, writer, is_held=is_held)
+
+    def progress(self, size: int, verdicts: VerdictFile, options: RunSpec) -> Progress:
+        """Show it only on a terminal without verdicts, and on request."""
+        is_shown = (
+            options.progress
+            and is_terminal(sys.stderr)
+            and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
+        )
+        return Progress(size if is_shown else 0)
+
+
+TERMINAL = TerminalHost()
+"""The terminal of this process."""

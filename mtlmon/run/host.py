@@ -1,0 +1,127 @@
+"""Who has asked for a run: it is told what happens, and can interrupt it."""
+
+from __future__ import annotations
+
+import select
+
+from mtlmon.run.progress import Progress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from mtlmon.run.files import VerdictFile
+    from mtlmon.run.spec import RunSpec
+
+    class Signals(Protocol):
+        """What can interrupt a run, which handles it for as long as it is in this context.
+
+        Attributes:
+            is_held: whether to raise `Interrupted` only in `check`, unless the next check is too
+                late.
+            is_forced: whether `Interrupted` was raised elsewhere.
+        """
+
+        is_held: bool
+        is_forced: bool
+
+        def __enter__(self) -> object: ...
+        def __exit__(self, kind: object, error: BaseException | None, trace: object, /) -> None: ...
+
+        def check(self) -> None:
+            """Raise `Interrupted` if a signal is held."""
+
+        def wait(self, descriptor: int, seconds: float | None) -> bool:
+            """Wait until a file can be read or a signal is held; return False after so long."""
+
+        def at_last(self, write: Callable[[], None], seconds: float = ...) -> bool:
+            """Do remaining work after a signal; return False if it took longer than that."""
+
+
+__all__ = ["HELD_SECONDS", "REPORT_SECONDS", "WIDTH", "Host"]
+
+WIDTH = 100
+"""The width of lines of explanations in a file or a program; a terminal has its own."""
+
+HELD_SECONDS = 0.5
+"""How long work can continue after a signal, to come to a place for a checkpoint."""
+REPORT_SECONDS = 1.0
+"""How long the final report can take after a signal."""
+
+
+class Uninterrupted:
+    """Takes the place of signals for a program, which sees to its own."""
+
+    is_held = False
+    is_forced = False
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def check(self) -> None:
+        """Nothing is held."""
+
+    def wait(self, descriptor: int, seconds: float | None) -> bool:
+        """Wait until a file can be read; return False after so many seconds."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(None if seconds is None else 1000 * seconds))
+
+    def at_last(self, write: Callable[[], None], seconds: float = 0) -> bool:
+        """Do the work; nothing interrupts it."""
+        write()
+        return True
+
+
+class Host:
+    """A program, for which what is told is collected.
+
+    Attributes:
+        messages: what the run has remarked, a sentence each, as the command writes it to standard
+            error.
+        told: longer texts, such as the summary.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.told: list[str] = []
+
+    @property
+    def width(self) -> int:
+        """How wide lines of explanations are."""
+        return WIDTH
+
+    @property
+    def shows_marks(self) -> bool:
+        """Whether the marks of explanations can be written."""
+        return True
+
+    def note(self, message: str) -> None:
+        """Take a remark."""
+        self.messages.append(message)
+
+    def say(self, text: str) -> None:
+        """Take lines that were asked for."""
+        self.told.append(text)
+
+    def show(self, text: str) -> None:
+        """Take the last line of what is written for a person."""
+        self.told.append(text)
+
+    def wants_summary(self, wanted: bool | None) -> bool:
+        """Whether the summary is told, by the option."""
+        return bool(wanted)
+
+    def is_for_people(self, options: RunSpec) -> bool:
+        """Whether violations are written for a person."""
+        return False
+
+    def signals(self, verdicts: VerdictFile, *, is_held: bool = False) -> Signals:
+        """Return what can interrupt a run."""
+        return Uninterrupted()
+
+    def progress(self, size: int, verdicts: VerdictFile, options: RunSpec) -> Progress:
+        """Return what shows how far a run of so many bytes has come."""
+        return Progress(0)

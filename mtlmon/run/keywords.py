@@ -1,0 +1,247 @@
+"""The options of a run as keywords of a function: the words of the command, with underscores."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, get_args, get_type_hints
+
+from mtlmon.errors import RunError
+from mtlmon.run.option_rules import (
+    check_checkpoint_options,
+    check_csv_safe,
+    check_exit_options,
+    check_late_options,
+    check_table_options,
+    check_time_stamps,
+)
+from mtlmon.run.option_values import (
+    OptionValueError,
+    checkpoint_interval,
+    end_time,
+    idle_time,
+    memory,
+    positive,
+    unit_name,
+    wait_time,
+)
+from mtlmon.run.spec import RunSpec
+from mtlmon.support.guesses import did_you_mean
+from mtlmon.support.option_names import PYTHON
+
+if TYPE_CHECKING:
+    from mtlmon.run.host import Host
+
+__all__ = ["CheckOptions", "in_python", "spec_of"]
+
+Path = str | os.PathLike[str]
+Length = int | str
+"""A number of time units, or a text such as "5s"."""
+
+
+class CheckOptions(TypedDict, total=False):
+    """What `mtlmon.check` can be told: the options of the command, by the same words."""
+
+    # policies
+    unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
+    set: Mapping[str, object]
+    # the log
+    format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
+    pattern: str | None
+    key: str | Sequence[str]
+    time: str | None
+    time_unit: Literal["s", "ms", "us", "ns"] | None
+    time_format: str | None
+    time_zone: str | None
+    resolution: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
+    event: str | None
+    event_separator: str | None
+    time_points: Literal["row", "stamp"]
+    null_values: str | Sequence[str]
+    delimiter: str
+    quote: str
+    decimal: Literal[".", ","]
+    on_error: Literal["stop", "skip"]
+    # the order of time
+    sort: bool
+    wait: Length | None
+    late: Path | None
+    lateness: Length | None
+    consistency: Literal["strong", "middle", "weak"] | None
+    clock: Literal["all", "key"] | None
+    op: str | None
+    id: str | None
+    end_time: int | Literal["last", "inf"] | None
+    advance_every: int | None
+    idle: str | None
+    # verdicts
+    mode: Literal["local", "global", "naive"]
+    bdd: Literal["auto", "cudd", "autoref"]
+    verdicts: Literal["all", "boolean", "false", "first", "none"] | None
+    resolve: bool
+    slices: int | None
+    slice_seed: int | None
+    threads: int | None
+    max_memory: int | str | None
+    max_rows: int | None
+    # the output
+    output: Path | None
+    output_format: Literal["text", "jsonl", "csv", "parquet"] | None
+    csv_safe: bool
+    time_stamps: Literal["raw", "iso"] | None
+    rows: bool
+    # what is told beside verdicts
+    summary: bool
+    explain: bool
+    explain_output: Path | None
+    explain_limit: int
+    report: Path | None
+    fail_on: Literal["info", "low", "medium", "high", "critical"] | None
+    fail_on_vacuous: bool
+    # checkpoints
+    checkpoint: Path | None
+    checkpoint_every: int | str | None
+    resume: bool
+
+
+_VALUES: dict[str, Callable[[str], object]] = {
+    "unit": unit_name,
+    "resolution": unit_name,
+    "wait": wait_time,
+    "lateness": wait_time,
+    "idle": idle_time,
+    "end_time": end_time,
+    "advance_every": positive,
+    "slices": positive,
+    "slice_seed": positive,
+    "threads": positive,
+    "max_memory": memory,
+    "max_rows": positive,
+    "explain_limit": positive,
+    "checkpoint_every": checkpoint_interval,
+}
+"""What reads the value of an option, from the text that the command has."""
+
+_PATHS = ("late", "output", "explain_output", "report", "checkpoint")
+
+_NAMES = {"verdicts": "given_verdicts", "output_format": "given_format"}
+"""The names that options have in `RunSpec`, where they differ."""
+
+_OF_COMMAND = {
+    **dict.fromkeys(("color", "progress"), "is for terminals"),
+    **dict.fromkeys(
+        ("context", "before_context", "after_context"),
+        "is for people: add rows=True, and look the rows up",
+    ),
+    "follow": "is the command's",
+    **dict.fromkeys(
+        ("signature", "negate", "nonewlastts"),
+        "is for files of MonPoly: see mtlmon.monpoly, or the command",
+    ),
+    "explain_formula": "is the command's: see Formula.explain",
+    "policy": "is the first argument",
+}
+"""Why an option of the command is not one of `mtlmon.check`."""
+
+
+def in_python(message: str) -> str:
+    """Return a message with its options as keywords: `--time-unit` as `time_unit`.
+
+    >>> in_python("--idle needs the unit: add --time-unit s, for instance (see mtlmon --help)")
+    'idle needs the unit: add time_unit s, for instance'
+    """
+    message = message.replace(" (see mtlmon --help)", "").replace("-o FILE", "output=FILE")
+    return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda found: found[1].replace("-", "_"), message)
+
+
+def spec_of(function: str, given: Mapping[str, Any], host: Host) -> RunSpec:
+    """Return what a run is asked to do, without its policies and its log.
+
+    Args:
+        function: the function that is called, in errors.
+        given: the options, as `CheckOptions` has them.
+        host: is told what happens.
+
+    Raises:
+        TypeError: the function does not have an option, or not of this type.
+        RunError: a value is not one that the option can have.
+    """
+    types = get_type_hints(CheckOptions)
+    spec = RunSpec()
+    spec.host, spec.option_names = host, PYTHON
+    spec.formula_files, spec.contents, spec.constants, spec.keys = [], {}, {}, []
+    for word, value in given.items():
+        if word not in types:
+            raise TypeError(_unknown(function, word, types))
+        if value is not None:
+            _take(spec, function, word, value, types[word])
+    spec.verdicts = spec.given_verdicts or "all"
+    spec.for_people = False
+    spec.explain = spec.explain or spec.explain_output is not None
+    return spec
+
+
+def require_consistent(spec: RunSpec) -> None:
+    """Raise RunError if options contradict each other; the log must be known."""
+    if spec.output is None:
+        for word in ("given_format", "csv_safe", "time_stamps"):
+            if getattr(spec, word):
+                name = "output_format" if word == "given_format" else word
+                raise RunError(f"{name} is for verdicts in a file: add output=PATH, or leave it out")
+    check_csv_safe(_refuse, spec.csv_safe, spec.output_format)
+    check_table_options(_refuse, spec)
+    check_late_options(_refuse, spec)
+    check_exit_options(_refuse, spec)
+    check_time_stamps(_refuse, spec)
+    check_checkpoint_options(_refuse, spec)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise RunError(message)
+
+
+def _unknown(function: str, word: str, known: Mapping[str, object]) -> str:
+    """Return the error of an option that the function does not have."""
+    if word in _OF_COMMAND:
+        return f"{function}() has no option {word}, which {_OF_COMMAND[word]}"
+    return f"{function}() has no option {word!r}{did_you_mean(word, known)}"
+
+
+def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> None:
+    """Give an option a value."""
+    choices = [one for part in (kind, *get_args(kind)) for one in get_args(part)]
+    choices = [one for one in choices if isinstance(one, str)]
+    if word == "set":
+        spec.constants = {name: _constant(one) for name, one in value.items()}
+    elif word == "key":
+        spec.keys = [[value]] if isinstance(value, str) else [list(value)] if value else []
+    elif word == "null_values":
+        spec.null_values = ["", *([value] if isinstance(value, str) else value)]
+    elif word in _PATHS:
+        setattr(spec, word, os.fspath(value))
+    elif kind is bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"{function}({word}=...) takes True or False, not {value!r}")
+        setattr(spec, word, value)
+    elif word in _VALUES:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise TypeError(f"{function}({word}=...) takes no {type(value).__name__}")
+        try:
+            setattr(spec, word, _VALUES[word](str(value)))
+        except OptionValueError as error:
+            raise RunError(f"{word}={value!r}: {error}") from None
+    elif not isinstance(value, str):
+        raise TypeError(f"{function}({word}=...) takes a text, not {value!r}")
+    elif choices and value not in choices:
+        wanted = ", ".join(map(repr, choices))
+        raise RunError(f"{word}={value!r}: it is one of {wanted}{did_you_mean(value, choices)}")
+    else:
+        setattr(spec, _NAMES.get(word, word), value)
+
+
+def _constant(value: object) -> str:
+    """Return the text of a constant, as a policy file has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,308 @@
+"""`mtlmon.check`: runs for programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Unpack
+
+from mtlmon.engine.guarding import Guard, guarded
+from mtlmon.errors import MtlmonError, RunError
+from mtlmon.run.answers import Answer, BatchOutput
+from mtlmon.run.explaining import Explanations
+from mtlmon.run.failure import VIOLATION
+from mtlmon.run.host import Host
+from mtlmon.run.keywords import in_python, require_consistent, spec_of
+from mtlmon.run.preparing import adopted, prepared
+from mtlmon.run.steps import require_runnable, steps_of
+from mtlmon.support.copies import NotCopied
+from mtlmon.support.extras import load_extra
+from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.syntax.conditions import written_with_conditions
+from mtlmon.syntax.formula import Formula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas
+    import polars
+    import pyarrow as pa
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.run.keywords import CheckOptions
+    from mtlmon.run.running import Steps
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.formats.files import Tables
+    from mtlmon.tables.outputs import RowTable
+
+    Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+__all__ = ["Run", "check"]
+
+
+class _Program(Host):
+    """Collects what a run tells a program, with options as keywords."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.output: BatchOutput[Any] | None = None
+        self.summary: Callable[[], str] | None = None
+
+    def note(self, message: str) -> None:
+        super().note(in_python(message))
+
+    def take_summary(self, make: Callable[[], str], *, is_wanted: bool | None) -> None:
+        self.summary = make
+
+    def batch_output(self, table: RowTable[Any]) -> BatchOutput[Any]:
+        """Return what keeps answers until the program takes them."""
+        self.output = BatchOutput(table)
+        return self.output
+
+
+class _Found(Explanations):
+    """Collects explanations as facts."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(None, host)
+        self.is_json = True
+        self.facts: list[dict[str, Any]] = []
+
+    def add_facts(self, facts: Any) -> None:
+        self.facts.append(dict(facts))
+
+
+class Run(NotCopied):
+    """A check of policies on a log: an iterator of answers, which can be read once.
+
+    The log is read as answers are asked for. A run is a context manager; leaving it closes the
+    files.
+
+    Attributes:
+        messages: what the run has remarked so far, a sentence each: what was skipped or left out,
+            which atoms no row has, what is undecided at the end.
+        explanations: with `explain=True`, the first violations, once the run has ended: for each
+            the members of a line of the command's `--explain-output x.jsonl`.
+        status: the exit status that the command has: 0, or 1 if a policy is violated more often
+            than it may be; None until the run has ended.
+    """
+
+    def __init__(self, spec: RunSpec, steps: Steps, host: _Program, found: _Found | None) -> None:
+        self._guard = Guard("run")
+        self._spec = spec
+        self._host = host
+        self._found = found
+        self.status: int | None = None
+        self._batches = self._read(steps)
+        self._answers = self._one_by_one()
+
+    def _read(self, steps: Steps) -> Generator[pa.RecordBatch, None, None]:
+        is_open = True
+        while is_open:
+            try:
+                with _in_python():
+                    next(steps)
+            except StopIteration as end:
+                self.status, is_open = end.value, False
+            except MtlmonError:
+                # what was decided before the error
+                yield from self._taken()
+                raise
+            yield from self._taken()
+
+    def _taken(self) -> list[pa.RecordBatch]:
+        return [] if self._host.output is None else self._host.output.take()
+
+    def _one_by_one(self) -> Iterator[Answer]:
+        for batch in self._batches:
+            for row in batch.to_pylist():
+                yield Answer(row)
+
+    def __iter__(self) -> Run:
+        return self
+
+    @guarded
+    def __next__(self) -> Answer:
+        return next(self._answers)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @guarded
+    def close(self) -> None:
+        """Close all files; no more answers come."""
+        self._batches.close()
+
+    @guarded
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return the answers that are left as record batches, as they become known."""
+        return self._batches
+
+    @guarded
+    def finish(self) -> Run:
+        """Read the log to its end, and drop the answers that are left; return the run.
+
+        With `output=`, the answers are in that file.
+        """
+        for _ in self._batches:
+            pass
+        return self
+
+    @property
+    def messages(self) -> list[str]:
+        return list(self._host.messages)
+
+    @property
+    def explanations(self) -> list[dict[str, Any]]:
+        return [] if self._found is None else list(self._found.facts)
+
+    @property
+    def has_violation(self) -> bool:
+        """Whether a policy that matters is violated more often than it may be; ends the run."""
+        self.finish()
+        return self.status == VIOLATION
+
+    @property
+    def summary(self) -> str:
+        """Counts, speed and memory of the run, as the command tells with `--summary`; ends it."""
+        self.finish()
+        make = self._host.summary
+        return "" if make is None else make()
+
+    @guarded
+    def to_arrow(self) -> pa.Table:
+        """Return all answers that are left as one table.
+
+        Raises:
+            MtlmonError: a column changes its type.
+        """
+        import pyarrow as pa
+
+        tables = [pa.Table.from_batches([batch]) for batch in self._batches]
+        output = self._host.output
+        schema = None if output is None else output.schema
+        if not tables:
+            return pa.table({}) if schema is None else schema.empty_table()
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            reason = " ".join(str(error).split())
+            raise RunError(f"a column changes its type: take batches() ({reason})") from None
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return all answers that are left as a data frame of pandas."""
+        load_extra("pandas", "pandas")
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return all answers that are left as a data frame of Polars."""
+        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
+        return frame
+
+    def __repr__(self) -> str:
+        state = "open" if self.status is None else f"status {self.status}"
+        return f"<{type(self).__name__}, {state}>"
+
+
+@contextmanager
+def _in_python() -> Iterator[None]:
+    """Let errors of a run name its options as keywords."""
+    try:
+        yield
+    except RunError as error:
+        raise type(error)(in_python(str(error))) from None
+
+
+def check(
+    policies: Policies,
+    events: Tables | Sequence[Tables],
+    **options: Unpack[CheckOptions],
+) -> Run:
+    """Check policies on a log, as the command does, with its options by the same words.
+
+    Args:
+        policies: the text of a policy file or a formula, a `Formula`, a `PolicyFile`, the path of
+            a file as a `pathlib.Path`, or a list of paths.
+        events: the log: a path, a pattern of paths, a directory, or `-` for standard input, which
+            may be text, CSV, JSON lines, Parquet or Arrow, as the command reads them; a table or
+            data frame of pyarrow, pandas or polars, or what else has `__arrow_c_stream__`; or a
+            list of these.
+        options: the options of the command, with underscores in place of hyphens: `key="user"`,
+            `lateness="5m"`, `explain=True`, `report="r.html"`, `checkpoint="state"`; and `set`, a
+            dictionary of constants. With `output`, answers are written to that file instead.
+
+    Returns:
+        The run, from which answers are read.
+
+    Raises:
+        TypeError: there is no such option, or it takes values of another type.
+        RunError: options contradict each other, or a file cannot be read or written.
+        MtlmonError: a policy is not valid.
+
+    Iterating raises MtlmonError for rows that cannot be read, and when limits are reached; the
+    answers of the rows before come first.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"ts": [1, 2, 9], "user": ["ann", "bob", "ann"], "what": ["in", "in", "out"]})
+    >>> run = check(
+    ...     "policy leave: in IMPLIES EVENTUALLY[0,5] out", rows, event="what", key="user",
+    ...     end_time="inf", verdicts="false",
+    ... )
+    >>> for answer in run:
+    ...     print(answer.policy, answer["user"], answer.time, answer.verdict)
+    leave ann 1 False
+    leave bob 2 False
+    >>> run.status
+    1
+    """
+    host = _Program()
+    spec = spec_of("check", options, host)
+    found = None
+    if spec.explain and spec.explain_output is None:
+        found = spec.explanations = _Found(host)
+    if spec.output is None:
+        spec.batch_output = host.batch_output
+    spec.output_format = spec.given_format or "text"
+    _take_events(spec, events)
+    with _in_python():
+        require_consistent(spec)
+        file = _file_of(policies, spec)
+        require_runnable(file, spec)
+        return Run(spec, steps_of(file, spec), host, found)
+
+
+def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
+    """Let the events be the log of a run."""
+    several = isinstance(events, Sequence) and not isinstance(events, str)
+    logs: list[Any] = list(events) if several else [events]
+    if not logs:
+        raise RunError("no log: name one, or give a table")
+    if all(isinstance(one, str | os.PathLike) for one in logs):
+        spec.logs = [os.fspath(one) for one in logs]
+    else:
+        spec.logs, spec.tables = [], logs
+    spec.log = spec.logs[0] if spec.logs else STANDARD_STREAM
+
+
+def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
+    """Read the policies of a run."""
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.several import require_no_path
+
+    if isinstance(policies, Formula) and (text := written_with_conditions(policies)):
+        policies = text
+    if isinstance(policies, Formula | PolicyFile):
+        return adopted(policies, spec)
+    if isinstance(policies, str):
+        require_no_path(policies)
+        spec.formula = policies
+    elif isinstance(policies, os.PathLike):
+        spec.formula_files = [os.fspath(policies)]
+    else:
+        spec.formula_files = [os.fspath(one) for one in policies]
+    return prepared(spec)

@@ -1,0 +1,197 @@
+"""Read the policies of a run, and settle what they say about the log."""
+
+from __future__ import annotations
+
+from mtlmon.errors import FormulaError
+from mtlmon.run.failure import RunError
+from mtlmon.run.option_rules import check_text_options
+from mtlmon.run.recognition import format_advice, recognise_input
+from mtlmon.support.standard_input import STANDARD_STREAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["declared_policies", "formula_texts", "prepared"]
+
+
+def prepared(options: RunSpec) -> Formula | PolicyFile:
+    """Parse the policies, and check that the options fit them and the log.
+
+    Raises:
+        RunError: a file cannot be read, or options contradict each other or what a file says.
+        FormulaError: the text is not a formula or a policy file.
+    """
+    file = load_policies(options)
+    settle_format(options)
+    if not options.is_table:
+        check_text_options(options)
+    if options.is_table and options.event_separator is not None and options.event is None:
+        raise RunError(
+            "--event-separator needs the column of event names: add --event COLUMN "
+            "(see mtlmon --help)"
+        )
+    if options.slice_seed is not None and options.slices is None:
+        raise RunError("--slice-seed is for slices: add --slices N, or leave it out")
+    return file
+
+
+def settle_format(options: RunSpec) -> None:
+    """Recognise the format of a log on standard input, if nothing says it.
+
+    Raises:
+        RunError: standard input cannot be read, or is compressed and not a table.
+    """
+    if options.explain_formula or options.logs != [STANDARD_STREAM]:
+        return
+    if options.format is None and options.pattern is None:
+        recognise_input(options)
+
+
+def load_policies(options: RunSpec) -> Formula | PolicyFile:
+    """Parse the formula or the policy file; its settings become options that are not given.
+
+    Raises:
+        RunError: the file cannot be read, or its settings do not fit the log.
+        FormulaError: the text is not a formula or a policy file.
+    """
+    from mtlmon.syntax.parser import parse
+
+    # the unit of time-stamps, by either option
+    declared = options.unit or options.resolution
+    options.unit = declared or options.time_unit
+    texts = formula_texts(options)
+    if len(texts) == 1 and not options.constants and not may_declare(texts[0][0]):
+        text, source = texts[0]
+        try:
+            return parse(text, unit=options.unit, source=source)
+        except FormulaError:
+            # It may have conditions, which take longer to import.
+            pass
+    return declared_policies(texts, declared, options)
+
+
+def declared_policies(
+    texts: Sequence[tuple[str, str]],
+    declared: str | None,
+    options: RunSpec,
+    *,
+    needs_policy: bool = True,
+) -> PolicyFile:
+    """Parse policy files; their settings become options that are not given.
+
+    Args:
+        texts: the contents of the files with their names in errors.
+        declared: the unit of time-stamps that an option gives, or None.
+        options: the options of the command line; their unit is the one if the files say none.
+        needs_policy: whether a file without a policy is an error.
+
+    Raises:
+        RunError: the settings of a file do not fit the log.
+        FormulaError: a text is not a policy file, or files contradict each other.
+    """
+    from mtlmon.syntax.bounds import LATER
+
+    file = parsed_policies(texts, declared or LATER, options, needs_policy=needs_policy)
+    if file.unit == LATER:
+        unit = options.unit or unit_of_pattern(options.pattern or file.pattern)
+        file = parsed_policies(texts, unit, options, needs_policy=needs_policy)
+    adopt_settings(file, options)
+    return file
+
+
+def parsed_policies(
+    texts: Sequence[tuple[str, str]], unit: str | None, options: RunSpec, *, needs_policy: bool
+) -> PolicyFile:
+    """Parse policy files with a unit of time-stamps.
+
+    Raises:
+        FormulaError: a text is not a policy file, or files contradict each other.
+    """
+    constants = options.constants
+    if len(texts) == 1:
+        from mtlmon.policy import parse_policies
+
+        ((text, source),) = texts
+        return parse_policies(
+            text, source, unit=unit, constants=constants, needs_policy=needs_policy
+        )
+    from mtlmon.policy import check_files
+
+    # --key replaces the keys of the files
+    key = tuple(options.key_columns) or None
+    file, errors = check_files(
+        texts, unit=unit, constants=constants, key=key, needs_policy=needs_policy
+    )
+    if errors:
+        raise errors[0]
+    return file
+
+
+def unit_of_pattern(pattern: str | None) -> str | None:
+    """Return the unit of time-stamps that a pattern implies: seconds, if times are of a calendar.
+
+    Raises:
+        MtlmonError: the pattern is for times without a year, and none is told.
+    """
+    if pattern is None:
+        return None
+    from mtlmon.support.ready_patterns import ready_pattern, split_patterns
+
+    found = map(ready_pattern, split_patterns(pattern))
+    return "s" if any(one is not None and one.time is not None for one in found) else None
+
+
+def formula_texts(options: RunSpec) -> list[tuple[str, str]]:
+    """Return the texts of the formula or the policy files, and their names in errors."""
+    if options.formula is None:
+        from mtlmon.run.files import read_content, text_of
+
+        options.contents = {name: read_content(name) for name in options.formula_files}
+        return [(text_of(content, name), name) for name, content in options.contents.items()]
+    try:
+        options.formula.encode()
+    except UnicodeEncodeError:
+        raise RunError("the formula of -e is not UTF-8") from None
+    return [(options.formula, "<formula>")]
+
+
+def may_declare(text: str) -> bool:
+    """Whether the text may be a policy file rather than a single formula, by a quick check."""
+    import re
+
+    keywords = "unit|let|atom|policy|find|const|stream|trigger|time|event|pattern|zone|key|assume"
+    return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
+
+
+def adopt_settings(file: PolicyFile, options: RunSpec) -> None:
+    """Use what the file says about the log where no option says it.
+
+    Raises:
+        RunError: the file describes a table, but the log is read as text.
+    """
+    options.unit = file.unit
+    if options.format is None:
+        options.pattern = options.pattern or file.pattern
+    settle_format(options)
+    if not options.is_table:
+        for part in file.files:
+            source = part.source if file.parts else options.formula_name
+            # with --key, that is what is wrong
+            key = None if options.keys else part.key
+            settings = {"key": key, "time": part.time, "event": part.event}
+            for name, value in settings.items():
+                if value and not options.explain_formula:
+                    raise RunError(
+                        f"{source} declares the {name} of a table, but the log is read as text: "
+                        f"{format_advice(options)}"
+                    )
+        return
+    options.time = options.time or file.time
+    options.event = options.event or file.event
+    if not options.keys and file.key:
+        options.keys = [list(file.key)]

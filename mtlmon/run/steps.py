@@ -1,0 +1,86 @@
+"""Choose how policies are checked on a log, by what they are and what is asked for."""
+
+from __future__ import annotations
+
+from mtlmon.run.failure import RunError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.policy import PolicyFile
+    from mtlmon.run.running import Steps
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["has_variables", "require_runnable", "steps_of"]
+
+
+def has_variables(file: Formula | PolicyFile) -> bool:
+    """Whether some policies have variables."""
+    from mtlmon.syntax.formula import Formula
+
+    return not isinstance(file, Formula) and any(one.is_first_order for one in file.policies)
+
+
+def require_runnable(file: Formula | PolicyFile, options: RunSpec) -> None:
+    """Raise RunError if options do not work with the policies, or FormulaError likewise."""
+    from mtlmon.syntax.formula import Formula
+
+    if options.lateness is not None:
+        from mtlmon.run.correcting import require_correctable
+
+        require_correctable(file, options)
+    if options.fail_on is not None and not isinstance(file, Formula):
+        require_severities(file)
+    if has_variables(file):
+        return
+    given = {
+        "--time-points": options.time_points != "row",
+        "--max-rows": options.max_rows is not None,
+        "--slices": options.slices is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise RunError(f"{name} is for policies with variables: leave it out")
+
+
+def require_severities(file: PolicyFile) -> None:
+    """Raise RunError if --fail-on cannot compare the severity of a policy."""
+    from mtlmon.support.severities import SEVERITIES
+    from mtlmon.syntax.report import visible
+
+    for policy in file.policies:
+        if policy.severity is not None and policy.severity not in SEVERITIES:
+            raise RunError(
+                f"policy {visible(policy.name or '')} has severity {visible(policy.severity)}, "
+                f"which --fail-on cannot compare: write {', '.join(SEVERITIES[:-1])} or "
+                f"{SEVERITIES[-1]}"
+            )
+
+
+def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
+    """Return the run of policies over a log.
+
+    Args:
+        file: the policies, which `require_runnable` has accepted.
+        options: what is asked for.
+    """
+    from mtlmon.syntax.formula import Formula
+
+    if not isinstance(file, Formula) and has_variables(file):
+        from mtlmon.run.relations import check_relations
+
+        options.verdicts = options.given_verdicts or "false"
+        if options.lateness is not None:
+            from mtlmon.run.correcting_relations import correct_relations
+
+            return correct_relations(file, options)
+        options.for_people = options.host.is_for_people(options)
+        return check_relations(file, options)
+    if options.lateness is not None:
+        from mtlmon.run.correcting import correct_logs
+
+        return correct_logs(file, options)
+    options.for_people = options.host.is_for_people(options)
+    from mtlmon.run.policies import check_logs
+
+    return check_logs(file, options)
