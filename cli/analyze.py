@@ -11,7 +11,6 @@ from mtlmon.cli.checking import log_schema
 from mtlmon.cli.file_arguments import take_policy_files
 from mtlmon.cli.messages import show
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
-from mtlmon.cli.option_values import column_names, memory, wait_time
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
@@ -22,6 +21,7 @@ from mtlmon.policy.types import with_times
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import texts_of
 from mtlmon.run.late_rows import length_units
+from mtlmon.run.option_values import column_names, memory, wait_time
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.report import visible
 

@@ -16,7 +16,6 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_set_option,
 )
-from mtlmon.cli.option_values import positive
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 from mtlmon.errors import FormulaError, PolicyError, TableError
@@ -31,6 +30,7 @@ from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams, with_times
 from mtlmon.run.failure import CANNOT, RunError
 from mtlmon.run.files import texts_of
+from mtlmon.run.option_values import positive
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text, name_of_rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from mtlmon.cli.option_values import (
+from mtlmon.cli.parser import add_help_options
+from mtlmon.run.option_values import (
     checkpoint_interval,
     column_names,
     constant_setting,
@@ -18,7 +19,6 @@ from mtlmon.cli.option_values import (
     version_line,
     wait_time,
 )
-from mtlmon.cli.parser import add_help_options
 from mtlmon.support.severities import SEVERITIES
 from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import UNITS

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from mtlmon._relational_history import RelationalHistory
     from mtlmon.explanation import Proof, explain
     from mtlmon.history.history import History
+    from mtlmon.run.library import Run, check
     from mtlmon.syntax.build import (
         always,
         atoms,
@@ -87,6 +88,7 @@ _LATER = {
         "once",
         "previous",
     ),
+    "mtlmon.run.library": ("Run", "check"),
     "mtlmon.tables.querying": ("query",),
     "mtlmon.verdicts.arrays": ("VerdictArray",),
     "mtlmon.verdicts.operations": ("Resolution", "Summary", "first", "resolve", "violations"),
@@ -117,6 +119,7 @@ __all__ = [
     "RelationalMonitor",
     "Resolution",
     "RowError",
+    "Run",
     "RunError",
     "SnapshotError",
     "Summary",
@@ -130,6 +133,7 @@ __all__ = [
     "always",
     "atom",
     "atoms",
+    "check",
     "compile_formula",
     "conjunction",
     "disjunction",

@@ -259,10 +259,12 @@ if TYPE_CHECKING:
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
+    from mtlmon.run.keywords import CheckOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.recognition import format_of, is_enough
     from mtlmon.run.snapshot_parts import MIXED, POLICIES
     from mtlmon.run.snapshot_parts import split_parts as split_kinds
+    from mtlmon.run.spec import RunSpec
     from mtlmon.run.text_checkpoints import CheckpointedText
     from mtlmon.serving import (
         Findings,

@@ -47,6 +47,12 @@ def given_policies(
     """
     if not isinstance(policies, str):
         return load_policies(policies, unit=unit)
+    require_no_path(policies)
+    return parse_policies(policies, source, unit=unit)
+
+
+def require_no_path(policies: str) -> None:
+    """Raise MtlmonError if the text of policies looks like the path of a file."""
     word = policies.strip()
     if len(word.split()) == 1 and (
         PurePath(word).suffix in _SUFFIXES or ("/" in word and os.path.isfile(word))
@@ -55,7 +61,6 @@ def given_policies(
             f"the policy {word!r} is a text that looks like a path: pass pathlib.Path({word!r}) "
             "for the content of the file"
         )
-    return parse_policies(policies, source, unit=unit)
 
 
 def load_policies(

@@ -1,56 +1,11 @@
-"""The answers of a run as record batches, and one by one for who iterates."""
+"""The answers of a run, one by one for who iterates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
-from mtlmon.text.byte_writer import ByteWriter
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from mtlmon.tables.outputs import RowTable
-
-__all__ = ["Answer", "BatchOutput"]
-
-_Rows = TypeVar("_Rows")
-
-
-class BatchOutput(Generic[_Rows]):
-    """Keeps the rows of a table as record batches until they are taken.
-
-    Args:
-        table: makes the rows.
-
-    Attributes:
-        schema: the columns; known once the run has ended, or the first rows have come.
-    """
-
-    lines = None
-
-    def __init__(self, table: RowTable[_Rows]) -> None:
-        self.table = table
-        # nothing is written
-        self.writer = ByteWriter()
-        self.schema: pa.Schema | None = None
-        self._batches: list[pa.RecordBatch] = []
-
-    def put(self, rows: _Rows) -> None:
-        """Take the rows."""
-        for batch in self.table.batches(rows):
-            self.schema = self.schema or batch.schema
-            self._batches.append(batch)
-
-    def close(self) -> None:
-        """Note the columns of a table without rows."""
-        if self.schema is None:
-            self.schema = self.table.schema
-
-    def take(self) -> list[pa.RecordBatch]:
-        """Return the batches, and forget them."""
-        batches, self._batches = self._batches, []
-        return batches
+__all__ = ["Answer"]
 
 
 class Answer(Mapping[str, Any]):

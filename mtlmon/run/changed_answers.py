@@ -8,7 +8,7 @@ import numpy as np
 
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.run.row_lines import row_endings
-from mtlmon.run.table_output import continue_table, table_output
+from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TableOfAnswers(ChangedOutput):
                 made, self.source.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
             )
             table = ChangedValuations(made, rows, self.final, self.check.key_points)
-            self.made = table_output(table, self.options)
+            self.made = answer_output(table, self.options)
             continue_table(self.made, self.size, self.options)
         return self.made
 

@@ -33,7 +33,7 @@ from mtlmon.run.policies import (
 )
 from mtlmon.run.report import correcting_summary, is_violated
 from mtlmon.run.snapshot_parts import damaged
-from mtlmon.run.table_output import continue_table, table_output
+from mtlmon.run.table_output import answer_output, continue_table
 
 if TYPE_CHECKING:
     import os
@@ -418,4 +418,4 @@ def make_output(check: HistoryCheck, source: Source, options: RunSpec) -> Change
     verdicts = VerdictTable(
         names, keys, source.times, row_tracker=check.origins, facts=facts, more=CHANGE_COLUMNS
     )
-    return table_output(ChangeTable(verdicts, options.verdicts), options)
+    return answer_output(ChangeTable(verdicts, options.verdicts), options)

@@ -32,7 +32,7 @@ from mtlmon.run.policies import note_modes, open_table_source, text_atoms
 from mtlmon.run.relation_corrections import RelationWork
 from mtlmon.run.relations import require_no_conditions
 from mtlmon.run.report import mixed_corrections_summary
-from mtlmon.run.table_output import continue_table, table_output
+from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.tables.changed_verdicts import JoinedChanges
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
@@ -118,7 +118,7 @@ class MixedTable:
         self.table: JoinedChanges = JoinedChanges(
             plain.policies, keys, source.times, options.verdicts, plain.origins
         )
-        self.output: RowOutput[list[MixedChange]] = table_output(self.table, options)
+        self.output: RowOutput[list[MixedChange]] = answer_output(self.table, options)
 
     def know_plan(self) -> None:
         """Let the table know its columns."""

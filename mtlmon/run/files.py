@@ -390,6 +390,34 @@ class VerdictFile:
         self.abandon()
 
 
+class NoVerdictFile(VerdictFile):
+    """Takes the place of a file for answers that a program takes by itself."""
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+        self.name = "nothing"
+        self.is_new = self.is_open = False
+        self.lines = None
+
+    def flush(self, writer: Writer) -> None:
+        """There is nothing to write."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def abandon(self) -> None:
+        """Likewise."""
+
+
+def verdicts_of(
+    options: RunSpec, logs: Mapping[str, os.stat_result], *, keeps: bool = False
+) -> VerdictFile:
+    """Open the file for the verdicts of a run; the arguments are those of `open_verdicts`."""
+    if options.batch_output is not None:
+        return NoVerdictFile()
+    return open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
+
+
 def open_verdicts(
     path: str | None,
     logs: Mapping[str, os.stat_result],

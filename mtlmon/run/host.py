@@ -114,6 +114,11 @@ class Host:
         """Whether the summary is told, by the option."""
         return bool(wanted)
 
+    def take_summary(self, make: Callable[[], str], *, is_wanted: bool | None) -> None:
+        """Take what makes the summary; `is_wanted` as for `wants_summary`."""
+        if self.wants_summary(is_wanted):
+            self.say(f"{make()}\n")
+
     def is_for_people(self, options: RunSpec) -> bool:
         """Whether violations are written for a person."""
         return False

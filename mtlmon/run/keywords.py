@@ -188,7 +188,7 @@ def require_consistent(spec: RunSpec) -> None:
         for word in ("given_format", "csv_safe", "time_stamps"):
             if getattr(spec, word):
                 name = "output_format" if word == "given_format" else word
-                raise RunError(f"{name} is for verdicts in a file: add output=PATH, or leave it out")
+                raise RunError(f"{name} is for answers in a file: add output=PATH")
     check_csv_safe(_refuse, spec.csv_safe, spec.output_format)
     check_table_options(_refuse, spec)
     check_late_options(_refuse, spec)

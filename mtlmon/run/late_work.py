@@ -11,7 +11,7 @@ from mtlmon.checking.history_check import Bounds
 from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import note_skipped
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_verdicts
+from mtlmon.run.files import verdicts_of
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import statuses, write_report
 from mtlmon.run.policy_work import EventWork, NoWriter
@@ -420,7 +420,7 @@ def run_late_work(
     logs = statuses(source)
     reasons.check(logs)
     keeps = options.checkpoint is not None
-    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
+    verdicts = verdicts_of(options, logs, keeps=keeps)
     work = make(logs)
     progress = options.host.progress(source.size or 0, verdicts, options)
     signals = options.host.signals(verdicts, is_held=keeps)

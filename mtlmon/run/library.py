@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import MtlmonError, RunError
-from mtlmon.run.answers import Answer, BatchOutput
+from mtlmon.run.answers import Answer
 from mtlmon.run.explaining import Explanations
 from mtlmon.run.failure import VIOLATION
 from mtlmon.run.host import Host
@@ -21,6 +21,7 @@ from mtlmon.support.extras import load_extra
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
+from mtlmon.tables.outputs import BatchOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +115,7 @@ class Run(NotCopied):
     def _taken(self) -> list[pa.RecordBatch]:
         return [] if self._host.output is None else self._host.output.take()
 
-    def _one_by_one(self) -> Iterator[Answer]:
+    def _one_by_one(self) -> Generator[Answer, None, None]:
         for batch in self._batches:
             for row in batch.to_pylist():
                 yield Answer(row)
@@ -135,6 +136,7 @@ class Run(NotCopied):
     @guarded
     def close(self) -> None:
         """Close all files; no more answers come."""
+        self._answers.close()
         self._batches.close()
 
     @guarded
@@ -248,7 +250,8 @@ def check(
     answers of the rows before come first.
 
     >>> import pyarrow as pa
-    >>> rows = pa.table({"ts": [1, 2, 9], "user": ["ann", "bob", "ann"], "what": ["in", "in", "out"]})
+    >>> users, names = ["ann", "bob", "ann"], ["in", "in", "out"]
+    >>> rows = pa.table({"ts": [1, 2, 9], "user": users, "what": names})
     >>> run = check(
     ...     "policy leave: in IMPLIES EVENTUALLY[0,5] out", rows, event="what", key="user",
     ...     end_time="inf", verdicts="false",
@@ -267,7 +270,7 @@ def check(
         found = spec.explanations = _Found(host)
     if spec.output is None:
         spec.batch_output = host.batch_output
-    spec.output_format = spec.given_format or "text"
+    spec.output_format = spec.given_format or ("batches" if spec.output is None else "text")
     _take_events(spec, events)
     with _in_python():
         require_consistent(spec)
@@ -279,12 +282,11 @@ def check(
 def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
     """Let the events be the log of a run."""
     several = isinstance(events, Sequence) and not isinstance(events, str)
-    logs: list[Any] = list(events) if several else [events]
+    logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]
     if not logs:
         raise RunError("no log: name one, or give a table")
-    if all(isinstance(one, str | os.PathLike) for one in logs):
-        spec.logs = [os.fspath(one) for one in logs]
-    else:
+    spec.logs = [os.fspath(one) for one in logs if isinstance(one, str | os.PathLike)]
+    if len(spec.logs) < len(logs):
         spec.logs, spec.tables = [], logs
     spec.log = spec.logs[0] if spec.logs else STANDARD_STREAM
 

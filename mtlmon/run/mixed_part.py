@@ -8,7 +8,7 @@ from mtlmon.checking.outputs import TextOutput
 from mtlmon.checking.partitions import TraceKeys
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.run.relations import Check
-from mtlmon.run.table_output import table_output
+from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
 from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead
@@ -147,4 +147,4 @@ def mixed_output(
     facts = PolicyFacts(check.policies)
     rows = check.row_tracker
     table = JoinedTable(VerdictTable(names, keys, times, check.messages, rows, facts))
-    return table_output(table, options), table
+    return answer_output(table, options), table

@@ -15,7 +15,7 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
-from mtlmon.run.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
+from mtlmon.run.files import STANDARD_INPUT, open_log, position_of_input, verdicts_of
 from mtlmon.run.host import REPORT_SECONDS
 from mtlmon.run.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
@@ -23,7 +23,7 @@ from mtlmon.run.policy_work import PolicyWork, unreadable
 from mtlmon.run.pump import Pump
 from mtlmon.run.report import name_list, note_mode, note_slow
 from mtlmon.run.running import run_to_end
-from mtlmon.run.table_output import table_output
+from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
 from mtlmon.support.standard_input import STANDARD_STREAM
 
@@ -175,7 +175,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         options: the options of the command line.
     """
     keeps = options.checkpoint is not None
-    verdicts = open_verdicts(options.output, work.logs_by_name, options.formula_files, keeps=keeps)
+    verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
     if options.for_people:
         # It escapes what does not print by itself.
         verdicts.lines = None
@@ -456,7 +456,7 @@ def open_table_source(
         raise RunError("cannot read standard input: it is closed")
     try:
         return open_tables(
-            options.logs,
+            options.tables or options.logs,
             atoms,
             policies=policies,
             atoms_of_partitions=atoms_of_partitions,
@@ -565,7 +565,9 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
     if options.output_format == "jsonl" and (messages is not None or rows is not None):
         from mtlmon.tables.verdicts import VerdictTable
 
-        return table_output(VerdictTable(names, keys, source.times, messages, rows, facts), options)
+        return answer_output(
+            VerdictTable(names, keys, source.times, messages, rows, facts), options
+        )
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names, facts=facts)
@@ -576,4 +578,4 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
         table = VerdictTable(names, messages=messages, row_tracker=rows, facts=facts)
     else:
         table = VerdictTable(names, keys, source.times, messages, rows, facts)
-    return table_output(table, options)
+    return answer_output(table, options)

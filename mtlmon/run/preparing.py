@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["declared_policies", "formula_texts", "prepared"]
+__all__ = ["adopted", "declared_policies", "formula_texts", "prepared"]
 
 
 def prepared(options: RunSpec) -> Formula | PolicyFile:
@@ -26,7 +26,25 @@ def prepared(options: RunSpec) -> Formula | PolicyFile:
         RunError: a file cannot be read, or options contradict each other or what a file says.
         FormulaError: the text is not a formula or a policy file.
     """
-    file = load_policies(options)
+    return fitting(load_policies(options), options)
+
+
+def adopted(file: Formula | PolicyFile, options: RunSpec) -> Formula | PolicyFile:
+    """Do the same for policies that have been parsed."""
+    from mtlmon.syntax.formula import Formula
+
+    options.unit = options.unit or options.resolution or options.time_unit
+    if not isinstance(file, Formula):
+        adopt_settings(file, options)
+    return fitting(file, options)
+
+
+def fitting(file: Formula | PolicyFile, options: RunSpec) -> Formula | PolicyFile:
+    """Return the policies, if the options fit them and the log.
+
+    Raises:
+        RunError: they do not.
+    """
     settle_format(options)
     if not options.is_table:
         check_text_options(options)

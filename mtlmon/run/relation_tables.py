@@ -10,7 +10,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.run.context import texts_of
 from mtlmon.run.endings import note_skipped
-from mtlmon.run.files import open_verdicts, position_of_input
+from mtlmon.run.files import position_of_input, verdicts_of
 from mtlmon.run.late_rows import note_refused, table_order
 from mtlmon.run.policies import assumption_watch, open_table_source, statuses
 from mtlmon.run.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
@@ -251,7 +251,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
         )
     ) as source:
         logs = statuses(source)
-        verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=has_checkpoints)
+        verdicts = verdicts_of(options, logs, keeps=has_checkpoints)
         if options.for_people:
             # what writes the lines escapes what does not print
             verdicts.lines = None

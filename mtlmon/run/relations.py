@@ -21,7 +21,7 @@ from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.run.context import texts_of_log
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_log, open_verdicts, position_of_input
+from mtlmon.run.files import open_log, position_of_input, verdicts_of
 from mtlmon.run.late_rows import text_order
 from mtlmon.run.recognition import format_advice
 from mtlmon.run.relation_readers import dropped_events, text_reader, text_rows
@@ -40,7 +40,7 @@ from mtlmon.run.report import (
 )
 from mtlmon.run.row_work import RowLoop, row_pump
 from mtlmon.run.running import run_to_end
-from mtlmon.run.table_output import table_output
+from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import TimedAnswers, iso_times, time_texts
 from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.printer import written_name
@@ -311,7 +311,7 @@ class Check:
         from mtlmon.tables.relation_check import valuation_table
 
         tracked = self.point_rows if options.rows else None
-        return table_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
+        return answer_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
 
     def rows_of(self, traces: RelationTraces, tables: Sequence[KeyTable | None]) -> RelationRows:
         """Return what makes time-points of batches, whose keys have numbers in tables."""
@@ -487,9 +487,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
 
         check_explained(options, {log.name: log.status})
     has_checkpoints = options.checkpoint is not None
-    verdicts = open_verdicts(
-        options.output, {log.name: log.status}, options.formula_files, keeps=has_checkpoints
-    )
+    verdicts = verdicts_of(options, {log.name: log.status}, keeps=has_checkpoints)
     if options.for_people:
         # what writes the lines escapes what does not print
         verdicts.lines = None

@@ -72,8 +72,7 @@ def run_to_end(
             pump.signals.is_held = False
             pump.verdicts.close()
             report(status, seconds)
-            if host.wants_summary(wants_summary):
-                host.say(f"{summary(seconds)}\n")
+            host.take_summary(lambda: summary(seconds), is_wanted=wants_summary)
         finally:
             pump.release()
     return status

@@ -9,13 +9,14 @@ from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Literal
+    from collections.abc import Callable, Sequence
+    from typing import Any, Literal
 
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.host import Host
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
+    from mtlmon.tables.outputs import BatchOutput
 
 
 __all__ = ["RunSpec"]
@@ -43,6 +44,8 @@ class RunSpec:
     # ---- the log ----
     log: str
     logs: list[str]
+    # instead of files, or among them, tables and data frames
+    tables: Sequence[Any] = ()
     follow: str | None = None
     format: str | None = None
     pattern: str | None = None
@@ -94,7 +97,9 @@ class RunSpec:
     output: str | None = None
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None = None
     # what is given, or else text
-    output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
+    output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly", "batches"]
+    # makes what keeps answers as batches, if these are not written
+    batch_output: Callable[[Any], BatchOutput[Any]] | None = None
     csv_safe: bool = False
     rows: bool = False
     time_stamps: Literal["raw", "iso"] | None = None
@@ -165,7 +170,7 @@ class RunSpec:
     @property
     def is_table(self) -> bool:
         """Whether the logs are tables."""
-        if self.pattern is not None:
+        if self.tables or self.pattern is not None:
             return True
         if self.format is not None:
             return self.format != "text"

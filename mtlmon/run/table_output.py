@@ -9,9 +9,10 @@ from mtlmon.run.failure import RunError
 from mtlmon.run.progress import is_terminal
 
 if TYPE_CHECKING:
+    from mtlmon.run.spec import RunSpec
     from mtlmon.tables.outputs import RowOutput, RowTable
 
-__all__ = ["continue_table", "require_no_terminal", "table_output"]
+__all__ = ["answer_output", "continue_table", "require_no_terminal", "table_output"]
 
 _Rows = TypeVar("_Rows")
 
@@ -56,6 +57,18 @@ def table_output(table: RowTable[_Rows], options: OutputOptions) -> RowOutput[_R
     from mtlmon.tables.outputs import row_output
 
     return row_output(table, options.output_format, csv_safe=options.csv_safe)
+
+
+def answer_output(table: RowTable[_Rows], options: RunSpec) -> RowOutput[_Rows]:
+    """Return what takes the answers of a run as rows: it writes them, or keeps them as batches.
+
+    Raises:
+        RunError: the output is binary, but would go to a terminal.
+    """
+    if options.batch_output is None:
+        return table_output(table, options)
+    output: RowOutput[_Rows] = options.batch_output(table)
+    return output
 
 
 def continue_table(output: object, size: int, options: VerdictOptions) -> None:

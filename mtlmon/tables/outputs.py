@@ -20,7 +20,15 @@ from mtlmon.text.byte_writer import ByteWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ByteWriter", "CsvOutput", "ParquetOutput", "RowOutput", "RowTable", "row_output"]
+__all__ = [
+    "BatchOutput",
+    "ByteWriter",
+    "CsvOutput",
+    "ParquetOutput",
+    "RowOutput",
+    "RowTable",
+    "row_output",
+]
 
 _Rows = TypeVar("_Rows")
 _Rows_contra = TypeVar("_Rows_contra", contravariant=True)
@@ -180,7 +188,43 @@ def _with_floats(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-RowOutput = CsvOutput[_Rows] | JsonRowsOutput[_Rows] | ParquetOutput[_Rows]
+class BatchOutput(Generic[_Rows]):
+    """Keeps the rows of a table as record batches until they are taken.
+
+    Args:
+        table: makes the rows.
+
+    Attributes:
+        schema: the columns; known once the run has ended, or the first rows have come.
+    """
+
+    lines = None
+
+    def __init__(self, table: RowTable[_Rows]) -> None:
+        self.table = table
+        # nothing is written
+        self.writer = ByteWriter()
+        self.schema: pa.Schema | None = None
+        self._batches: list[pa.RecordBatch] = []
+
+    def put(self, rows: _Rows) -> None:
+        """Take the rows."""
+        for batch in self.table.batches(rows):
+            self.schema = self.schema or batch.schema
+            self._batches.append(batch)
+
+    def close(self) -> None:
+        """Note the columns of a table without rows."""
+        if self.schema is None:
+            self.schema = self.table.schema
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Return the batches, and forget them."""
+        batches, self._batches = self._batches, []
+        return batches
+
+
+RowOutput = CsvOutput[_Rows] | JsonRowsOutput[_Rows] | ParquetOutput[_Rows] | BatchOutput[_Rows]
 """Something that writes a table."""
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import re
+from argparse import ArgumentTypeError
 
 from mtlmon.syntax.bounds import UNIT_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from mtlmon.syntax.durations import Duration
 
-    Space = TypeVar("Space", bound=argparse.Namespace)
+
+class OptionValueError(ArgumentTypeError):
+    """The text is not a value of the option."""
+
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
 LARGEST_DIGITS = 40
@@ -28,7 +29,7 @@ def memory(text: str) -> int:
     try:
         return memory_size(text)
     except MtlmonError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise OptionValueError(str(error)) from None
 
 
 def version_line() -> str:
@@ -46,7 +47,7 @@ def constant_setting(text: str) -> tuple[str, str]:
     """Parse the argument of --set."""
     name, sign, value = text.partition("=")
     if not (name and sign and value):
-        raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=CONSTANT")
+        raise OptionValueError(f"'{text}' is not of the form NAME=CONSTANT")
     return name, value
 
 
@@ -54,7 +55,7 @@ def column_names(text: str) -> list[str]:
     """Parse the argument of --key."""
     names = text.split(",")
     if not all(names):
-        raise argparse.ArgumentTypeError(f"'{text}' has an empty name of a column")
+        raise OptionValueError(f"'{text}' has an empty name of a column")
     return names
 
 
@@ -67,14 +68,14 @@ def positive(text: str) -> int:
     """Parse an argument that must be a positive number."""
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
         return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
+    raise OptionValueError(f"'{text}' is not an integer from 1 on")
 
 
 def natural(text: str) -> int:
     """Parse an argument that must be a number from 0 on."""
     if text.isascii() and text.isdigit() and len(text) <= NATURAL_DIGITS:
         return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 0 to 999999999")
+    raise OptionValueError(f"'{text}' is not an integer from 0 to 999999999")
 
 
 def idle_time(text: str) -> Duration:
@@ -84,7 +85,7 @@ def idle_time(text: str) -> Duration:
         from mtlmon.syntax.durations import Duration
 
         return Duration(int(found[1]), "m" if found[2] == "min" else found[2])
-    raise argparse.ArgumentTypeError(f"'{text}' is not a length of time, as 500ms, 10s or 5m")
+    raise OptionValueError(f"'{text}' is not a length of time, as 500ms, 10s or 5m")
 
 
 def wait_time(text: str) -> int | Duration:
@@ -96,7 +97,7 @@ def wait_time(text: str) -> int | Duration:
     found = Duration.parse(text)
     if found is not None:
         return found
-    raise argparse.ArgumentTypeError(
+    raise OptionValueError(
         f"'{text}' is not a length of time, as 500ms or 5s, nor a number of time units"
     )
 
@@ -109,7 +110,7 @@ def checkpoint_interval(text: str) -> tuple[str, float]:
         number = float(found[1] or found[2])
         if number > 0:
             return (unit, number)
-    raise argparse.ArgumentTypeError(
+    raise OptionValueError(
         f"'{text}' is neither a number of events, as 1000000, nor of seconds, as 30s"
     )
 
@@ -130,6 +131,4 @@ def time_stamp(text: str, others: str = "") -> int:
         value = int(text)
         if value <= LARGEST_TIME_STAMP:
             return value
-    raise argparse.ArgumentTypeError(
-        f"'{text}' is not {others}an integer from 0 to {LARGEST_TIME_STAMP}"
-    )
+    raise OptionValueError(f"'{text}' is not {others}an integer from 0 to {LARGEST_TIME_STAMP}")

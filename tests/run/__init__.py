@@ -1,0 +1,1 @@
+"""Runs over logs: the command and the library."""
