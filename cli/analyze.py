@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.checking import log_schema
-from mtlmon.cli.file_arguments import take_policy_files
-from mtlmon.cli.messages import show
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
-from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
+from mtlmon.cli.terminal import show
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from mtlmon.cli.file_arguments import check_follow_options, policy_files
 from mtlmon.cli.option_groups import (
     add_checkpoint_options,
     add_explanation_options,
@@ -15,8 +14,8 @@ from mtlmon.cli.option_groups import (
     add_table_options,
     add_verdict_options,
 )
-from mtlmon.cli.parser import Parser
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.parser import Parser, check_follow_options, policy_files
+from mtlmon.cli.terminal import TERMINAL
 from mtlmon.run.option_rules import (
     check_checkpoint_options,
     check_csv_safe,

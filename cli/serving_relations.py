@@ -8,9 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.cli.command import run
-from mtlmon.cli.messages import note
 from mtlmon.cli.serving_run import KEPT, unnamed_file
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.terminal import TERMINAL, note
 from mtlmon.errors import MtlmonError
 from mtlmon.explanation.html import body
 from mtlmon.explanation.words import verdict_text
