@@ -257,15 +257,19 @@ def _lines_of(text: TextMonitor) -> tuple[str, ...]:
 
 def run_command(job: Job) -> Output:
     """The command line as a process of its own, formula and log as files."""
-    end = [] if job.end_time is None else ["--end-time", str(job.end_time)]
     with tempfile.TemporaryDirectory() as directory:
-        formula, log = Path(directory, "formula.mtl"), Path(directory, "events.log")
-        formula.write_text(f"{job.formula}\n", encoding="utf-8")
-        log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
-        options = ["--mode", job.mode, "--bdd", job.bdd, *end]
-        done = process.mtlmon(*options, str(formula), str(log))
+        done = process.mtlmon(*command_line(job, Path(directory)))
     assert done.status in (0, 1), done.errors
     return (*((),) * len(job.steps), tuple(done.output.splitlines()))
+
+
+def command_line(job: Job, directory: Path) -> list[str]:
+    """The arguments of the command, after the formula and the log are written there."""
+    end = [] if job.end_time is None else ["--end-time", str(job.end_time)]
+    formula, log = directory / "formula.mtl", directory / "events.log"
+    formula.write_text(f"{job.formula}\n", encoding="utf-8")
+    log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
+    return ["--mode", job.mode, "--bdd", job.bdd, *end, str(formula), str(log)]
 
 
 def run_literally(job: Job) -> Output:

@@ -26,6 +26,7 @@ from typing import Any
 
 __all__ = ["COMMAND", "Process", "Server", "command_server"]
 
+# tests.goldens puts the Python of another build there
 COMMAND = [sys.executable, "-m", "mtlmon"]
 LENGTH = struct.Struct("!I")
 PR_SET_CHILD_SUBREAPER = 36
@@ -45,6 +46,7 @@ class Server:
     def __init__(self, kind: str) -> None:
         self._prctl = ctypes.CDLL(None).prctl
         self._lock = threading.Lock()
+        python = COMMAND[0] if kind == "command" else sys.executable
         # in a folder with a short name, as names of sockets are short
         folder = Path(tempfile.mkdtemp(prefix="mtlmon-forks-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -53,7 +55,7 @@ class Server:
             listening.bind(self._address)
             listening.listen(64)
             self._process = subprocess.Popen(
-                [sys.executable, str(HERE / "fork_server.py"), kind, str(listening.fileno())],
+                [python, str(HERE / "fork_server.py"), kind, str(listening.fileno())],
                 # its end is that of the server
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

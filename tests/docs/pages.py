@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.forking import command_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    Console = Callable[[str, "Block"], Iterator[str]]
 
 DIRECTORY = Path(__file__).parents[2] / "docs"
 SECONDS = 60.0
@@ -66,10 +68,11 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(language, title and title[1], line, content)
 
 
-def run(page: str, without: str | None = None) -> Iterator[str]:
+def run(page: str, without: str | None = None, console: Console | None = None) -> Iterator[str]:
     """Run the blocks of a page in the working directory; complaints about what differs.
 
-    Blocks that contain the text `without` are left out.
+    Blocks that contain the text `without` are left out. `console` may run blocks of commands in
+    another way.
     """
     variables: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
@@ -84,7 +87,7 @@ def run(page: str, without: str | None = None) -> Iterator[str]:
         elif block.language == "python":
             exec(compile(block.text, f"{page}:{block.line}", "exec"), variables)
         elif block.language == "console":
-            yield from _run_console(page, block)
+            yield from (console or _run_console)(page, block)
         elif block.language == "sh":
             yield from _check_syntax(page, block)
 
