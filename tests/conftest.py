@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.sampling import STRIDE
+from tests.sampling import STRIDE, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ settings.register_profile(
     max_examples=200,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# for builds that are slow
+# for the gate, and for builds that are slow
 settings.register_profile("brief", settings.get_profile("ci"), max_examples=50)
 # for mutants: that a test fails is enough, the smallest example takes minutes
 settings.register_profile(
@@ -58,12 +58,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of the cases of a test, run only every Nth, beginning with the first",
+        help="of the cases of a test, run only every Nth (default: 1, all)",
+    )
+    parser.addoption(
+        "--first",
+        type=int,
+        default=0,
+        metavar="K",
+        help="begin with case K of each test, from 0, or with the last one if there are fewer",
+    )
+    parser.addoption(
+        "--whole",
+        default="",
+        metavar="FILE",
+        help="run all cases of this file, whatever --every says",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    STRIDE[0] = config.getoption("--every")
+    STRIDE.every = config.getoption("--every")
+    STRIDE.first = config.getoption("--first") % STRIDE.every
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -76,18 +90,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if has_group or "spark" in getattr(item, "fixturenames", ()):
             half = files.setdefault(item.location[0], len(files)) % 2
             item.add_marker(pytest.mark.xdist_group(f"spark {half}"), append=False)
-    every: int = config.getoption("--every")
-    seen: dict[str, int] = {}
-    chosen: list[pytest.Item] = []
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        if seen.setdefault(test, 0) % every == 0:
-            chosen.append(item)
-        seen[test] += 1
-    if len(chosen) < len(items):
-        ids = set(map(id, chosen))
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    whole: str = config.getoption("--whole")
+    ids = {
+        id(item)
+        for name, some in cases.items()
+        for item in (some if name.partition("::")[0] == whole else thinned(some))
+    }
+    if len(ids) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in ids])
-        items[:] = chosen
+        items[:] = [item for item in items if id(item) in ids]
 
 
 def pytest_collection_finish() -> None:

@@ -1,24 +1,35 @@
-"""How many of their cases tests take: all, or a few of them in builds that are slow."""
+"""How many of their cases tests take: all, or a few of them in the gate and in slow builds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 __all__ = ["STRIDE", "has_all_cases", "thinned"]
 
 T = TypeVar("T")
 
-STRIDE = [1]
-"""Which of its cases a test takes, every second one for 2, as `--every` says."""
+
+@dataclass
+class _Stride:
+    """Every Nth of a test's cases is taken, beginning with one of the first N."""
+
+    every: int = 1
+    first: int = 0
 
 
-def thinned(cases: Iterable[T]) -> Iterator[T]:
-    """Of the cases that a test goes through, those that it takes."""
-    return islice(cases, 0, None, STRIDE[0])
+STRIDE = _Stride()
+"""As the options `--every` and `--first` say."""
+
+
+def thinned(cases: Iterable[T]) -> list[T]:
+    """Of the cases that a test goes through, those that it takes: at least one, if there is any."""
+    found = list(cases)
+    first = min(STRIDE.first, len(found) - 1) if found else 0
+    return found[first :: STRIDE.every]
 
 
 def has_all_cases() -> bool:
     """Whether tests take all cases, so that something rare must have come in them."""
-    return STRIDE[0] == 1
+    return STRIDE.every == 1
