@@ -313,9 +313,10 @@ COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
 
 CHECK = EntryPoint("check", run_check, by_step=False, takes_advance=False)
 
-ENTRY_POINTS = (STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, JSON_LINES, COMMAND)
-if find_spec("pyarrow"):
-    ENTRY_POINTS = (*ENTRY_POINTS, CHECK)
+ENTRY_POINTS: tuple[EntryPoint, ...] = (
+    *(STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, JSON_LINES, COMMAND),
+    *((CHECK,) if find_spec("pyarrow") else ()),
+)
 
 
 def flattened(output: Output) -> list[str]:
