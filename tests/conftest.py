@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.sampling import STRIDE, thinned
+from tests.loops import Loops
+from tests.sampling import STRIDE, has_all_cases, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,22 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail tests whose loops have run over nothing in all examples of hypothesis."""
+    test = getattr(item, "obj", None)
+    if not hasattr(test, "hypothesis") or not has_all_cases() or settings().max_examples < 200:
+        return (yield)
+    loops = Loops(test)
+    try:
+        result = yield
+    finally:
+        loops.end()
+    if loops.unseen and sys.gettrace() is None:
+        pytest.fail(f"no example has come to the loops at lines {sorted(loops.unseen)}")
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -389,7 +389,7 @@ class TextLog(BatchReader[TextBatch]):
         Args:
             count: the number of bytes.
             rows: the number of events that they have.
-            clock: the time-stamp of the last of these; None if there are none.
+            clock: the largest time-stamp of these; None if there are none.
             events: what reads these events once more for the streams; None if there are no streams.
 
         Raises:
@@ -415,6 +415,7 @@ class TextLog(BatchReader[TextBatch]):
             yield
         self._events = own
         self.rows, self._clock = rows, clock
+        self._latest = clock or 0
 
     def _number_by_order(self, events: TextEvents | RowEvents | ComputedEvents) -> None:
         """Let errors have the numbers that lines had before they were put in order."""

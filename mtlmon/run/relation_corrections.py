@@ -191,7 +191,9 @@ class RelationWork(LateWork, Generic[_Change]):
         count, events = self.position, self.events
         if self.log.size is not None and self.log.size < count:
             raise LogEnds
-        yield from self.log.skip_bytes(count, events.rows.point_count, events.last_time_stamp)
+        # the last event may be a late one
+        largest = self.answers.history.leader.now()
+        yield from self.log.skip_bytes(count, events.rows.point_count, largest)
         if self.log.bytes_read < count:
             raise LogEnds
 

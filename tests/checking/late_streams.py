@@ -8,7 +8,7 @@ sample of all of them is judged by `tests.reference.policies`, which knows nothi
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -295,6 +295,7 @@ def require_reference(
     lateness: int | None = None,
     clock: Clock = "all",
     records: Mapping[str, tuple[Relation, pa.Schema]] | None = None,
+    ends: bool = True,
 ) -> None:
     """Compare the last lines about each time-point with what the references say.
 
@@ -306,6 +307,7 @@ def require_reference(
         lateness: how late rows may be; None if all that are given are taken in.
         clock: what measures how late they are.
         records: the records of the file's tables, by their paths.
+        ends: whether these are all rows; else the lines are those about a part of the log.
     """
     schemas = {"rows": table([]).schema}
     schemas |= {path: schema for path, (_, schema) in (records or {}).items()}
@@ -318,9 +320,9 @@ def require_reference(
         in_order = [row._asdict() for row in sorted(taken, key=lambda row: row.ts)]
         # with clocks of keys, traces end with the log, also where its last row comes too late
         known = end
-        if clock == "key":
+        if clock == "key" and ends:
             known = last - 1 if end is None else last if end == "last" else end
-        log = reference.Log(in_order, known, bags, schemas)
+        log = reference.Log(in_order, known, bags, schemas, is_part=not ends)
         wanted += reference.lines_of(file, reference.said_of(file, log, [number]).values)
     assert resolved(lines) == sorted(wanted)
 
@@ -368,30 +370,94 @@ def table(rows: Sequence[Row]) -> pa.Table:
 
 
 def compare_with_order(
-    file: PolicyFile, rows: Sequence[Row], source: random.Random, end: EndTime, *, is_live: bool
-) -> None:
-    """Compare a random run with the rows in order of time, and now and then before its end."""
-    run = random_run(file, rows, source, end, is_live=is_live)
-    taken = admitted(rows, run.bounds.lateness, ())
-    for count, so_far in run.prefixes:
-        if run.bounds.wait == 0 and source.random() < 0.1:
-            known = table(admitted(rows[:count], run.bounds.lateness, ()))
-            assert collapsed(so_far) == ordered(file, known, run.mode, None, ends=False).lines
-    in_order = ordered(file, table(taken), run.mode, end)
-    assert collapsed(run.lines) == in_order.lines
+    file: PolicyFile,
+    rows: Sequence[Row],
+    source: random.Random,
+    end: EndTime,
+    clock: Clock = "all",
+    *,
+    is_live: bool = False,
+    records: Mapping[str, tuple[Relation, pa.Schema]] | None = None,
+    decided: Callable[[Sequence[Row]], Sequence[Row]] | None = list,
+) -> RandomRun:
+    """Compare a random run with the rows in order of time, now and then before its end.
+
+    Args:
+        file: the policies.
+        rows: the rows as they come.
+        source: what chooses.
+        end: how the log ends.
+        clock: what measures how late rows are.
+        is_live: whether batches have few rows.
+        records: the records of the file's tables, by their paths.
+        decided: of the rows taken in so far, those that all that has been said is about; None if
+            that differs from policy to policy.
+    """
+    run = random_run(file, rows, source, end, clock, is_live=is_live)
+    lateness = run.bounds.lateness
+    parts = 0 if run.bounds.wait else min(3, len(run.prefixes))
+    for count, so_far in source.sample(run.prefixes, parts):
+        if decided is None:
+            break
+        so_many = rows[:count]
+        known = decided(so_many if clock == "key" else admitted(so_many, lateness, ()))
+        if not known:
+            assert collapsed(so_far) == []
+            continue
+        assert collapsed(so_far) == wanted(file, known, run.mode, lateness, clock, None, ends=False)
+        require_reference(
+            file, known, so_far, None, lateness=lateness, clock=clock, records=records, ends=False
+        )
+    assert collapsed(run.lines) == wanted(file, rows, run.mode, lateness, clock, end)
     if source.random() < JUDGED:
-        require_reference(file, taken, run.lines, end)
-    if run.mode == "naive" and run.counts is not None:
-        assert run.counts == in_order.check.counts
+        require_reference(
+            file, rows, run.lines, end, lateness=lateness, clock=clock, records=records
+        )
+    if clock == "all" and run.mode == "naive" and run.counts is not None:
+        taken = table(admitted(rows, lateness, ()))
+        assert run.counts == ordered(file, taken, run.mode, end).check.counts
+    return run
+
+
+def passed(rows: Sequence[Row]) -> list[Row]:
+    """The rows that time has passed: others of their time may change what relations say there."""
+    now = max(row.ts for row in rows)
+    return [row for row in rows if row.ts < now]
+
+
+def wanted(
+    file: PolicyFile,
+    rows: Sequence[Row],
+    mode: Mode,
+    lateness: int,
+    clock: Clock,
+    end: EndTime,
+    *,
+    ends: bool = True,
+) -> list[str]:
+    """The lines of an ordered run over the rows that each policy takes in."""
+    if clock == "all":
+        return ordered(file, table(admitted(rows, lateness, ())), mode, end, ends=ends).lines
+    lines = []
+    last = max(row.ts for row in rows)
+    known = last - 1 if end is None else last if end == "last" else end
+    for policy in file.policies:
+        taken = table(admitted(rows, lateness, NAMES[policy.name or ""].split()))
+        lines += [
+            line
+            for line in ordered(file, taken, mode, known, ends=ends).lines
+            if line.startswith(f"{policy.name}\t")
+        ]
+    return sorted(lines)
 
 
 def with_operation(row: Row, left: dict[str, Row], source: random.Random) -> pa.Table:
     """Give a row an id and an operation; `left` has the rows that are not taken back, by id."""
     name = source.choice("ijklmnop")
     is_retraction = source.random() < 0.3 and name in left
-    if is_retraction:
-        del left[name]
-    else:
+    # a row that takes the place of another comes after those of its time, as any new row
+    left.pop(name, None)
+    if not is_retraction:
         left[name] = row
     found = table([row])
     for column, value in (("op", "-" if is_retraction else "+"), ("id", name)):

@@ -58,15 +58,18 @@ Mode = Literal["local", "global", "naive"]
 NAMES = {"answered": "user", "calm": "host", "pair": "user host", "whole": "", "open": "user"}
 
 
-def late_rows(seed: object, count: int = 60, spread: int = 9) -> list[Row]:
-    """Rows as they come, of which some are late by less than `spread`."""
+def late_rows(
+    seed: object, count: int = 60, spread: int = 9, users: str | None = None
+) -> list[Row]:
+    """Rows of a few users as they come, of which some are late by less than `spread`."""
     source = random.Random(str(seed))
+    users = users or source.choice(["abc", "abc", "a", "abcdefghijkl"])
     now = 100
     rows = []
     for _ in range(count):
         now += source.choice([0, 0, 1, 1, 2, 4])
         stamp = now - (source.randrange(spread) if spread and source.random() < 0.4 else 0)
-        user, host = source.choice("abc"), source.choice(["x", "y\tz"])
+        user, host = source.choice(users), source.choice(["x", "y\tz"])
         held = source.random() < 0.4, source.random() < 0.3
         rows.append(Row(stamp, user, host, *held, source.randrange(9)))
     return rows
@@ -218,7 +221,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(mode: Mode, clock: C
     for seed in thinned(range(4)):
         source = random.Random(seed)
         file = parse_policies(source.choice([POLICIES, FOREVER]))
-        rows = late_rows(seed)
+        rows = late_rows(seed, users="abcdefghijkl" if seed % 4 == 0 else None)
         bounds = Bounds(source.choice([3, 7, 30]), 0)
         end = ends[seed % len(ends)]
         batches = batches_of(rows, source)
@@ -258,7 +261,7 @@ def test_rows_in_order_have_no_revisions() -> None:
 def test_waiting_saves_corrections() -> None:
     file = parse_policies(POLICIES)
     for clock in ("all", "key"):
-        rows = late_rows(clock, 120)
+        rows = late_rows(clock, 120, users="abc")
         batches = [[row] for row in rows]
         found = {}
         for wait in (0, 4, 7):

@@ -12,12 +12,11 @@ import pytest
 from mtlmon.policy import PolicyFile, parse_policies
 from tests.checking.late_streams import (
     FORMULAS,
-    JUDGED,
     KEYS,
+    compare_with_order,
     corrected,
     ordered,
-    random_run,
-    require_reference,
+    passed,
     table,
 )
 from tests.checking.test_history_check import Mode, admitted, batches_of, collapsed, late_rows
@@ -93,21 +92,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         file = program(source)
         rows = late_rows(seed, source.choice([20, 50]))
         end = ENDS[seed % len(ENDS)]
-        run = random_run(file, rows, source, end)
-        mode, lateness = run.mode, run.bounds.lateness
-        for count, so_far in run.prefixes:
-            if run.bounds.wait == 0 and source.random() < 0.1:
-                taken = admitted(rows[:count], lateness, ())
-                now = max(row.ts for row in taken)
-                passed = [row for row in taken if row.ts < now]
-                known = ordered(file, table(passed), mode, None, ends=False) if passed else None
-                assert collapsed(so_far) == (known.lines if known else [])
-        wanted = ordered(file, table(admitted(rows, lateness, ())), mode, end)
-        assert collapsed(run.lines) == wanted.lines
-        if source.random() < JUDGED:
-            require_reference(file, rows, run.lines, end, lateness=lateness)
-        if mode == "naive" and run.counts is not None:
-            assert run.counts == wanted.check.counts
+        compare_with_order(file, rows, source, end, decided=passed)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

@@ -15,26 +15,21 @@ import pytest
 from mtlmon.policy import Environment, PolicyFile, parse_policies
 from tests.checking.late_streams import (
     FORMULAS,
-    JUDGED,
     STREAMS,
     atoms_of,
+    compare_with_order,
     corrected,
     ordered,
     program,
-    random_run,
-    require_reference,
     table,
 )
 from tests.checking.test_history_check import (
-    NAMES,
     Clock,
     Mode,
-    admitted,
     batches_of,
     collapsed,
     late_rows,
 )
-from tests.checking.test_history_check import Row as FullRow
 from tests.doors import Bounds, StreamAtoms, needs_of, read_atoms
 from tests.doors import checking_late_partitions as late_partitions
 from tests.history.comparing import as_read
@@ -55,32 +50,6 @@ from tests.traces import Advance, EndTime, Event, Step
 ENDS: tuple[EndTime, ...] = (None, "last", "inf", 500)
 
 
-def wanted(
-    file: PolicyFile,
-    rows: Sequence[FullRow],
-    mode: Mode,
-    lateness: int,
-    clock: Clock,
-    end: EndTime,
-    *,
-    ends: bool = True,
-) -> list[str]:
-    """The lines of an ordered run over the rows that each policy takes in."""
-    if clock == "all":
-        return ordered(file, table(admitted(rows, lateness, ())), mode, end, ends=ends).lines
-    lines = []
-    last = max(row.ts for row in rows)
-    known = last - 1 if end is None else last if end == "last" else end
-    for policy in file.policies:
-        taken = table(admitted(rows, lateness, NAMES[policy.name or ""].split()))
-        lines += [
-            line
-            for line in ordered(file, taken, mode, known, ends=ends).lines
-            if line.startswith(f"{policy.name}\t")
-        ]
-    return sorted(lines)
-
-
 @pytest.mark.parametrize("clock", ["all", "key"])
 @pytest.mark.parametrize("first", [0, 5, 10])
 def test_the_latest_verdicts_are_those_of_the_order_of_time(
@@ -95,18 +64,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         file = program(source)
         rows = late_rows(seed, source.choice([20, 50]))
         end = ENDS[seed % len(ENDS)]
-        run = random_run(file, rows, source, end, clock)
-        mode, lateness = run.mode, run.bounds.lateness
-        for count, so_far in run.prefixes:
-            if run.bounds.wait == 0 and source.random() < 0.1:
-                known = wanted(file, rows[:count], mode, lateness, clock, None, ends=False)
-                assert collapsed(so_far) == known
-        assert collapsed(run.lines) == wanted(file, rows, mode, lateness, clock, end)
-        if source.random() < JUDGED:
-            require_reference(file, rows, run.lines, end, lateness=lateness, clock=clock)
-        if clock == "all" and mode == "naive" and run.counts is not None:
-            in_order = ordered(file, table(admitted(rows, lateness, ())), mode, end)
-            assert run.counts == in_order.check.counts
+        compare_with_order(file, rows, source, end, clock)
 
 
 def test_rows_in_order_have_no_revisions() -> None:

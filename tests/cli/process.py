@@ -10,7 +10,8 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.forking import COMMAND, Process, command_server
@@ -22,7 +23,9 @@ __all__ = [
     "Live",
     "Process",
     "environment",
+    "is_working",
     "mtlmon",
+    "piped",
     "shell",
     "unread",
     "wait_until",
@@ -89,12 +92,28 @@ def unread(descriptor: int) -> int:
     return int(count)
 
 
-def wait_until(holds: Callable[[], object]) -> None:
-    """Wait for something to hold."""
+def is_working(process: int) -> bool:
+    """Whether a thread of a process has something to do; not on systems that do not tell."""
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    return any(one.read_text().rpartition(")")[2].split()[0] != "S" for one in threads)
+
+
+def wait_until(holds: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait for something to hold, while a process runs."""
     deadline = time.monotonic() + SECONDS
     while not holds():
+        assert process is None or process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def piped(*arguments: str, pieces: Sequence[str]) -> Ended:
+    """Run the command to its end on a pipe, from which it takes each piece before the next one."""
+    with Live(*arguments) as live:
+        for piece in pieces:
+            live.send(piece)
+            live.wait_until_read()
+        return live.end()
 
 
 class Live:
@@ -130,15 +149,19 @@ class Live:
         """Wait until the command has taken all that was sent."""
         pipe = self.process.stdin
         assert pipe is not None
-        wait_until(lambda: not unread(pipe.fileno()))
+        wait_until(lambda: not unread(pipe.fileno()), self.process)
 
     def wait_until_blocked(self) -> None:
         """Wait until the command has written as much as its pipe holds and nobody reads."""
         pipe = self.process.stdout
         assert pipe is not None
         room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
-        # it may write whole pages only
-        wait_until(lambda: unread(pipe.fileno()) > room - PAGE)
+        # pages of a pipe may be filled in part, the last one of each write
+        least = room - room // 16 - PAGE
+        wait_until(
+            lambda: unread(pipe.fileno()) > least and not is_working(self.process.pid),
+            self.process,
+        )
 
     def read_line(self, seconds: float = SECONDS) -> str | None:
         """The next line of output, None if it does not come within these seconds."""

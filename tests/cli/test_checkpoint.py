@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kills import wait_for_checkpoint
-from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
+from tests.cli.process import Ended, Live, mtlmon, shell, wait_until
 from tests.doors import MAGIC, CheckpointFile, RunError
 from tests.verdicts import json_line
 
@@ -470,10 +470,8 @@ def test_signals_write_a_last_checkpoint(
     place = len("".join(LINES[:100])) + 4 * is_line_open
     with Live(*files.options(every="3600s")) as live:
         live.send(LOG[:place])
-        deadline = time.monotonic() + SECONDS
         # what is decided is written before the command waits for more
-        while b"\n" not in files.read() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_until(lambda: b"\n" in files.read(), live.process)
         live.process.send_signal(number)
         assert live.end().status == 128 + number
     assert files.checkpoint.exists()
@@ -509,7 +507,7 @@ def test_a_log_that_is_not_ready_at_once(files: Files) -> None:
             for start in range(0, len(LOG), len(LOG) // 3):
                 live.send(LOG[start : start + len(LOG) // 3])
                 live.wait_until_read()
-                # longer than the interval
+                # time must pass, more than the interval, in which no checkpoint may come
                 time.sleep(0.03)
             assert live.end() == (1, "", undisturbed().errors)
         assert files.output.read_text() == undisturbed().output

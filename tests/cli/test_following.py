@@ -25,6 +25,7 @@ def wait_until_read(live: Live, log: Path) -> None:
     """Wait until the command has come to the present end of the log."""
     folder = Path(f"/proc/{live.process.pid}")
     if not folder.exists():
+        # other systems do not tell how far a process has read
         time.sleep(1)
         return
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import SECONDS, Live, mtlmon
+from tests.cli.process import Live, mtlmon, wait_until
 from tests.doors import CheckpointFile
 
 if TYPE_CHECKING:
@@ -317,14 +317,15 @@ def test_a_run_goes_on_from_its_last_event(tmp_path: Path, form: str, kind: sign
     asked += ["--checkpoint", str(checkpoint), "--resume", "--checkpoint-every", "1000s"]
     if form == "jsonl":
         asked += ["--time-unit", "s"]
+
+    def is_decided() -> bool:
+        """Whether what time decides has been written."""
+        return output.exists() and f"alive\t{first + 50}:0 false" in output.read_text()
+
     for _ in range(2):
         with Live(*asked) as live:
             live.send(lines(events))
-            deadline = time.monotonic() + SECONDS
-            last = f"alive\t{first + 50}:0 false"
-            while not output.exists() or last not in output.read_text():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(is_decided, live.process)
             live.process.send_signal(kind)
             live.process.wait()
             assert (live.process.stderr and live.process.stderr.read()) == b""
@@ -384,16 +385,15 @@ def test_a_run_of_policies_with_variables_goes_on(
         asked += ["--time-unit", "s"]
     kept = ["--idle", "500ms", "-o", str(output), "--checkpoint", str(tmp_path / "checkpoint")]
     kept += ["--resume", "--checkpoint-every", "1000s", *asked]
+
+    def is_decided() -> bool:
+        """Whether what time decides has been written."""
+        return output.exists() and f"{first + 20}:0 false (x=a)" in output.read_text()
+
     for _ in range(2):
         with Live(*kept) as live:
             live.send(lines(events))
-            deadline = time.monotonic() + SECONDS
-            # what time has decided
-            last = f"{first + 20}:0 false (x=a)"
-            while not output.exists() or last not in output.read_text():
-                assert live.process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(is_decided, live.process)
             live.process.send_signal(kind)
             live.process.wait()
             assert (live.process.stderr and live.process.stderr.read()) == b""

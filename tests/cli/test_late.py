@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kills import check_killed_runs
-from tests.cli.process import SECONDS, Ended, Live, mtlmon
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_until
 from tests.reference.late import judged_and_refused, judged_and_refused_quickly
 
 Command = Callable[..., Ended]
@@ -206,10 +206,7 @@ def test_a_live_pipe_sees_each_verdict_once_nothing_earlier_can_come(tmp_path: P
             assert [str(one).partition("\t")[0] for one in found] == ["4:0 true", "5:0 true"]
             assert live.read_line(0.1) is None
             live.send("@3 a\n@9 a")
-            deadline = time.monotonic() + SECONDS
-            while late.read_text() != "@3 a\n" and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert late.read_text() == "@3 a\n"
+            wait_until(lambda: late.read_text() == "@3 a\n", live.process)
             ended = live.end()
             lines = [line.partition("\t")[0] for line in ended.output.splitlines()]
             assert lines == ["6:0 false", "7:0 true", "8:0 true", "9:0 true"]

@@ -129,6 +129,26 @@ def test_rows_that_are_refused_are_written_once(tmp_path: Path, command: Command
     assert done.status == 1
 
 
+@pytest.mark.parametrize("later", ["@82 t(a)\n", "@82 t(a)\n@80\n", ""])
+def test_a_run_that_goes_on_knows_the_largest_time(
+    later: str, tmp_path: Path, command: Command
+) -> None:
+    """The ticks before it are over, also where all lines behind the checkpoint are late."""
+    file, log, output = (tmp_path / name for name in ("p.mtl", "log", "out"))
+    file.write_text(
+        "policy ticks on every 4: ALWAYS[0,8] (count[0,6](p) < 3)\n"
+        "policy known: FORALL k. s(k) IMPLIES ONCE[0,6] t(k)\n"
+    )
+    options = ["--lateness", 20, "--verdicts", "all", file, log]
+    kept = ["--checkpoint", tmp_path / "saved", "--resume", "-o", output]
+    for part in ("", "@81\n", f"@81\n{later}"):
+        log.write_text(f"@64 p\n@88 s(a)\n{part}")
+        assert command(*kept, *options).status in (0, 1)
+    wanted = command(*options).output.splitlines()
+    assert "ticks\t76:0 true" in wanted
+    assert latest(output, "text") == sorted(line for line in wanted if "!" not in line)
+
+
 def late_lines(seed: int, *, is_table: bool) -> list[str]:
     """Lines of a log whose violations are rare, some of which come late."""
     source = random.Random(seed)

@@ -186,7 +186,8 @@ def pipe(path: Path, chunks: Sequence[str]) -> Iterator[None]:
                 deadline = time.monotonic() + SECONDS
                 while unread(file.fileno()) and time.monotonic() < deadline:
                     time.sleep(0.0002)
-                # so that the reader does not find two chunks at once
+                # Nothing tells that the reader, a thread of this process, waits again. If it
+                # finds two chunks at once, the output is the same.
                 time.sleep(0.001)
 
     writer = threading.Thread(target=write)

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 
 from mtlmon import LimitError, LogError, Monitor
 from tests.cli.kills import check_killed_runs, without_speed
-from tests.cli.process import COMMAND, SECONDS, Live, environment, mtlmon, shell, wait_until
+from tests.cli.process import COMMAND, Live, environment, mtlmon, shell, wait_until
 from tests.doors import (
     ALONE_BYTES,
     WORTH_BYTES,
@@ -305,11 +304,7 @@ def thread_count(process: subprocess.Popen[bytes]) -> int:
 
 
 def wait_for_threads(process: subprocess.Popen[bytes], count: int) -> None:
-    deadline = time.monotonic() + SECONDS
-    while thread_count(process) != count:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(lambda: thread_count(process) == count, process)
 
 
 @linux_only
@@ -321,7 +316,7 @@ def test_signals(number: signal.Signals, long_log: Path) -> None:
     with Live("--threads", "2", *options) as live:
         first = live.read_line()
         wait_for_threads(live.process, 2)
-        time.sleep(0.1)
+        live.wait_until_blocked()
         live.process.send_signal(number)
         done = live.end()
     assert done.status in (128 + number, -number)

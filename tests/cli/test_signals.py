@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.process import SECONDS, Live, environment, mtlmon
-from tests.doors import CheckpointFile
+from tests.cli.kills import wait_for_checkpoint
+from tests.cli.process import SECONDS, Live, environment, is_working, mtlmon, wait_until
 from tests.verdicts import json_line
 
 if TYPE_CHECKING:
@@ -42,19 +42,13 @@ def ended_by(number: int) -> set[int]:
 @pytest.mark.parametrize("options", [["-e", "p"], ["--key", "k", "--format", "csv", "-e", "p"]])
 def test_a_signal_while_the_command_starts(options: list[str], number: signal.Signals) -> None:
     """SIGINT ended as status 1, which means a violation, or was lost among imports."""
+    # when the signal comes is what differs, so that time must pass
     for delay in range(0, 150, 6):
-        assert status_after(options, delay / 1000, number) in ended_by(number), delay
-
-
-def status_after(options: list[str], seconds: float, number: int) -> int:
-    """How the command ends that gets a signal so long after the interpreter's own start.
-
-    Its standard input stays open: nothing else ends it.
-    """
-    with started(*options) as process:
-        time.sleep(seconds)
-        process.send_signal(number)
-        return process.wait(SECONDS)
+        with started(*options) as process:
+            time.sleep(delay / 1000)
+            process.send_signal(number)
+            # its standard input stays open: nothing else ends it
+            assert process.wait(SECONDS) in ended_by(number), delay
 
 
 @contextmanager
@@ -75,9 +69,9 @@ def started(*options: str, under: Sequence[str] = ()) -> Iterator[subprocess.Pop
         yield process
 
 
-def caught(process: subprocess.Popen[bytes]) -> set[int]:
+def caught(process: int) -> set[int]:
     """The signals that a process has handlers for."""
-    text = Path(f"/proc/{process.pid}/status").read_text()
+    text = Path(f"/proc/{process}/status").read_text()
     found = re.search(r"^SigCgt:\s*(\w+)", text, re.MULTILINE)
     assert found is not None
     return {number for number in range(1, 32) if int(found[1], 16) >> (number - 1) & 1}
@@ -90,10 +84,7 @@ def test_no_handler_waits_for_python_before_the_first_event() -> None:
     Handlers in Python run when the interpreter has control, which such a read does not give back.
     """
     with started("-e", "p") as process:
-        deadline = time.monotonic() + SECONDS
-        while caught(process) & {signal.SIGINT, signal.SIGTERM}:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: not caught(process.pid) & {signal.SIGINT, signal.SIGTERM}, process)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -105,9 +96,10 @@ def test_a_signal_ends_the_first_process_of_a_container(number: signal.Signals) 
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("cannot make a container here")
     with started("-e", "p", under=container) as process:
-        time.sleep(0.3)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        os.kill(int(children), number)
+        child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+        # Python itself has a handler of the other one
+        wait_until(lambda: signal.SIGTERM in caught(child) and not is_working(child), process)
+        os.kill(child, number)
         assert process.wait(SECONDS) in ended_by(number)
 
 
@@ -244,10 +236,7 @@ def test_a_long_event_and_a_checkpoint(bdd: str, tmp_path: Path) -> None:
     options += ["--checkpoint-every", "0.01s", str(policy)]
     with Live(*options) as live:
         live.send("".join(LINES[:50]))
-        deadline = time.monotonic() + SECONDS
-        while (found := CheckpointFile(str(checkpoint)).read()) is None or not found.output_size:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_for_checkpoint(checkpoint)
         before = checkpoint.read_bytes()
         live.send("".join([*LINES[50:], "@100 go\n", "@101\n"]))
         wait_for_work(live.process, 2)
@@ -286,4 +275,7 @@ def test_parsing_and_compiling(number: signal.Signals, tmp_path: Path) -> None:
     names = " AND ".join(f"(p{number} SINCE[0,{number}] q{number})" for number in range(20_000))
     policy.write_text(names)
     for seconds in 0.1, 0.3, 0.6:
-        assert status_after([str(policy)], seconds, number) in ended_by(number)
+        with started(str(policy)) as process:
+            wait_for_work(process, seconds)
+            process.send_signal(number)
+            assert process.wait(SECONDS) in ended_by(number)

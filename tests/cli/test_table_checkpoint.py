@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from tests.cli.kills import wait_for_checkpoint
-from tests.cli.process import SECONDS, Ended, Live, mtlmon
+from tests.cli.process import Ended, Live, mtlmon, wait_until
 from tests.doors import CheckpointFile
 
 POLICIES = """\
@@ -240,10 +240,7 @@ def test_signals_write_a_last_checkpoint(files: Files, number: signal.Signals, f
     options = files.options("--format", format, every="3600s")
     with Live(*options) as live:
         live.send("".join(lines[:100]) + lines[100][:5])
-        deadline = time.monotonic() + SECONDS
-        while not (files.output.exists() and files.output.read_bytes()):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_until(lambda: files.output.exists() and files.output.read_bytes(), live.process)
         live.process.send_signal(number)
         assert live.end().status == 128 + number
     found = CheckpointFile(str(files.checkpoint)).read()
@@ -278,7 +275,7 @@ def test_a_log_that_is_not_ready_at_once(files: Files) -> None:
             for start in range(0, len(LOG), len(LOG) // 3):
                 live.send(LOG[start : start + len(LOG) // 3])
                 live.wait_until_read()
-                # longer than the interval
+                # time must pass, more than the interval, in which no checkpoint may come
                 time.sleep(0.03)
             assert live.end() == (1, "", files.undisturbed().errors)
         assert files.output.read_text() == files.undisturbed().output

@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from pyarrow import parquet
 
-from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
+from tests.cli.process import SECONDS, Ended, Live, is_working, mtlmon, shell, wait_until
 
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
 
@@ -109,12 +109,8 @@ def test_signals(number: signal.Signals, status: int, tmp_path: Path) -> None:
     with Live("--format", "jsonl", "--key", "k", *asked, "-e", "p") as live:
         for time_stamp in range(100):
             live.send(json.dumps({"ts": time_stamp, "k": time_stamp % 7, "p": True}) + "\n")
-        deadline = time.monotonic() + SECONDS
         # the rows have been read once the empty pipe is waited for
-        while live.process.poll() is None and time.monotonic() < deadline:
-            if out.exists() and _is_waiting(live):
-                break
-            time.sleep(0.05)
+        wait_until(lambda: out.exists() and _is_waiting(live), live.process)
         live.process.send_signal(number)
         assert live.process.wait(SECONDS) == status
         assert live.end() == Ended(status, "", "")
@@ -129,16 +125,11 @@ def _is_waiting(live: Live) -> bool:
     assert live.process.stdin is not None
     for _ in range(10):
         unread = struct.unpack("i", fcntl.ioctl(live.process.stdin, termios.FIONREAD, bytes(4)))
-        if unread != (0,) or _is_working(live.process.pid):
+        if unread != (0,) or is_working(live.process.pid):
             return False
+        # a thread may sleep for a moment only
         time.sleep(0.05)
     return True
-
-
-def _is_working(process: int) -> bool:
-    """Whether a thread of a process has something to do; not on systems that do not tell."""
-    threads = Path(f"/proc/{process}/task").glob("*/stat")
-    return any(one.read_text().rpartition(")")[2].split()[0] != "S" for one in threads)
 
 
 def test_readers_that_go_away(tmp_path: Path) -> None:

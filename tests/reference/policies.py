@@ -1,8 +1,9 @@
 """What the policies of a file say of a log, put together from the references alone.
 
 The values of conditions are those of `streams` (or `later_values`, where rows wait), the records of
-relations those of `relations`, and the truth of formulas that of `evaluator`. Nothing that checks a
-log takes part; only the text of the file is read by the package.
+relations those of `relations`, and the truth of formulas that of `evaluator`, with variables that
+of `first_order`. Nothing that checks a log takes part; only the text of the file is read by the
+package.
 """
 
 from __future__ import annotations
@@ -16,9 +17,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from mtlmon.policy import PolicyFile
-from tests.doors import NOTHING, ROWS, Changes, Expression, Plans, Waiting, streams_of
+from tests.doors import (
+    NOTHING,
+    ROWS,
+    Changes,
+    Expression,
+    Plans,
+    Waiting,
+    free_variables,
+    quantified,
+    streams_of,
+)
 from tests.doors import predicates_operators as ops
-from tests.reference import relations
+from tests.doors import syntax_operators as formulas
+from tests.reference import first_order, relations
 from tests.reference.evaluator import Truth, evaluate
 from tests.reference.later_values import LaterProgram
 from tests.reference.streams import Period, Program, StreamText
@@ -40,12 +52,15 @@ class Log(NamedTuple):
         records: what tables have, by their paths: the columns, and each record with its start, its
             end, and its cells.
         schemas: the columns of relations of rows, and of these tables, for the reader of plans.
+        is_part: whether rows follow. Until then, time passes for a trace by its own time-points
+            alone.
     """
 
     rows: Sequence[Row]
     end: EndTime = None
     records: Mapping[str, relations.Relation] = {}
     schemas: Mapping[str, Any] = {}
+    is_part: bool = False
 
     @property
     def last(self) -> int:
@@ -132,9 +147,10 @@ def said_of(file: PolicyFile, log: Log, numbers: Sequence[int] | None = None) ->
                 for point in mine
             )
             clock = log.clock
-            if open_rows.get(trace):
+            if log.is_part or open_rows.get(trace):
                 # time-points do not see what waits, nor that its time passes
                 clock = events[-1].time_stamp if events else 0
+            if open_rows.get(trace):
                 waiting += [(number, own, name) for name in open_rows[trace]]
             prefix = Prefix(events, clock, closed=log.end == "inf")
             said = evaluate(policy.formula, prefix)
@@ -335,3 +351,43 @@ def first_of(said: Said) -> First:
 def counts_of(values: Mapping[Name, Truth], number: int) -> Counter[Truth]:
     """How many time-points of a policy have each value."""
     return Counter(value for name, value in values.items() if name[0] == number)
+
+
+def answers_of(
+    file: PolicyFile, number: int, log: first_order.Log, types: Mapping[str, type]
+) -> list[list[str] | None]:
+    """What a policy with variables says of each time-point, as sorted lines without its name.
+
+    Where nothing is found, a policy says `true`, and a `find` nothing; None is said of a time-point
+    that is not decided for all values.
+
+    Args:
+        file: the policies.
+        number: the number of the policy.
+        log: the rows of predicates at each time-point, in the order of time.
+        types: the types of the values of variables.
+    """
+    policy = file.policies[number]
+    formula = policy.formula
+    names: list[str] = []
+    if not policy.is_find:
+        while formula.operator is formulas.FORALL:
+            names += quantified(formula)
+            formula = formula.operands[0]
+    names = list(dict.fromkeys([*names, *free_variables(formula)[id(formula)]]))
+    judge = first_order.answers if policy.is_find else first_order.violations
+    found: list[list[str] | None] = []
+    for said in judge(policy.formula, log, names, types=types):
+        word = "match" if policy.is_find else "false"
+        lines = []
+        for row in said.satisfying:
+            # whole floats are written without a point
+            values = ", ".join(
+                f"{name}={str(value).removesuffix('.0') if isinstance(value, float) else value}"
+                for name, value in zip(names, row, strict=True)
+            )
+            lines.append(f"{word} ({values})" if names else word)
+        if not lines and not policy.is_find:
+            lines.append("true")
+        found.append(None if said.undecided else sorted(lines))
+    return found

@@ -263,12 +263,17 @@ def check(example: Example) -> bool:
     for point, rows in enumerate(found):
         if point < known:
             assert not expected[point].undecided, f"time-point {point} is answered too early"
-            wanted = expected[point].satisfying
-            assert rows == wanted, f"time-point {point}: {sorted(rows)}, not {sorted(wanted)}"
+            wanted = set(map(typed, expected[point].satisfying))
+            assert set(map(typed, rows)) == wanted, f"time-point {point}: {rows}, not {wanted}"
         else:
             assert not rows, f"time-point {point} has rows, but no answer"
     assert known == len(log.points) or not log.closed, "time-points of a log that ended are open"
     return True
+
+
+def typed(row: Row) -> tuple[tuple[type, object], ...]:
+    """A row whose 1 differs from 1.0 and True."""
+    return tuple((type(value), value) for value in row)
 
 
 def take(given: list[Answer], names: tuple[str, ...], found: list[set[Row]]) -> None:

@@ -186,6 +186,7 @@ def test_keys_by_the_million() -> None:
         (([1.5], [0]), "time_stamps are a one-dimensional array of integers, not of type float64"),
         (([[1]], [0]), "with 2 dimensions"),
         ((np.array([2**63], np.uint64), [0]), "9223372036854775808 is not from 0"),
+        ((np.array([0, 2**63], np.uint64), [0, 0]), "9223372036854775808 is not from 0"),
     ],
 )
 def test_arrays_that_are_refused(arguments: tuple[object, ...], message: str) -> None:

@@ -7,21 +7,24 @@ import json
 import re
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.cli.process import wait_until
 from tests.doors import MOST_BYTES, Playground, Serving, TooLong, WorkerFailed, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
+# an answer to a request with a log comes once a file of that name exists
 ECHO = """
-import sys, time, json
+import os, sys, time, json
 request = json.loads(sys.stdin.read() or "null")
 if request is not None:
-    time.sleep(float(request["log"] or 0))
+    while request["log"] and not os.path.exists(request["log"]):
+        time.sleep(0.005)
     if request["policy"] == "fail":
         sys.exit("out of order")
     print(json.dumps(request))
@@ -255,27 +258,27 @@ def test_a_run_that_fails_says_so(client: Client) -> None:
 def test_a_later_request_takes_the_place_of_an_earlier_one(client: Client) -> None:
     answers: list[Answer] = []
     first = threading.Thread(
-        target=lambda: answers.append(client.ask({"policy": "a", "log": "60", "width": 5}))
+        target=lambda: answers.append(client.ask({"policy": "a", "log": "never", "width": 5}))
     )
     first.start()
-    while not client.server.workers._running:
-        time.sleep(0.01)
+    wait_until(lambda: client.server.workers._running)
     assert client.ask({"policy": "b", "log": "", "width": 5}).status == 200
     first.join()
     # no error, which the console of a browser would list
     assert (answers[0].status, json.loads(answers[0].body)) == (200, {"superseded": True})
 
 
-def test_requests_of_different_kinds_do_not_disturb_each_other() -> None:
+def test_requests_of_different_kinds_do_not_disturb_each_other(tmp_path: Path) -> None:
     workers = Workers(COMMAND, seconds=20)
     found: list[bytes] = []
-    thread = threading.Thread(
-        target=lambda: found.append(workers.answer("run", b'{"policy": "a", "log": "0.5"}'))
-    )
+    answered = tmp_path / "answered"
+    request = json.dumps({"policy": "a", "log": str(answered)}).encode()
+    thread = threading.Thread(target=lambda: found.append(workers.answer("run", request)))
     thread.start()
-    while not workers._running:
-        time.sleep(0.01)
+    wait_until(lambda: workers._running)
     assert b"b" in workers.answer("why", b'{"policy": "b", "log": ""}')
+    assert not found
+    answered.touch()
     thread.join()
     assert b"a" in found[0]
     workers.close()
@@ -284,7 +287,7 @@ def test_requests_of_different_kinds_do_not_disturb_each_other() -> None:
 def test_a_request_that_takes_too_long_is_ended() -> None:
     workers = Workers(COMMAND, seconds=0.3)
     with pytest.raises(TooLong):
-        workers.answer("run", b'{"policy": "a", "log": "400"}')
+        workers.answer("run", b'{"policy": "a", "log": "never"}')
     assert workers._running == {}
     workers.close()
     with pytest.raises(WorkerFailed, match="ended"):

@@ -50,6 +50,26 @@ def test_events_are_taken_back_by_their_ids() -> None:
         assert one.final_below() == 240
 
 
+def test_answers_are_in_the_order_of_policies_and_time_points() -> None:
+    """However late the events come, and whichever time-point is answered again."""
+    history = RelationalHistory(
+        "policy first: p(x) IMPLIES PREVIOUS q(x)\npolicy second: NOT p(x)\n", lateness=60
+    )
+    for time_stamp, database in (
+        (109, {"p": [("b",)]}),
+        (104, {"q": [("d",)]}),
+        (105, {"p": [("d",)]}),
+        (105, {"p": [("a",)]}),
+        (100, {"p": [("e",)]}),
+        # from here on, the first one of its time violates a policy, too
+        (104, {}),
+    ):
+        history.push([(time_stamp, database)])
+    names = [(100, 0, "e"), (105, 0, "d"), (105, 1, "a"), (109, 0, "b")]
+    found = [(a.policy, a.time_stamp, a.offset, a.valuation["x"]) for a in history.latest()]
+    assert found == [(policy, *name) for policy in ("first", "second") for name in names]
+
+
 def test_a_snapshot_of_a_policy_that_names_texts() -> None:
     """Its constants have their numbers before it is restored."""
     policy = 'publish(u, f) AND NOT u = "ann" IMPLIES ONCE[0,9] approve(f)'
