@@ -26,7 +26,10 @@ from bench.verdicts import read_verdicts, require_agreement
 from bench.workloads import PAIR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from _pytest.mark.structures import ParameterSet
 
     from bench.contenders import Contender
     from bench.report import Row
@@ -62,7 +65,15 @@ def test_agreement() -> None:
         require_agreement(ours, {(i, 0): True for i in range(8)}, "peer")
 
 
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if name not in ("reelay", "rtamt")])
+def _contenders() -> Iterator[ParameterSet]:
+    for name in CONTENDERS:
+        if name not in ("reelay", "rtamt"):
+            # a group compiles it once
+            marks = [pytest.mark.xdist_group("ceiling")] if name == "ceiling" else []
+            yield pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", list(_contenders()))
 def test_contenders(name: str) -> None:
     assert not _compare(contender(name)).notes
 
