@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=0,
         metavar="K",
-        help="begin with case K of each test, from 0, or with the last one if there are fewer",
+        help="begin with case K of each test, from 0, or with the first again if there are fewer",
     )
     parser.addoption(
         "--whole",
@@ -79,6 +79,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     STRIDE.every = config.getoption("--every")
     STRIDE.first = config.getoption("--first") % STRIDE.every
+    config.addinivalue_line(
+        "markers", "dear(kind): tests of a kind that take long are cases of one test for --every"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -93,7 +96,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(f"spark {half}"), append=False)
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        dear = item.get_closest_marker("dear")
+        cases.setdefault(dear.args[0] if dear else item.nodeid.partition("[")[0], []).append(item)
     whole: str = config.getoption("--whole")
     ids = set()
     for name, some in cases.items():

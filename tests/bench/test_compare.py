@@ -146,6 +146,7 @@ def test_rows_of_runs_that_do_not_end_have_a_speed() -> None:
     assert "stopped after" in stopped
 
 
+@pytest.mark.dear("benchmarks")
 def test_a_warm_up_leaves_out_the_first_events() -> None:
     """The head of this log needs dd, whose import takes longer than the rest."""
     log = random_log(PAIR, "dense", 1000, 20_000, seed=1)
@@ -185,6 +186,7 @@ def test_the_share_of_the_engine_is_above_f0_of_the_same_log() -> None:
     assert [found.get(SHARE) for found in rows] == [0, 5, 0, 100, None]
 
 
+@pytest.mark.dear("benchmarks")
 def test_clocks() -> None:
     settings = replace(
         MEASURES["clocks"].defaults, workloads=("f1",), rates=(30,), events=300, repeats=1
@@ -196,6 +198,7 @@ def test_clocks() -> None:
     assert all(SHARE in row for row in rows)
 
 
+@pytest.mark.dear("benchmarks")
 def test_piles_by_name_rate_and_density() -> None:
     settings = replace(
         MEASURES["piles"].defaults,
@@ -212,6 +215,7 @@ def test_piles_by_name_rate_and_density() -> None:
     }
 
 
+@pytest.mark.dear("benchmarks")
 def test_outputs() -> None:
     settings = replace(
         MEASURES["outputs"].defaults,
@@ -239,6 +243,7 @@ def test_redirected_output_and_the_option_write_the_same(tmp_path: Path) -> None
     assert texts[0] == texts[1] != ""
 
 
+@pytest.mark.dear("benchmarks")
 def test_keyed() -> None:
     settings = replace(MEASURES["keyed"].defaults, events=2000, repeats=1)
     rows = keyed(settings)["rows"]
