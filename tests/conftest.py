@@ -6,7 +6,7 @@ import gc
 import math
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dear = item.get_closest_marker("dear")
         cases.setdefault(dear.args[0] if dear else item.nodeid.partition("[")[0], []).append(item)
     whole: str = config.getoption("--whole")
-    ids = set()
+    ids: set[int] = set()
     for name, some in cases.items():
         is_whole = name.partition("::")[0] == whole
         taken = some if is_whole else thinned(some)
@@ -117,7 +117,7 @@ def _take_fewer_examples(item: pytest.Item, share: float) -> None:
 
     Those of parameters have fewer already, and give the rest of the share.
     """
-    test = getattr(item, "obj", None)
+    test: Any = getattr(item, "obj", None)
     test = getattr(test, "__func__", test)
     if getattr(test, "is_hypothesis_test", False):
         seed(STRIDE.first)(test)
