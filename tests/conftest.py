@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -59,14 +60,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of the cases of a test, run only every Nth (default: 1, all)",
+        help="run only every Nth case of a test, or 1/N of its examples (default: 1, all)",
     )
     parser.addoption(
         "--first",
         type=int,
         default=0,
         metavar="K",
-        help="begin with case K of each test, from 0, or with the last one if there are fewer",
+        help="begin with case K of each test, from 0, or with the first again if there are fewer",
     )
     parser.addoption(
         "--whole",
@@ -79,6 +80,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     STRIDE.every = config.getoption("--every")
     STRIDE.first = config.getoption("--first") % STRIDE.every
+    config.addinivalue_line(
+        "markers", "dear(kind): tests of a kind that take long are cases of one test for --every"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -93,16 +97,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(f"spark {half}"), append=False)
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        dear = item.get_closest_marker("dear")
+        cases.setdefault(dear.args[0] if dear else item.nodeid.partition("[")[0], []).append(item)
     whole: str = config.getoption("--whole")
-    ids = {
-        id(item)
-        for name, some in cases.items()
-        for item in (some if name.partition("::")[0] == whole else thinned(some))
-    }
+    ids: set[int] = set()
+    for name, some in cases.items():
+        is_whole = name.partition("::")[0] == whole
+        taken = some if is_whole else thinned(some)
+        ids.update(id(item) for item in taken)
+        share = len(some) / len(taken) / STRIDE.every
+        if share < 1 and not is_whole:
+            _take_fewer_examples(some[0], share)
     if len(ids) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in ids])
         items[:] = [item for item in items if id(item) in ids]
+
+
+def _take_fewer_examples(item: pytest.Item, share: float) -> None:
+    """Let a property of hypothesis take a share of its examples, the first ones.
+
+    They are the same for each `--first`, so that nothing fails that has not changed. Those of
+    parameters have fewer already, and give the rest of the share.
+    """
+    test: Any = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    if getattr(test, "is_hypothesis_test", False):
+        known = test._hypothesis_internal_use_settings  # which may be given only once
+        test._hypothesis_internal_use_settings = settings(
+            known, max_examples=math.ceil(known.max_examples * share)
+        )
 
 
 def pytest_collection_finish() -> None:

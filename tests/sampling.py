@@ -26,8 +26,7 @@ STRIDE = _Stride()
 def thinned(cases: Iterable[T]) -> list[T]:
     """Of the cases that a test goes through, those that it takes: at least one, if there is any."""
     found = list(cases)
-    first = min(STRIDE.first, len(found) - 1) if found else 0
-    return found[first :: STRIDE.every]
+    return found[STRIDE.first % max(1, len(found)) :: STRIDE.every]
 
 
 def has_all_cases() -> bool:

@@ -53,9 +53,16 @@ class Arithmetic:
 
     def _is_in(self, formula: Formula) -> bool:
         stack = [formula]
+        visited: list[int] = []
         seen: set[str] = set()
         while stack:
             node = stack.pop()
+            known = self._known.get(id(node))
+            if known is not None:
+                if known:
+                    return True
+                continue
+            visited.append(id(node))
             if any(one.operator in _CALCULATING for one in postorder(*terms_of(node))):
                 return True
             if any(one.aggregate.word == "SUM" for one in aggregates_of(node)):
@@ -68,6 +75,8 @@ class Arithmetic:
                 stack += node.operands
             elif node.operator in (ops.SINCE, ops.UNTIL):
                 stack += static_parts(node.operands[0])
+        # nor do parts calculate, which are asked about next
+        self._known |= dict.fromkeys(visited, False)
         return False
 
     def targets(self, waiting: Iterable[Formula]) -> frozenset[str]:

@@ -111,6 +111,7 @@ class BindingAnalysis:
         self.mixed = mixed
         self.arithmetic = Arithmetic(lets, mixed)
         self._free: dict[int, Names] = {}
+        self._ordered: dict[int, tuple[str, ...]] = {}
         self._kept: list[Formula] = []
         self._known: dict[tuple[int, Names], _Result] = {}
         self._normal: dict[tuple[int, bool], Formula] = {}
@@ -145,7 +146,19 @@ class BindingAnalysis:
             self._kept.append(formula)
             found = free_variables(formula)
             self._free |= {key: frozenset(names) for key, names in found.items()}
+            self._ordered |= found
         return self._free[id(formula)]
+
+    def _in_order(self, formula: Formula) -> tuple[str, ...]:
+        """The free variables of a formula, in order of first occurrence."""
+        self.free(formula)
+        return self._ordered[id(formula)]
+
+    def _first(self, names: Names, formula: Formula) -> str | None:
+        """The name that occurs first in a formula, or None if there are no names."""
+        if not names:
+            return None
+        return next((name for name in self._in_order(formula) if name in names), min(names))
 
     def normal(self, formula: Formula, *, negated: bool = False) -> Formula:
         """The normal form of a formula, the same object each time."""
@@ -203,7 +216,7 @@ class BindingAnalysis:
                 return found
             return (yield self._filter(left, left, self.free(right)))
         # HISTORICALLY and ALWAYS: NOT ONCE NOT of the operand, else a filter with counts
-        lacking = _first(free - bound, node)
+        lacking = self._first(free - bound, node)
         if lacking is not None:
             return Unbound(lacking, node)
         negation = self.normal(operands[0], negated=True)
@@ -219,12 +232,12 @@ class BindingAnalysis:
         found = yield self.evaluated(formula, NONE)
         if isinstance(found, Unbound):
             return found
-        lacking = _first(self.free(formula) - found, formula)
+        lacking = self._first(self.free(formula) - found, formula)
         return found if lacking is None else Unbound(lacking, formula)
 
     def _filter(self, formula: Formula, shown: Formula, bound: Names) -> _Evaluation:
         """Evaluate what binds nothing."""
-        lacking = _first(self.free(formula) - bound, formula)
+        lacking = self._first(self.free(formula) - bound, formula)
         if lacking is not None:
             return Unbound(lacking, shown)
         found = yield self.evaluated(formula, bound)
@@ -326,7 +339,7 @@ class BindingAnalysis:
             if best is None:
                 return errors[0]
             _, chosen, found = best
-            binds = tuple(name for name in _ordered(chosen) if name in found - bound)
+            binds = tuple(name for name in self._in_order(chosen) if name in found - bound)
             order.append(Step(chosen, bound, binds, self.arithmetic.is_in(chosen)))
             bound = found
             waiting = [one for one in waiting if one is not chosen]
@@ -343,7 +356,7 @@ class BindingAnalysis:
             results.append((operand, found))
         together = frozenset().union(*(found for _, found in results)) if results else bound
         for operand, found in results:
-            lacking = _first(together - found, node)
+            lacking = self._first(together - found, node)
             if lacking is not None:
                 return Unbound(lacking, operand, "sides")
         return together
@@ -374,7 +387,7 @@ class BindingAnalysis:
             results.append((side, found - set(names)))
         together = frozenset().union(*(found for _, found in results)) if results else hidden
         for side, found in results:
-            lacking = _first(together - found, node)
+            lacking = self._first(together - found, node)
             if lacking is not None:
                 return Unbound(lacking, side, "sides")
         return together | bound
@@ -424,14 +437,3 @@ def is_transient(formula: Formula) -> bool:
 def is_transient_part(formula: Formula) -> bool:
     """Whether a formula without connectives is an atom or a predicate."""
     return formula.operator in (ops.ATOM, ops.PREDICATE)
-
-
-def _first(names: Names, formula: Formula) -> str | None:
-    """The name that occurs first in a formula, or None if there are no names."""
-    if not names:
-        return None
-    return next((name for name in _ordered(formula) if name in names), min(names))
-
-
-def _ordered(formula: Formula) -> tuple[str, ...]:
-    return free_variables(formula)[id(formula)]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from bench.ceiling import load_native
+
+# a group compiles it once
+pytestmark = pytest.mark.xdist_group("ceiling")
 
 
 def test_ceiling_writes_a_line_for_each_event(tmp_path: Path) -> None:

@@ -26,7 +26,10 @@ from bench.verdicts import read_verdicts, require_agreement
 from bench.workloads import PAIR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from _pytest.mark.structures import ParameterSet
 
     from bench.contenders import Contender
     from bench.report import Row
@@ -62,7 +65,15 @@ def test_agreement() -> None:
         require_agreement(ours, {(i, 0): True for i in range(8)}, "peer")
 
 
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if name not in ("reelay", "rtamt")])
+def _contenders() -> Iterator[ParameterSet]:
+    for name in CONTENDERS:
+        if name not in ("reelay", "rtamt"):
+            # a group compiles it once
+            marks = [pytest.mark.xdist_group("ceiling")] if name == "ceiling" else []
+            yield pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", list(_contenders()))
 def test_contenders(name: str) -> None:
     assert not _compare(contender(name)).notes
 
@@ -135,6 +146,7 @@ def test_rows_of_runs_that_do_not_end_have_a_speed() -> None:
     assert "stopped after" in stopped
 
 
+@pytest.mark.dear("benchmarks")
 def test_a_warm_up_leaves_out_the_first_events() -> None:
     """The head of this log needs dd, whose import takes longer than the rest."""
     log = random_log(PAIR, "dense", 1000, 20_000, seed=1)
@@ -175,6 +187,7 @@ def test_the_share_of_the_engine_is_above_f0_of_the_same_log() -> None:
     assert [found.get(SHARE) for found in rows] == [0, 5, 0, 100, None]
 
 
+@pytest.mark.dear("benchmarks")
 def test_clocks() -> None:
     settings = replace(
         MEASURES["clocks"].defaults, workloads=("f1",), rates=(30,), events=300, repeats=1
@@ -186,6 +199,7 @@ def test_clocks() -> None:
     assert all(SHARE in row for row in rows)
 
 
+@pytest.mark.dear("benchmarks")
 def test_piles_by_name_rate_and_density() -> None:
     settings = replace(
         MEASURES["piles"].defaults,
@@ -202,6 +216,7 @@ def test_piles_by_name_rate_and_density() -> None:
     }
 
 
+@pytest.mark.dear("benchmarks")
 def test_outputs() -> None:
     settings = replace(
         MEASURES["outputs"].defaults,
@@ -229,6 +244,7 @@ def test_redirected_output_and_the_option_write_the_same(tmp_path: Path) -> None
     assert texts[0] == texts[1] != ""
 
 
+@pytest.mark.dear("benchmarks")
 def test_keyed() -> None:
     settings = replace(MEASURES["keyed"].defaults, events=2000, repeats=1)
     rows = keyed(settings)["rows"]

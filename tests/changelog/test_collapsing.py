@@ -126,17 +126,22 @@ def states_and_lines(
     changelog = Changelog()
     bound = 0
     logs = []
+    opened: set[str] = set()
     for state in states:
         known = set(changelog.latest)
         lines: list[str] = []
         for line in changelog.lines(state):
             fields, _, text = line.rpartition("\t")
             is_update = text.startswith("!") and text.endswith(("true", "false"))
-            if is_update and chance.random() < 0.3:
+            name = text.split()[0]
+            point = f"{fields}\t{name}" if fields else name
+            if is_update and chance.random() < 0.3 and point not in opened:
                 # It was open for a moment.
-                name = text.split()[0]
-                lines.append(f"{fields}\t{name}" if fields else name)
+                lines.append(point)
             lines.append(line)
+            opened.discard(point)
+            if line == point:
+                opened.add(point)
         final = state.final_below[""]
         if final > bound and chance.random() < 0.5:
             bound = final

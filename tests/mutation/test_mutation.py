@@ -12,6 +12,7 @@ from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import make_mutant
 from tests.mutation.results import Equivalents, Journal, folder_table, result_of, score_table
 from tests.mutation.testing import Limits, run_tests
+from tests.sampling import thinned
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -168,20 +169,18 @@ def test_native_modules_are_compiled_as_setup_says(
 
 
 def test_limits(tmp_path: Path) -> None:
-    cases = {
-        "passed": "pass",
-        "failed": "assert False",
-        "crashed": "import os; os.abort()",
-        "timeout": "while True: pass",
-    }
-    for outcome, statement in cases.items():
-        test = tmp_path / f"test_{outcome}.py"
+    cases = [
+        ("passed", "pass", 2),
+        ("failed", "assert False", 2),
+        ("crashed", "import os; os.abort()", 2),
+        ("timeout", "while True: pass", 2),
+        ("failed", "bytes(1 << 40)", 5),
+    ]
+    for number, (outcome, statement, seconds) in enumerate(thinned(cases)):
+        test = tmp_path / f"test_{number}.py"
         test.write_text(f"def test():\n    {statement}\n")
-        run = run_tests(tmp_path, tmp_path, (str(test),), Limits(2, 60))
+        run = run_tests(tmp_path, tmp_path, (str(test),), Limits(seconds, 60))
         assert run.outcome == outcome, run.output
-    hungry = tmp_path / "test_hungry.py"
-    hungry.write_text("def test():\n    bytes(1 << 40)\n")
-    assert run_tests(tmp_path, tmp_path, (str(hungry),), Limits(5, 60)).outcome == "failed"
 
 
 def test_results_are_remembered(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _GUARDS = [
     "NOT q(y, x)",
     "p(y)",
     "(p(x) OR q(y, y))",
-    "NOT (EXISTS z. q(x, z) AND p(z))",
+    "NOT (EXISTS w. q(x, w) AND p(w))",
     "(ONCE[0,3] p(x))",
     "NOT (ONCE[1,4] q(x, y))",
     "p(z)",
@@ -50,7 +50,7 @@ def test_only_what_is_left_overflows(guards, calculating, chance, databases) -> 
     left = parse_policies(f"{_DECLARED}find f: {guarded}\n").policies[0].formula
     names = ["x", "y", "z"] if "p(z)" in guards else ["x", "y"]
     monitor = RelationalMonitor(f"{_DECLARED}find f: {' AND '.join(conjuncts)}\n")
-    types = dict.fromkeys("xyz", int)
+    types = dict.fromkeys("wxyz", int)
     for (time_stamp, database), here in zip(
         log.points, answers(left, log, names, types=types), strict=True
     ):

@@ -16,6 +16,7 @@ from mtlmon.relational import RelationalMonitor, analyse
 from tests.doors import RelationalEngine, engine_of, plan
 from tests.reference.first_order import Log, Row, answers
 from tests.relational.formulas import formulas, logs, safe_formulas
+from tests.sampling import thinned
 
 _DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 # What a term is worth does not depend on its type here, so there are integers only.
@@ -245,7 +246,7 @@ def test_an_engine_whose_error_refers_to_it_is_freed() -> None:
         with pytest.raises(ValueError, match="decrease"):
             engine.advance()
 
-    for _ in range(50):
+    for _ in thinned(range(50)):
         fail()
         gc.collect()
 

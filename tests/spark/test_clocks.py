@@ -458,6 +458,7 @@ def rocksdb(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.mark.dear("streaming queries")
 @spark_group
 @pytest.mark.usefixtures("rocksdb")
 @pytest.mark.parametrize("text", [CLOCKS, TEMPLATES])

@@ -137,6 +137,7 @@ def run(program: str, directory: Path, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.dear("processes with a Java of their own")
 def test_executors_of_their_own(rows: list[Row], tmp_path: Path) -> None:
     (tmp_path / "trace.log").write_text("@1 p\n@2 q\n")
     with tarfile.open(tmp_path / "packages.tar.gz", "w:gz", compresslevel=1) as packages:
@@ -195,6 +196,7 @@ def cluster(directory: Path) -> Iterator[str]:
                 process.wait()
 
 
+@pytest.mark.dear("processes with a Java of their own")
 def test_speculative_tasks(rows: list[Row], tmp_path: Path) -> None:
     with cluster(tmp_path) as address:
         verdicts = run(SPECULATIVE, tmp_path, address)

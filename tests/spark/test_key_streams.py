@@ -252,6 +252,7 @@ def rocksdb(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("rocksdb")
 def test_a_query_says_what_one_machine_says(spark: SparkSession, tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def test_the_key_of_the_call_may_not_be_used(spark: SparkSession) -> None:
     assert found.columns[:3] == ["policy", "user", "time"]
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_streams(spark: SparkSession, tmp_path: Path) -> None:
     """Batch by batch, also where only time decides; late events come once for each key."""

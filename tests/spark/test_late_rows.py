@@ -89,6 +89,7 @@ def json_of(row: Row) -> dict[str, Any]:
     return {"key": row.key, "ts": row.time, "number": row.number, "what": row.names}
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_the_latest_verdicts_are_those_of_the_rows_in_order(
     spark: SparkSession, tmp_path: Path

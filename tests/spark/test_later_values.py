@@ -268,6 +268,7 @@ def rocksdb(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.mark.dear("streaming queries")
 @spark_group
 @pytest.mark.usefixtures("rocksdb")
 def test_a_query_that_is_started_again(spark: SparkSession, tmp_path: Path) -> None:

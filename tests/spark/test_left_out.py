@@ -123,6 +123,7 @@ except Exception:
 """
 
 
+@pytest.mark.dear("processes with a Java of their own")
 def test_plain_errors_leave_nothing_in_the_log() -> None:
     """Java's trace was still on the standard error output."""
     done = subprocess.run(

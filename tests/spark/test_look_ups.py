@@ -301,6 +301,7 @@ policy calm per none on changes of slow: count[0,9s]() < 3
 """
 
 
+@pytest.mark.dear("streaming queries")
 def test_streaming_and_command(spark: SparkSession, policies: Path, tmp_path: Path) -> None:
     """A query that is stopped after each batch, and rows in any order within the delay."""
     policies.write_text(STREAMED)

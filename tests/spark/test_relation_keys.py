@@ -140,6 +140,7 @@ def test_names_and_what_is_refused(spark: SparkSession) -> None:
         monitor(df, FILE, key="nobody", slices=1)
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.parametrize("lateness", [None, 12])
 def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> None:
     """A query that goes on with other slices; without a lateness, with policies of both kinds."""

@@ -141,6 +141,7 @@ def appended(spark: SparkSession, root: Path) -> int:
     return reader.load(str(root / "checkpoint")).where("user_map_key.place > 0").count()
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_streams_say_what_one_machine_says(
     spark: SparkSession, source: Path, tmp_path: Path
@@ -217,6 +218,7 @@ trigger high: level > 1 message "{level} of {user}"
 """
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_policies_of_both_kinds_are_one_query(
     spark: SparkSession, source: Path, tmp_path: Path
@@ -277,6 +279,7 @@ policy few per file: quiet IMPLIES PREVIOUS[0,3] true
 LATENESS = 12
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_late_rows_correct_policies_of_both_kinds(
     spark: SparkSession, source: Path, tmp_path: Path

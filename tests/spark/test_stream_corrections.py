@@ -370,6 +370,7 @@ policy sum on every 5s: sum[0,9s](v) > 6
 """
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.xdist_group("spark")
 def test_a_stream_says_what_one_machine_says(
     spark: SparkSession, folder: Path, tmp_path: Path

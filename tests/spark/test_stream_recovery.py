@@ -217,6 +217,7 @@ def wait_for(marker: Path, process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.dear("processes with a Java of their own")
 def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) -> None:
     """While a batch is read; while timers decide, and verdicts are written; only a worker."""
     places = Places(tmp_path)
@@ -246,6 +247,7 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     assert any(row["verdict"] is None for row in found)
 
 
+@pytest.mark.dear("processes with a Java of their own")
 def test_killed_where_verdicts_are_corrected(spark: SparkSession, tmp_path: Path) -> None:
     """While changes are written: each is there once, and the latest verdicts are right."""
     places = Places(tmp_path, is_corrected=True)

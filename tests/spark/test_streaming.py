@@ -147,6 +147,7 @@ def test_one_time_stamp_in_several_batches(
     }
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_what_a_query_is_started_again_with(
     spark: SparkSession, tmp_path: Path, source: Path

@@ -170,6 +170,7 @@ def rows_of(verdicts: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in verdicts.collect()]
 
 
+@pytest.mark.dear("streaming queries")
 @spark_group
 def test_policies_with_different_keys(spark: SparkSession) -> None:
     """The file says what the key is; arguments take precedence."""

@@ -76,14 +76,17 @@ def seen(path: Path | str, **options: Any) -> Seen:
 
 
 def expected(text: str, format: str, quote: str, spans_lines: bool) -> Seen:
-    """What the reference makes of it: rows without a time cannot be read either."""
+    """What the reference makes of it: rows without a time cannot be read either.
+
+    There may be blanks around a time.
+    """
     found = read_delimited(text, "\t" if format == "tsv" else ",", quote, spans_lines)
-    events = [tuple(row) for row in found.rows if row is not None and row[0].isdigit()]
-    bad = [
-        line
-        for row, line in zip(found.rows, found.lines, strict=True)
-        if row is None or not row[0].isdigit()
-    ]
+    events, bad = [], []
+    for row, line in zip(found.rows, found.lines, strict=True):
+        if row is not None and row[0].strip().isdigit():
+            events.append((row[0].strip(), *row[1:]))
+        else:
+            bad.append(line)
     return Seen(events, [*bad[:10]], len(bad), found.spanning, found.strays)
 
 
