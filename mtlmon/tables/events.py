@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.checking.event_digest import EventDigest, Texts
-from mtlmon.checking.sources import BatchReader
+from mtlmon.checking.event_digest import DigestPair, EventDigest, Texts
+from mtlmon.checking.sources import BatchReader, LogPlaces, ReaderPlace
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, RowError, TableError, TickError
@@ -85,6 +85,9 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         digest: set this before the first event to get a digest of all events that are read; sorted
             events have no digest.
         digests_shown: set this if the values that batches show are part of the digest.
+        start: where the rows begin in their only file; None if another reader cannot go on in it.
+        places: set this before the first event to note places where another reader can go on.
+        note_block: not called, as rows have no lines in general.
         values_of_rows: set this before the first event, if rows come in any order, to what computes
             the values that batches show, which depend on their row alone.
         wait: set this before the first event to a function that blocks until there is something to
@@ -121,8 +124,11 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
     ) -> None:
         self._guard = Guard("reader of tables")
         self.wait: Callable[[int], None] | None = None
-        self.digest: EventDigest | None = None
+        self.digest: EventDigest | DigestPair | None = None
         self.digests_shown = False
+        self.start: int | None = None
+        self.places: LogPlaces | None = None
+        self.note_block: Callable[[memoryview], None] | None = None
         self.values_of_rows: StreamAtoms | None = None
         self.writings = Writings(())
         batches = self._ordered()
@@ -238,6 +244,20 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self._origins = RowOrigins(self.sources)
         if self._streams is not None:
             self._streams.tracks_rows = True
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the only file, if there is a start."""
+        raise NotImplementedError
+
+    def go_on_at(self, place: ReaderPlace) -> None:
+        """Go on where another reader has noted a place; call this before iterating."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The name of the log in messages."""
+        return self.sources[0].name
 
     @property
     def tracks_rows(self) -> bool:

@@ -245,7 +245,7 @@ def test_a_long_event_and_a_checkpoint(bdd: str, tmp_path: Path) -> None:
     with Live(*options) as live:
         live.send("".join(LINES[:50]))
         deadline = time.monotonic() + SECONDS
-        while (found := CheckpointFile(str(checkpoint)).read()) is None or not found.output_size:
+        while (found := CheckpointFile(str(checkpoint)).read()) is None or not found.verdicts.size:
             assert time.monotonic() < deadline
             time.sleep(0.005)
         before = checkpoint.read_bytes()
