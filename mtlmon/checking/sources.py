@@ -197,12 +197,14 @@ class LogPlaces:
         self._places.append(place)
 
     def before(self, events: int) -> ReaderPlace:
-        """Return the last place before an event, and forget those before.
+        """Return the last place before some events, and forget those before.
+
+        At least one of the events is behind the place, as columns are known once one has been read.
 
         Args:
-            events: the number of events before it, which must not decrease between calls.
+            events: the number of events, which must not decrease between calls.
         """
-        while len(self._places) > 1 and self._places[1].events <= events:
+        while len(self._places) > 1 and self._places[1].events < events:
             self._places.popleft()
         return self._places[0]
 

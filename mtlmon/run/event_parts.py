@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.checking import TextLog
 from mtlmon.checking.event_digest import DigestPair, EventDigest
 from mtlmon.checking.sources import LogPlaces, ReaderPlace
 from mtlmon.run.checkpoint import LogMark
@@ -32,7 +33,7 @@ class EventPart:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        if source.note_block is not None:
+        if isinstance(source, TextLog) and source.note_block is not None:
             # somebody else wants all lines
             source.start = None
         self.part = ReadPart(source)
@@ -116,6 +117,4 @@ class EventPart:
             yield
         source.note_block = before
         if mark.edges is not None:
-            if source.bytes_read < mark.edges.size:
-                raise LogEnds
             self.part.check_again(mark, position)

@@ -204,10 +204,13 @@ class ReadPart:
         """Compare the part that was read once more, up to a position.
 
         Raises:
+            LogEnds: the log is shorter.
             LogDiffers: it is another one.
         """
         again, self.again = self.again or self.digest, None
         if isinstance(again, StreamEdges):
+            if again.count < again.size:
+                raise LogEnds
             is_same = again.found() == mark.edges
         else:
             assert again is not None

@@ -18,7 +18,15 @@ from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
+from mtlmon.tables.formats.blocks import (
+    BadRow,
+    Block,
+    BlockPlace,
+    GoneOn,
+    Parsed,
+    read_blocks,
+    usable_parts,
+)
 from mtlmon.tables.formats.long_integers import RoundedIntegers, has_long_floats, long_integers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import (
@@ -32,7 +40,8 @@ from mtlmon.tables.formats.schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.dialect import Dialect
@@ -107,24 +116,65 @@ class DelimitedReader:
         self.stray_quotes = 0
         self.rounded = RoundedIntegers()
 
-    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
+    def blocks(
+        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+    ) -> Iterator[Block | BadRow | GoneOn]:
         """Read the rows of a file.
+
+        Args:
+            file: the file.
+            stream: its bytes.
+            go_on: the place of a block behind which to go on, once the first rows have been read.
 
         Raises:
             TableError: the header is not valid.
         """
         names: list[str] | None = None
         row = 1
-        for block in text_blocks(stream, self._dialect.syntax_of(file.format)):
+        blocks = text_blocks(stream, self._dialect.syntax_of(file.format))
+        for block in blocks:
             if names is None:
                 # there may be only empty lines so far
                 if block.row_count:
                     names = self._header(block, file)
                     self._head = block.text_of(0)
                 continue
-            for read in self.read(block, file, names, row):
-                yield read
-                row += read.batch.num_rows if isinstance(read, Block) else 1
+            if go_on is None:
+                row = yield from self._rows(block, file, names, row)
+                continue
+            yield from self.read(block, file, names, row)
+            break
+        if go_on is None or names is None:
+            return
+        yield GoneOn()
+        self.restore(go_on.state)
+        stream.seek(go_on.size)
+        row = go_on.row
+        for following in text_blocks(stream, block.syntax, go_on):
+            row = yield from self._rows(following, file, names, row)
+
+    def _rows(
+        self, block: TextBlock, file: TableFile, names: list[str], row: int
+    ) -> Generator[Block | BadRow, None, int]:
+        """Read the rows of a block, whose place the first of them has; return the next number."""
+        place: BlockPlace | None = BlockPlace(block.position, block.first_line, row, self.state())
+        for read in self.read(block, file, names, row):
+            yield read._replace(place=place) if isinstance(read, Block) else read
+            row += read.batch.num_rows if isinstance(read, Block) else 1
+            place = None
+        return row
+
+    def state(self) -> list[object]:
+        """Return what is known by the rows so far, for `restore`, as JSON can write it."""
+        types = pa.schema(list(self._types.items())).serialize().to_pybytes().hex()
+        return [types, self.spanning_rows, self.stray_quotes, self.rounded.state()]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state of another reader of the same columns."""
+        types, self.spanning_rows, self.stray_quotes, rounded = state
+        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(types)))
+        self._types = {field.name: field.type for field in schema}
+        self.rounded.restore(rounded)
 
     def _header(self, block: TextBlock, file: TableFile) -> list[str]:
         if block.malformed:
