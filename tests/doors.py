@@ -255,6 +255,7 @@ if TYPE_CHECKING:
     from mtlmon.reporting.histogram import TimeHistogram, widths
     from mtlmon.reporting.plot import PlottedStream
     from mtlmon.run import preparing as run_preparing
+    from mtlmon.run import read_parts as run_read_parts
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
