@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from mtlmon.support.table_formats import COMPRESSION_BYTES, compression_of
+from mtlmon.support.table_formats import COMPRESSION_BYTES, LINES, compression_of
 from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
 from mtlmon.tables.formats.files import STANDARD_INPUT, TableFile
 
@@ -46,12 +46,12 @@ class SoughtFile:
 def sought_file(sources: Sequence[TableFile | TableObject]) -> SoughtFile | None:
     """Return the only file of the sources, if a reader can go on in it; else None.
 
-    A reader can do so in a regular file of delimited text that is not compressed.
+    A reader can do so in a regular file of lines that is not compressed.
     """
     only = sources[0]
     if len(sources) > 1 or not isinstance(only, TableFile) or only.path == STANDARD_INPUT:
         return None
-    if only.format not in FORMATS_WITH_DELIMITERS:
+    if only.format not in (*FORMATS_WITH_DELIMITERS, "jsonl", LINES):
         return None
     if not stat.S_ISREG(os.stat(only.path).st_mode):
         return None

@@ -125,9 +125,9 @@ class SourceBlocks:
                 if file.format in FORMATS_WITH_DELIMITERS:
                     blocks = self._delimited.blocks(file, stream, self.go_on)
                 elif self._lines is not None:
-                    blocks = self._lines.blocks(file, stream)
+                    blocks = self._lines.blocks(file, stream, self.go_on)
                 elif file.format == "jsonl":
-                    blocks = json_lines.blocks(file, stream)
+                    blocks = json_lines.blocks(file, stream, self.go_on)
                 elif file.format == "xes":
                     blocks = xes.blocks(file, stream)
                 else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -110,6 +110,25 @@ def _texts_behind(text_of: Callable[[int], bytes], first: int) -> Callable[[int]
 
 def _behind(line_of: Callable[[int], int], first: int) -> Callable[[int], int]:
     return lambda place: line_of(first + place)
+
+
+def placed(
+    reads: Iterator[Block | BadRow], place: BlockPlace
+) -> Generator[Block | BadRow, None, int]:
+    """Yield rows that begin at a place, which the first of them has if they are a block.
+
+    Returns:
+        The number of the row behind them.
+    """
+    row = place.row
+    for read in reads:
+        if isinstance(read, Block):
+            yield read if row > place.row else read._replace(place=place)
+            row += read.batch.num_rows
+        else:
+            yield read
+            row += 1
+    return row
 
 
 class BadRow(NamedTuple):

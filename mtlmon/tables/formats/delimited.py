@@ -24,6 +24,7 @@ from mtlmon.tables.formats.blocks import (
     BlockPlace,
     GoneOn,
     Parsed,
+    placed,
     read_blocks,
     usable_parts,
 )
@@ -38,6 +39,7 @@ from mtlmon.tables.formats.schemas import (
     ordered_type,
     time_type,
 )
+from mtlmon.tables.formats.type_texts import types_of, types_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -156,24 +158,23 @@ class DelimitedReader:
     def _rows(
         self, block: TextBlock, file: TableFile, names: list[str], row: int
     ) -> Generator[Block | BadRow, None, int]:
-        """Read the rows of a block, whose place the first of them has; return the next number."""
-        place: BlockPlace | None = BlockPlace(block.position, block.first_line, row, self.state())
-        for read in self.read(block, file, names, row):
-            yield read._replace(place=place) if isinstance(read, Block) else read
-            row += read.batch.num_rows if isinstance(read, Block) else 1
-            place = None
-        return row
+        """Read the rows of a block, and return the number of the row behind them."""
+        place = BlockPlace(block.position, block.first_line, row, self.state())
+        return (yield from placed(self.read(block, file, names, row), place))
 
     def state(self) -> list[object]:
         """Return what is known by the rows so far, for `restore`, as JSON can write it."""
-        types = pa.schema(list(self._types.items())).serialize().to_pybytes().hex()
-        return [types, self.spanning_rows, self.stray_quotes, self.rounded.state()]
+        return [
+            types_text(self._types),
+            self.spanning_rows,
+            self.stray_quotes,
+            self.rounded.state(),
+        ]
 
     def restore(self, state: Any) -> None:
         """Go on from a state of another reader of the same columns."""
         types, self.spanning_rows, self.stray_quotes, rounded = state
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(types)))
-        self._types = {field.name: field.type for field in schema}
+        self._types = types_of(types)
         self.rounded.restore(rounded)
 
     def _header(self, block: TextBlock, file: TableFile) -> list[str]:
