@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.checking import log_schema
-from mtlmon.cli.file_arguments import take_policy_files
-from mtlmon.cli.messages import show
 from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
-from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
+from mtlmon.cli.terminal import show
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files
@@ -101,6 +100,13 @@ def analyze(arguments: Sequence[str]) -> int:
     if errors:
         raise errors[0]
     source = " and ".join(name for _, name in texts)
+    for policy in file.policies:
+        if policy.is_first_order:
+            name = f"policy {visible(policy.name)}" if policy.name else f"the policy of {source}"
+            raise RunError(
+                f"{name} has variables, and memory is bounded without them only: mtlmon "
+                "check-policy says what such policies remember"
+            )
     if file.unit is None and any(one.unit is not None for one in file.assumptions):
         raise RunError(
             f"{source} assumes a rate, but the unit of the time-stamps is not known: write unit s, "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from mtlmon.cli.file_arguments import check_follow_options, policy_files
 from mtlmon.cli.option_groups import (
     add_checkpoint_options,
     add_explanation_options,
@@ -15,8 +14,8 @@ from mtlmon.cli.option_groups import (
     add_table_options,
     add_verdict_options,
 )
-from mtlmon.cli.parser import Parser
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.parser import Parser, check_follow_options, policy_files
+from mtlmon.cli.terminal import TERMINAL
 from mtlmon.run.option_rules import (
     check_checkpoint_options,
     check_csv_safe,
@@ -32,6 +31,8 @@ from mtlmon.support.standard_input import STANDARD_STREAM
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mtlmon.run.host import Host
 
 
 __all__ = ["Options", "parse_arguments"]
@@ -112,7 +113,7 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 class Options(argparse.Namespace, RunSpec):
     """The options of the command line."""
 
-    host = TERMINAL
+    host: Host = TERMINAL
 
     # what is neither an option nor its value
     files: list[str]

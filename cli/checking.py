@@ -8,15 +8,14 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.file_arguments import take_policy_files
-from mtlmon.cli.messages import note, show
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_pattern_option,
     add_policy_option,
     add_set_option,
 )
-from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
+from mtlmon.cli.terminal import note, show
 from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 from mtlmon.errors import FormulaError, PolicyError, TableError
 from mtlmon.policy import check_files

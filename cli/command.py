@@ -6,7 +6,7 @@ import os
 import sys
 
 from mtlmon.cli.arguments import Options, parse_arguments
-from mtlmon.cli.messages import note, show
+from mtlmon.cli.terminal import note, show
 from mtlmon.errors import LogError, MtlmonError
 from mtlmon.run.failure import (
     CANNOT,

@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 
-from mtlmon.cli.messages import note
 from mtlmon.cli.signals import Signals
+from mtlmon.cli.terminal import note
 from mtlmon.run.failure import RunError
 from mtlmon.support.standard_input import STANDARD_INPUT, name_input
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtlmon._core import Monitor
 from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.terminal import TERMINAL
 from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.run.files import LogFile, VerdictFile, open_log, open_verdicts

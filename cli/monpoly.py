@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.messages import note, show
 from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.terminal import TERMINAL, note, show
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.plain import PlainLines

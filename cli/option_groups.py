@@ -42,7 +42,7 @@ class GenerateAction(argparse.Action):
     ) -> NoReturn:
         from mtlmon.cli import completion
         from mtlmon.cli.manual import manual
-        from mtlmon.cli.messages import show
+        from mtlmon.cli.terminal import show
 
         makers = {
             "man": manual,

@@ -6,7 +6,6 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_csv_option,
@@ -17,6 +16,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.terminal import note
 from mtlmon.run.files import open_verdicts, texts_of
 from mtlmon.run.option_rules import check_csv_safe
 from mtlmon.run.table_output import table_output

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import add_memory_option
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.terminal import TERMINAL, note
 from mtlmon.drive.native import TextResolver
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.run.files import open_log, open_verdicts
+from mtlmon.run.host import Progress
 from mtlmon.run.option_values import time_stamp
-from mtlmon.run.progress import Progress
 from mtlmon.run.pump import Pump, TextWork
 from mtlmon.run.report import plural, resolving_summary
 from mtlmon.run.running import finished, run_to_end

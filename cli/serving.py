@@ -9,7 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.arguments import Options
-from mtlmon.cli.messages import show
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -19,6 +18,7 @@ from mtlmon.cli.option_groups import (
     add_unit_options,
 )
 from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.terminal import show
 from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.standard_input import STANDARD_STREAM

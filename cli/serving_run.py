@@ -13,7 +13,7 @@ import numpy as np
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
 from mtlmon.checking.shown import Details
-from mtlmon.cli.messages import note
+from mtlmon.cli.terminal import note
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies

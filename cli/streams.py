@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
 from mtlmon.cli.arguments import Options
-from mtlmon.cli.file_arguments import take_policy_files
-from mtlmon.cli.messages import note
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -22,13 +20,14 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_unit_options,
 )
-from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
 from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal_host import TERMINAL
+from mtlmon.cli.terminal import TERMINAL, note
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.run.endings import note_skipped, note_waiting
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log, open_verdicts, texts_of
+from mtlmon.run.host import Progress
 from mtlmon.run.late_rows import note_refused, table_order, text_order
 from mtlmon.run.option_rules import (
     check_csv_safe,
@@ -39,7 +38,6 @@ from mtlmon.run.option_rules import (
 from mtlmon.run.policies import assumption_watch, open_table_source, statuses
 from mtlmon.run.policy_work import LogWork
 from mtlmon.run.preparing import declared_policies
-from mtlmon.run.progress import Progress
 from mtlmon.run.pump import Pump
 from mtlmon.run.report import absent_atoms, streams_summary
 from mtlmon.run.running import finished, run_to_end

@@ -453,6 +453,16 @@ CASES: dict[str, Case] = {
     "TableCheck": _table_check(f"policy x: {FORMULA}", rows=True),
     "TableCheck of policies with variables": _table_check(_FIND),
     "TableCheck of both kinds": _table_check(f"{_FIND}\npolicy x: {FORMULA}"),
+    "Run": Case(
+        lambda: mtlmon.check(f"policy x: {FORMULA}", event_rows(3000)),
+        lambda one, source, time: next(one, None),
+        {
+            "to_pandas": lambda one, source, time: None,
+            "to_polars": lambda one, source, time: None,
+        },
+        frozenset({"close", "__exit__", "to_arrow", "finish", "has_violation", "summary"}),
+        free=frozenset({"__iter__", "__enter__", "batches", "messages", "explanations", "status"}),
+    ),
     "TableEvents": Case(
         lambda: open_tables(event_rows(3000), ["p", "q"], resolution="s"),
         lambda one, source, time: next(one, None),

@@ -36,7 +36,15 @@ from mtlmon.relational.slicing import Statistics
 from mtlmon.tables import KeyedMonitors, Times, check_tables, open_tables, table_files
 from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, check, log_events
 from mtlmon.testing import policies as policy_parameters
-from tests.doors import COMMAND, OF_EVENTS, OF_ROWS, EventColumns, MemoryLimit, engine_of
+from tests.doors import (
+    COMMAND,
+    OF_EVENTS,
+    OF_ROWS,
+    CheckOptions,
+    EventColumns,
+    MemoryLimit,
+    engine_of,
+)
 from tests.options import Examples, public_options, shown
 
 MODULES = [
@@ -50,6 +58,7 @@ MODULES = [
 PASSED_ON = {
     "mtlmon.tables.check_tables": (*OF_EVENTS, "key"),
     "mtlmon.query": (*OF_ROWS, "max_memory"),
+    "mtlmon.check": tuple(CheckOptions.__annotations__),
     "mtlmon.RelationalMonitor.feed": OF_EVENTS,
 }
 """The options of functions with `**options`."""
@@ -459,6 +468,12 @@ def checked(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
     return f"{found.to_arrow().to_pydict()} {found.events.refused}"
 
 
+def ran(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
+    run = mtlmon.check(policy, rows, **options)
+    found = run.to_arrow().to_pydict()
+    return f"{found} {run.messages} {run.status} {run.explanations} {run.summary[-40:]}"
+
+
 def read(atoms: tuple[str, ...] = ("p",), rows: Any = ROWS, **options: Any) -> str:
     with open_tables(rows, atoms, **options) as source:
         found = [
@@ -526,6 +541,9 @@ def enter_rows(function: str, call: Callable[..., object], names: tuple[str, ...
 
 enter_rows("mtlmon.tables.check_tables", checked, OF_EVENTS)
 enter_rows("mtlmon.tables.open_tables", read, OF_EVENTS)
+enter_rows(
+    "mtlmon.check", ran, tuple(one for one in OF_EVENTS if one not in ("sort_memory", "late"))
+)
 enter_rows("mtlmon.query", asked, OF_ROWS)
 enter_rows("mtlmon.RelationalMonitor.feed", answered, (*OF_ROWS, "wait", "late"))
 
@@ -536,6 +554,7 @@ def of_fractions(run: Callable[..., object]) -> Callable[..., object]:
 
 _of_numbers: dict[str, Callable[..., object]] = {
     "mtlmon.tables.check_tables": lambda rows, **o: checked("p > 1", rows, **o),
+    "mtlmon.check": lambda rows, **o: ran("p > 1", rows, **o),
     "mtlmon.tables.open_tables": lambda rows, **o: read(rows=rows, **o),
     "mtlmon.query": lambda rows, **o: mtlmon.query(
         "unit s\nrelation r = rows where p > 1", "r", rows, **o
@@ -575,6 +594,67 @@ example("mtlmon.tables.check_tables", lambda **o: checked("x IMPLIES p", XS, **o
 example("mtlmon.tables.check_tables", lambda **o: checked(NAMED, **o), {"event": "what"})(
     time_points="stamp"
 )
+
+
+def answer_file(policy: Any = "p", **options: Any) -> str:
+    """What is in the file of answers, and whether a file of the run is there."""
+    for name in ("out.txt", "state", "page.html", "why.txt", "late.csv", "other.txt"):
+        (Files.folder / name).unlink(missing_ok=True)
+    given = {"output": str(Files.folder / "out.txt"), **options}
+    run = mtlmon.check(policy, Files.path("in.csv", "ts,p\n1,true\n2,true\n3,false\n"), **given)
+    try:
+        run.finish()
+    except MtlmonError as error:
+        return str(error)
+    names = "state", "page.html", "why.txt", "late.csv", "other.txt"
+    there = [name for name in names if (Files.folder / name).exists()]
+    out = Files.folder / "out.txt"
+    return f"{out.read_text() if out.exists() else None} {there}"
+
+
+class _Folder:
+    """A path in the folder of the test, once there is one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __fspath__(self) -> str:
+        return str(Files.folder / self.name)
+
+
+RULES = "unit s\nconst n = 3\npolicy a severity low: at < n\npolicy b: q IMPLIES p"
+example("mtlmon.check", ran)(key="k", max_memory=10, rows=True, verdicts="false", explain=True)
+example("mtlmon.check", lambda **o: ran("EVENTUALLY[0,9] x", XS, **o))(
+    mode="naive", resolve=True, end_time="inf", bdd="cud"
+)
+example("mtlmon.check", lambda **o: ran("policy a per k: NEXT p", **o))(advance_every="s")
+example("mtlmon.check", lambda **o: ran("policy a: x IMPLIES p", XS, **o))(
+    summary=True, fail_on_vacuous=True
+)
+example("mtlmon.check", lambda **o: ran(RULES, **o))(set={"m": 9}, fail_on="none", unit="m")
+example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(time_points="stamp")
+example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(max_rows=0, slices=0)
+example("mtlmon.check", ran, {"explain": True})(explain_limit=1)
+example("mtlmon.check", ran, {"time": "down"})(lateness=9)
+example("mtlmon.check", ran, {"time": "down", "lateness": 9})(consistency="strong", op="k", id="k")
+example("mtlmon.check", ran, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
+example("mtlmon.check", ran)(
+    idle="1x",
+    slice_seed=3,
+    threads=0,
+    csv_safe=True,
+    time_stamps="iso",
+    checkpoint_every=5,
+    resume=True,
+)
+example("mtlmon.check", answer_file, {"wait": 0})(
+    late=_Folder("late.csv"),
+    output_format="csv",
+    report=_Folder("page.html"),
+    explain_output=_Folder("why.txt"),
+)
+example("mtlmon.check", answer_file, {"wait": 5})(output=_Folder("other.txt"))
+example("mtlmon.check", answer_file)(checkpoint=_Folder("state"))
 
 OFTEN = parse_policies("unit s\natom often = count[0,5](p) > 1\npolicy a: often")
 WINDOW = parse_policies("unit s\nstream n = count[0,5](p)\npolicy a: n > 1\n")

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from mtlmon.run.files import VerdictFile
-    from mtlmon.run.host import Signals
-    from mtlmon.run.progress import Progress
+    from mtlmon.run.host import Progress, Signals
     from mtlmon.run.pump import Work
     from mtlmon.run.spec import RunSpec
 

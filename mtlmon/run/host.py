@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import select
-
-from mtlmon.run.progress import Progress
+import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
+    from typing import Protocol, TextIO
 
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.spec import RunSpec
@@ -39,7 +38,18 @@ if TYPE_CHECKING:
             """Do remaining work after a signal; return False if it took longer than that."""
 
 
-__all__ = ["HELD_SECONDS", "REPORT_SECONDS", "WIDTH", "Host"]
+__all__ = [
+    "HELD_SECONDS",
+    "REPORT_SECONDS",
+    "WIDTH",
+    "Host",
+    "Progress",
+    "is_terminal",
+    "quantity",
+]
+
+REFRESH_SECONDS = 0.1
+BAR_WIDTH = 24
 
 WIDTH = 100
 """The width of lines of explanations in a file or a program; a terminal has its own."""
@@ -48,6 +58,61 @@ HELD_SECONDS = 0.5
 """How long work can continue after a signal, to come to a place for a checkpoint."""
 REPORT_SECONDS = 1.0
 """How long the final report can take after a signal."""
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+class Progress:
+    """A line on the terminal that shows how far the log is read.
+
+    Args:
+        size: the number of bytes to read; with 0, nothing is shown.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.width = 0
+        self.start = self.shown_at = time.monotonic()
+
+    def show(self, done: int, events: int) -> None:
+        """Show how many bytes and events are done, unless that was shown just before."""
+        now = time.monotonic()
+        if self.size == 0 or now - self.shown_at < REFRESH_SECONDS:
+            return
+        self.shown_at = now
+        share = min(1.0, done / self.size)
+        bar = ("#" * round(share * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
+        line = (
+            f"[{bar}] {share:4.0%} of {quantity(self.size)}B, "
+            f"{quantity(events / (now - self.start))} events/s"
+        )
+        self.write("\r" + line.ljust(self.width))
+        self.width = len(line)
+
+    def erase(self) -> None:
+        """Erase the line from the terminal."""
+        if self.width > 0:
+            self.write("\r" + " " * self.width + "\r")
+            self.width = 0
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            self.size = self.width = 0
+
+
+def quantity(number: float) -> str:
+    """Format a number with about three digits and a decimal prefix, as in 1.23 M."""
+    for prefix in ("", " k", " M", " G"):
+        if number < 999.5 or prefix == " G":
+            break
+        number /= 1000
+    digits = 0 if number >= 99.95 or prefix == "" else 1 if number >= 9.995 else 2
+    return f"{number:.{digits}f}{prefix or ' '}"
 
 
 class Uninterrupted:
@@ -65,6 +130,8 @@ class Uninterrupted:
 
     def wait(self, descriptor: int, seconds: float | None) -> bool:
         """Wait until a file can be read; return False after so many seconds."""
+        import select
+
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         return bool(poll.poll(None if seconds is None else 1000 * seconds))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.run.progress import is_terminal
+from mtlmon.run.host import is_terminal
 from mtlmon.run.report import is_violated, plural
 from mtlmon.syntax.report import escaped, shorten
 from mtlmon.text.byte_writer import ByteWriter

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from mtlmon.drive.native import ScannedBatch, TextMonitor
     from mtlmon.run.files import LogFile, VerdictFile, Writer
-    from mtlmon.run.host import Signals
-    from mtlmon.run.progress import Progress
+    from mtlmon.run.host import Progress, Signals
     from mtlmon.run.scanning import ScannerThread
 
     EndTime = int | Literal["last", "inf"] | None

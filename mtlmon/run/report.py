@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtlmon.run.progress import quantity
+from mtlmon.run.host import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

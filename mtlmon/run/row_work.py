@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.files import LogFile, VerdictFile
-    from mtlmon.run.host import Signals
-    from mtlmon.run.progress import Progress
+    from mtlmon.run.host import Progress, Signals
     from mtlmon.run.pump import EndTime
     from mtlmon.run.relations import Check
     from mtlmon.run.spec import RunSpec

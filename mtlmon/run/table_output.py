@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mtlmon.run.failure import RunError
-from mtlmon.run.progress import is_terminal
+from mtlmon.run.host import is_terminal
 
 if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
