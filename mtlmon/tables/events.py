@@ -461,7 +461,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
 
         None also if rows depend on others, which that reader would not know.
         """
-        if self._file is None and self._streams is None and self._order is None:
+        depends = self._streams is not None and self._streams.depends_on_rows
+        if self._file is None and not depends and self._order is None:
             self._file = None if self._is_sorted else sought_file(self.sources)
         return None if self._file is None else 0
 

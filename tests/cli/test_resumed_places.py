@@ -123,7 +123,7 @@ def lines_of(source: random.Random, run: str) -> list[str]:
     return [f"{line}\n" for line in lines]
 
 
-READ_AGAIN = {"waiting", "streams", "table of variables", "mixed table", "json of variables"}
+READ_AGAIN = {"waiting", "streams"}
 """The runs whose rows wait, or whose values may depend on other rows."""
 
 HEADER = "ts,event,request,answer,user,amount\n"
