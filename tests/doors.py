@@ -255,12 +255,14 @@ if TYPE_CHECKING:
     from mtlmon.reporting.histogram import TimeHistogram, widths
     from mtlmon.reporting.plot import PlottedStream
     from mtlmon.run import preparing as run_preparing
-    from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile
+    from mtlmon.run import read_parts as run_read_parts
+    from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
     from mtlmon.run.keywords import CheckOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
+    from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough
     from mtlmon.run.snapshot_parts import MIXED, POLICIES
     from mtlmon.run.snapshot_parts import split_parts as split_kinds

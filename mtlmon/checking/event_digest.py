@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["DIGEST_BYTES", "EventDigest", "Texts"]
+__all__ = ["DIGEST_BYTES", "DigestPair", "EventDigest", "Texts"]
 
 DIGEST_BYTES = 32
 
@@ -36,14 +36,20 @@ class Texts(NamedTuple):
 class EventDigest:
     """The digest of the events up to a position; it does not depend on how they are batched.
 
+    Args:
+        start: the number of events at the beginning that are not part of the digest.
+        size: how many of these events are not added, as they are not read.
+
     Attributes:
-        size: the number of events that have been added.
-        position: the number of events that are part of the digest.
+        start: the number of events at the beginning that are not part of the digest.
+        size: the number of events that have been added, and that were before them.
+        position: the number of events that are part of the digest, and that were before them.
     """
 
-    def __init__(self) -> None:
-        self.size = 0
-        self.position = 0
+    def __init__(self, start: int = 0, size: int = 0) -> None:
+        self.start = start
+        self.size = size
+        self.position = start
         self._digests: list[blake2b] = []
         # the events after the position: for each batch, its first event, size and columns
         self._ahead: deque[tuple[int, int, tuple[Buffer | Texts, ...]]] = deque()
@@ -57,11 +63,26 @@ class EventDigest:
                 columns. A column has a fixed number of bytes per event, or it consists of texts,
                 whose lengths must be in another column.
         """
-        self._ahead.append((self.size, count, tuple(columns)))
+        if self.size + count > self.position:
+            self._ahead.append((self.size, count, tuple(columns)))
         self.size += count
 
+    def begin_at(self, start: int) -> None:
+        """Leave out the events before a number, which is not below the position.
+
+        Args:
+            start: the number of the first event of a batch, or the number of all events.
+        """
+        if start == self.start:
+            return
+        self.start = start
+        while self._ahead and self._ahead[0][0] < start:
+            self._ahead.popleft()
+        self.position = start
+        self._digests = []
+
     def up_to(self, position: int) -> bytes:
-        """Return the digest of the first `position` events.
+        """Return the digest of the first `position` events, without those before the start.
 
         Args:
             position: a number of events, at most `size`; it must not decrease between calls.
@@ -86,3 +107,15 @@ class EventDigest:
                 self._ahead.popleft()
         joined = b"".join(digest.digest() for digest in self._digests)
         return blake2b(joined, digest_size=DIGEST_BYTES).digest()
+
+
+class DigestPair:
+    """Two digests of the same events."""
+
+    def __init__(self, first: EventDigest, second: EventDigest) -> None:
+        self.pair = first, second
+
+    def add(self, count: int, columns: Sequence[Buffer | Texts]) -> None:
+        """Add a batch of events, as `EventDigest.add` does."""
+        for one in self.pair:
+            one.add(count, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from mtlmon.checking.row_files import RowPlace
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     TimeStamps = NDArray[np.int64] | memoryview
     StreamNumbers = NDArray[np.uint32] | memoryview
 
-__all__ = ["BatchReader", "Corrections", "EventBatch", "EventSource", "Origins"]
+__all__ = [
+    "BatchReader",
+    "Corrections",
+    "EventBatch",
+    "EventSource",
+    "LogPlaces",
+    "Origins",
+    "ReaderPlace",
+]
 
 _Batch = TypeVar("_Batch")
 
@@ -153,6 +162,51 @@ class EventSource(Protocol):
         """Yield batches without rows, with the rows that wait for later values: none come."""
 
     def __iter__(self) -> Iterator[EventBatch]: ...
+
+
+class ReaderPlace(NamedTuple):
+    """Where another reader can go on in the file of a log.
+
+    Attributes:
+        events: the number of events before it.
+        size: the number of bytes before it.
+        state: what a reader has to know of them.
+    """
+
+    events: int
+    size: int
+    state: str
+
+
+BEGINNING = ReaderPlace(0, 0, "")
+"""The beginning of a log."""
+
+
+class LogPlaces:
+    """The places of a log from the last event on that has been checked.
+
+    Args:
+        first: where the reader begins.
+    """
+
+    def __init__(self, first: ReaderPlace = BEGINNING) -> None:
+        self._places = deque([first])
+
+    def note(self, place: ReaderPlace) -> None:
+        """Add a place, which is not before the others."""
+        self._places.append(place)
+
+    def before(self, events: int) -> ReaderPlace:
+        """Return the last place before some events, and forget those before.
+
+        At least one of the events is behind the place, as columns are known once one has been read.
+
+        Args:
+            events: the number of events, which must not decrease between calls.
+        """
+        while len(self._places) > 1 and self._places[1].events < events:
+            self._places.popleft()
+        return self._places[0]
 
 
 class BatchReader(Generic[_Batch]):

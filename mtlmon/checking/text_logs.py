@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import stat
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.row_files import RowFile
-from mtlmon.checking.sources import BatchReader, Corrections, Origins
+from mtlmon.checking.sources import BatchReader, Corrections, LogPlaces, Origins, ReaderPlace
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.standard_input import has_begun, read_ready
-from mtlmon.text.head import LogHead
+from mtlmon.text.head import HEAD_BYTES, LogHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.checking.event_digest import EventDigest
+    from mtlmon.checking.event_digest import DigestPair, EventDigest
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
@@ -214,6 +215,9 @@ class TextLog(BatchReader[TextBatch]):
         passed: the time below which no event comes any more, if that is later than the last one.
         is_regular: whether the log is a regular file, whose bytes all exist already.
         size: for a regular file, the bytes that were left to read at the beginning; else None.
+        start: where the log begins in its file; None if another reader cannot go on within it: it
+            has no such file, its lines are put in order, or streams depend on earlier lines.
+        places: set this before the first event to note places where another reader can go on.
         digest: set this before the first event to get a digest of all events that are read.
         wait: set this to a function that blocks until there is something to read. It is called with
             the descriptor before every read, except from a regular file.
@@ -261,7 +265,7 @@ class TextLog(BatchReader[TextBatch]):
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0
-        self.digest: EventDigest | None = None
+        self.digest: EventDigest | DigestPair | None = None
         self.wait: Callable[[int], None] | None = None
         self.note_block: Callable[[memoryview], None] | None = None
         self.marks_end = False
@@ -273,8 +277,13 @@ class TextLog(BatchReader[TextBatch]):
         status = os.fstat(self.descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size: int | None = None
+        self.start: int | None = None
+        self.places: LogPlaces | None = None
         if self.is_regular:
-            self.size = max(0, status.st_size - os.lseek(self.descriptor, 0, os.SEEK_CUR))
+            start = os.lseek(self.descriptor, 0, os.SEEK_CUR)
+            self.size = max(0, status.st_size - start)
+            if order is None and streams is None:
+                self.start = start
 
     @property
     def descriptor(self) -> int:
@@ -417,6 +426,44 @@ class TextLog(BatchReader[TextBatch]):
         self.rows, self._clock = rows, clock
         self._latest = clock or 0
 
+    def go_on_at(self, place: ReaderPlace) -> None:
+        """Go on where another reader has noted a place; call this before iterating.
+
+        The file is read from there on already.
+
+        Raises:
+            SnapshotError: the reader has skipped lines, and this one does not.
+        """
+        clock, latest, events = json.loads(place.state)
+        assert isinstance(self._events, TextEvents)
+        self._events.restore(bytes.fromhex(events))
+        self._latest = latest
+        self.go_on_behind(place.size, place.events, clock)
+
+    def go_on_behind(self, size: int, rows: int, clock: int | None) -> None:
+        """Go on behind the first bytes, as `skip_bytes` does, without reading them.
+
+        What reads the lines and the file are there already.
+        """
+        assert self.start is not None
+        own = self._events
+        lines = own.scanner if isinstance(own, TextEvents) else own.rows.lines
+        begin = max(0, size - 4)
+        self._head.go_on(
+            os.pread(self.descriptor, min(HEAD_BYTES, size), self.start),
+            os.pread(self.descriptor, size - begin, self.start + begin),
+            lines.line_count,
+        )
+        self.bytes_read = size
+        self.rows, self._clock = rows, clock
+
+    def _note_place(self) -> None:
+        """Note where the next events begin."""
+        assert isinstance(self._events, TextEvents)
+        assert self.places is not None
+        state = [self._clock, self._latest, self._events.snapshot().hex()]
+        self.places.note(ReaderPlace(self.rows, self._events.position, json.dumps(state)))
+
     def _number_by_order(self, events: TextEvents | RowEvents | ComputedEvents) -> None:
         """Let errors have the numbers that lines had before they were put in order."""
         if self._order is not None:
@@ -460,6 +507,8 @@ class TextLog(BatchReader[TextBatch]):
     def _loaded(self) -> Iterator[TextBatch | None]:
         """Yield the batches of the loaded text, and None for each batch that is skipped."""
         while True:
+            if self.places is not None:
+                self._note_place()
             times, masks = self._events.read()
             if not times:
                 return

@@ -55,7 +55,8 @@ cdef class EventBlock:
 
     cdef void note(self, Scanner scanner, uint64_t loaded) noexcept nogil:
         """Note how far the scanner has come."""
-        note_place(scanner, loaded, &self.place, self.occurrences)
+        note_place(scanner, loaded, &self.place)
+        memcpy(self.occurrences, scanner.occurrences, self.letter_words * sizeof(uint64_t))
 
     cdef bint decreases(self, size_t limit, uint64_t clock) noexcept nogil:
         """Whether an event below number `limit` has a time-stamp that no event may have now."""
@@ -81,9 +82,7 @@ cdef class EventBlock:
         return self.room * (1 + self.letter_words) * sizeof(uint64_t)
 
 
-cdef void note_place(
-    Scanner scanner, uint64_t loaded, ScanPlace *place, uint64_t *occurrences
-) noexcept nogil:
+cdef void note_place(Scanner scanner, uint64_t loaded, ScanPlace *place) noexcept nogil:
     """Note how far a scanner has come in a log, of which `loaded` bytes were loaded."""
     place.position = loaded - scanner.unread()
     place.line_count = scanner.line_count
@@ -91,4 +90,3 @@ cdef void note_place(
     place.time_stamp_end = scanner.last.value + 1 if scanner.last.is_known else 0
     place.held_bytes = scanner.held_bytes()
     place.in_long_line = scanner.in_long_line
-    memcpy(occurrences, scanner.occurrences, scanner.letter_words * sizeof(uint64_t))

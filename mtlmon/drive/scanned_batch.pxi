@@ -66,8 +66,11 @@ cdef class ScannedBatch:
                 self.block_room,
                 &self.event_counts[k],
             )
-            note_place(
-                scanner, loaded, &self.places[k], self.occurrences + k * self.letter_words
+            note_place(scanner, loaded, &self.places[k])
+            memcpy(
+                self.occurrences + k * self.letter_words,
+                scanner.occurrences,
+                self.letter_words * sizeof(uint64_t),
             )
             k += 1
         self.count = k

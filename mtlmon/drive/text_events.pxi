@@ -4,9 +4,10 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport uint64_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, uint64_t
 
 from mtlmon.arrays.native cimport Block
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, damaged
 from mtlmon.text.native cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, ScanStatus, Scanner
 
 cdef enum:
@@ -31,6 +32,7 @@ cdef class TextEvents:
     cdef bint numbers_lines
     cdef Block block
     cdef ScanStatus status
+    cdef uint64_t loaded
 
     def __cinit__(self, tuple atoms not None, *, str path="<log>", bint skip_errors=False):
         self.scanner = Scanner(atoms, path=path, skip_errors=skip_errors)
@@ -50,6 +52,7 @@ cdef class TextEvents:
         """Load a block of bytes for `read`; the block must not change until it has been read."""
         self.block = Block(block)
         self.scanner.load(self.block.data, self.block.size)
+        self.loaded += self.block.size
         self.status = SCAN_FULL
 
     def load_end(self):
@@ -57,6 +60,36 @@ cdef class TextEvents:
         self.block = None
         self.scanner.load_end()
         self.status = SCAN_FULL
+
+    @property
+    def position(self):
+        """How many bytes of the log have been read, up to the end of a line."""
+        return self.loaded - self.scanner.unread()
+
+    def snapshot(self):
+        """Return what is known after the first `position` bytes of the log, for `restore`."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef ScanPlace place
+        note_place(self.scanner, self.loaded, &place)
+        writer.put(place.position)
+        writer.put(self.scanner.letter_words)
+        put_place(writer, &place, self.scanner.occurrences, self.scanner.letter_words)
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from a snapshot; the next block to load is the log from `position` on.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot of such a reader, or lines were skipped before
+                it that this reader does not skip.
+        """
+        cdef NumberReader reader = NumberReader()
+        reader.open(as_bytes(snapshot), 0)
+        self.loaded = reader.get(INT64_MAX)
+        if reader.get(UINT64_MAX) != self.scanner.letter_words:
+            raise damaged()
+        read_scanner(reader, self.scanner)
+        reader.end()
 
     def read(self):
         """Return the next events of the block.

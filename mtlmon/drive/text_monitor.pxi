@@ -261,7 +261,9 @@ cdef class TextMonitor:
         if self.loop.delivery.resolves:
             writer.put_bytes(self.loop.delivery.resolver.snapshot())
         writer.put(self.scanner.letter_words)
-        put_place(writer, self.loop.block)
+        put_place(
+            writer, &self.loop.block.place, self.loop.block.occurrences, self.scanner.letter_words
+        )
         writer.put_bytes(self.monitor.snapshot())
         body = writer.taken()
         return b"%b%c%b%b" % (_MAGIC, _VERSION, digest(body), body)
@@ -442,15 +444,17 @@ cdef bytes checked_body(bytes snapshot):
     return body
 
 
-cdef int put_place(NumberWriter writer, EventBlock block) except -1:
-    """Write where the scanner was after the block."""
+cdef int put_place(
+    NumberWriter writer, const ScanPlace *place, const uint64_t *occurrences, size_t letter_words
+) except -1:
+    """Write how far a scanner has come in a log."""
     cdef size_t word
-    writer.put(block.place.line_count)
-    writer.put(block.place.skipped_count)
-    writer.put(block.place.in_long_line)
-    writer.put(block.place.time_stamp_end)
-    for word in range(block.letter_words):
-        writer.put(block.occurrences[word])
+    writer.put(place.line_count)
+    writer.put(place.skipped_count)
+    writer.put(place.in_long_line)
+    writer.put(place.time_stamp_end)
+    for word in range(letter_words):
+        writer.put(occurrences[word])
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import stat
 from hashlib import blake2b
@@ -12,21 +13,28 @@ from typing import NamedTuple
 from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.support.replacing import create_beside, leftovers, write_all
 
-__all__ = ["AFRESH", "DIGEST_BYTES", "Checkpoint", "CheckpointFile", "Place", "sync_directory"]
+__all__ = [
+    "AFRESH",
+    "DIGEST_BYTES",
+    "Checkpoint",
+    "CheckpointFile",
+    "Edges",
+    "LogMark",
+    "Place",
+    "sync_directory",
+]
 
 DIGEST_BYTES = 32
-"""The size of the digests of the log and the output."""
+"""The size of the digests of logs and outputs."""
 
 AFRESH = "(without --resume, the log is read from its beginning)"
 """Ends the messages about checkpoints that do not fit, as the way out."""
 
 MAGIC = b"mtlmon checkpoint\n"
-VERSION = 2
+VERSION = 3
 OWN_DIGEST_BYTES = 16
 SIZE_BYTES = 8
 HEAD_BYTES = len(MAGIC) + 1 + OWN_DIGEST_BYTES
-# The digests of the log and output; the output's size, device and inode; the length of its path.
-FIXED_BYTES = 2 * DIGEST_BYTES + 4 * SIZE_BYTES
 
 
 class Place(NamedTuple):
@@ -56,55 +64,77 @@ class Place(NamedTuple):
         return self.path == other.path or self[1:] == other[1:]
 
 
+class Edges(NamedTuple):
+    """How the first bytes of a file are known again, without reading all of them.
+
+    Attributes:
+        size: how many bytes that are.
+        head: the digest of the first of them.
+        tail: the digest of the last of them, as far as they are not part of the head.
+    """
+
+    size: int
+    head: str
+    tail: str
+
+
+class LogMark(NamedTuple):
+    """How the part of a log that has been read is known again.
+
+    Attributes:
+        digest: the digest of all of it; None if there are edges.
+        edges: the edges of its bytes in a file, behind which a later run goes on.
+        file: that file.
+        reader: the state of what reads the file, behind these bytes; empty if the snapshot of the
+            monitors has it.
+        events: the digest of the events behind these bytes that have been checked.
+        before: the number of the events before.
+    """
+
+    digest: str | None = None
+    edges: Edges | None = None
+    file: Place | None = None
+    reader: str = ""
+    events: str = ""
+    before: int = 0
+
+
 class Checkpoint(NamedTuple):
     """The information that a later run needs to continue.
 
     Attributes:
-        log_digest: the digest of the part of the log that has been monitored.
-        output_digest: the BLAKE2b digest of the verdicts on that part.
-        output_size: the number of bytes of these verdicts.
+        log: the part of the log that has been monitored.
+        verdicts: the verdicts on that part, as bytes of their file.
         output: the place of the file with these verdicts.
         snapshot: the state of the monitors, including their position in the log.
     """
 
-    log_digest: bytes
-    output_digest: bytes
-    output_size: int
+    log: LogMark
+    verdicts: Edges
     output: Place
     snapshot: bytes
 
     def encode(self) -> bytes:
         """Convert the checkpoint to bytes, with a digest that reveals damage."""
-        path = os.fsencode(self.output.path)
-        numbers = (self.output_size, self.output.device, self.output.inode, len(path))
-        body = b"".join(
-            [
-                self.log_digest,
-                self.output_digest,
-                *(number.to_bytes(SIZE_BYTES, "big") for number in numbers),
-                path,
-                self.snapshot,
-            ]
-        )
+        head = json.dumps(self[:-1]).encode()
+        body = len(head).to_bytes(SIZE_BYTES, "big") + head + self.snapshot
         return MAGIC + bytes([VERSION]) + own_digest(body) + body
 
     @classmethod
-    def decode(cls, body: bytes) -> Checkpoint | None:
-        """Read the bytes from `encode` that follow the head; return None if they are damaged."""
-        if len(body) < FIXED_BYTES:
-            return None
-        size, device, inode, length = (
-            int.from_bytes(body[place : place + SIZE_BYTES], "big")
-            for place in range(2 * DIGEST_BYTES, FIXED_BYTES, SIZE_BYTES)
+    def decode(cls, body: bytes) -> Checkpoint:
+        """Read the undamaged bytes from `encode` that follow the digest."""
+        end = SIZE_BYTES + int.from_bytes(body[:SIZE_BYTES], "big")
+        log, verdicts, output = json.loads(body[SIZE_BYTES:end])
+        digest, edges, file, reader, events, before = log
+        mark = LogMark(
+            digest,
+            None if edges is None else Edges(*edges),
+            None if file is None else Place(*file),
+            reader,
+            events,
+            before,
         )
-        path = body[FIXED_BYTES : FIXED_BYTES + length]
-        return cls(
-            body[:DIGEST_BYTES],
-            body[DIGEST_BYTES : 2 * DIGEST_BYTES],
-            size,
-            Place(os.fsdecode(path), device, inode),
-            body[FIXED_BYTES + length :],
-        )
+        return cls(mark, Edges(*verdicts), Place(*output), body[end:])
 
 
 def own_digest(body: bytes) -> bytes:
@@ -204,12 +234,9 @@ class CheckpointFile:
                 f"version of mtlmon reads version {VERSION} only {AFRESH}"
             )
         body = content[HEAD_BYTES:]
-        found = None
-        if own_digest(body) == content[place + 1 : HEAD_BYTES]:
-            found = Checkpoint.decode(body)
-        if found is None:
+        if own_digest(body) != content[place + 1 : HEAD_BYTES]:
             raise RunError(f"cannot resume from {self.name}: the checkpoint is damaged {AFRESH}")
-        return found
+        return Checkpoint.decode(body)
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Replace the file; once this returns, the checkpoint survives even a loss of power.

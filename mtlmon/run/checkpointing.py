@@ -16,21 +16,21 @@ import fcntl
 import os
 import stat
 import time
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
 from mtlmon.run.checkpoint import (
     AFRESH,
-    DIGEST_BYTES,
     Checkpoint,
     CheckpointFile,
+    LogMark,
     Place,
     sync_directory,
 )
 from mtlmon.run.failure import RunError, WriteFailure
 from mtlmon.run.host import HELD_SECONDS
-from mtlmon.run.pump import BLOCK_BYTES, LogEnds, Pump
+from mtlmon.run.pump import Pump
+from mtlmon.run.read_parts import FileEdges, LogDiffers, LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
         def settle(self) -> bool:
             """Take a step towards a snapshot; return whether more steps are needed."""
 
-        def log_digest(self) -> bytes:
-            """Return the digest of the log up to the position."""
+        def log_mark(self) -> LogMark:
+            """Return how the log up to the position is known again."""
 
         def snapshot(self) -> bytes:
             """Return the state of the monitors at the position as bytes."""
@@ -82,11 +82,15 @@ if TYPE_CHECKING:
                 SnapshotError: the snapshot does not fit this run.
             """
 
-        def skip(self) -> Iterator[None]:
-            """Read the log up to the position of the snapshot; yield now and then.
+        def skip(self, mark: LogMark) -> Iterator[None]:
+            """Go to the position of the snapshot in the log; yield now and then.
+
+            Args:
+                mark: how the log up to there is known again.
 
             Raises:
                 LogEnds: the log is shorter than that.
+                LogDiffers: it has other bytes or events up to there.
                 SnapshotError: the snapshot does not fit what has been read.
             """
 
@@ -97,27 +101,6 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointingPump"]
 
 DEFAULT_INTERVAL = ("seconds", 10.0)
-
-
-class OutputDigest:
-    """The digest of the written verdicts, which are read back from their file."""
-
-    def __init__(self, verdicts: VerdictFile) -> None:
-        self.verdicts = verdicts
-        self.digest = blake2b(digest_size=DIGEST_BYTES)
-        self.size = 0
-
-    def up_to(self, size: int) -> bytes:
-        """Return the digest of the first `size` bytes; `size` must not decrease between calls.
-
-        Raises:
-            RunError: the bytes cannot be read.
-        """
-        while self.size < size:
-            block = self.verdicts.read_at(self.size, min(BLOCK_BYTES, size - self.size))
-            self.digest.update(block)
-            self.size += len(block)
-        return self.digest.copy().digest()
 
 
 class CheckpointingPump(Pump):
@@ -150,7 +133,8 @@ class CheckpointingPump(Pump):
         self.unit, self.interval = options.checkpoint_every or DEFAULT_INTERVAL
         if self.unit == "events":
             work.work_in_small_steps(int(self.interval))
-        self.output_digest = OutputDigest(verdicts)
+        self.output_edges = FileEdges(verdicts.read_at)
+        self.place_of_output = Place.of(verdicts.descriptor, verdicts.name)
         # Whether checkpoints can be written: from the start of the work to the end of the log.
         self.is_open = False
         try:
@@ -212,7 +196,7 @@ class CheckpointingPump(Pump):
         except BaseException:
             self.verdicts.discard_new()
             raise
-        self.verdicts.cut(0 if checkpoint is None else checkpoint.output_size)
+        self.verdicts.cut(0 if checkpoint is None else checkpoint.verdicts.size)
         self.sync_name_of_verdicts()
         self.note_checkpoint()
         self.is_open = True
@@ -232,25 +216,25 @@ class CheckpointingPump(Pump):
         """
         work = self.checkpointed
         try:
-            work.restore(checkpoint.snapshot, checkpoint.output_size)
+            work.restore(checkpoint.snapshot, checkpoint.verdicts.size)
         except SnapshotError as error:
             raise self.cannot_resume(str(error)) from None
         self.events_before = work.event_count
         self.check_output(checkpoint)
         try:
-            for _ in work.skip():
+            for _ in work.skip(checkpoint.log):
                 self.signals.check()
                 self.progress.show(work.bytes_read, 0)
         except LogEnds:
             raise self.cannot_resume(
                 f"{work.name} ends within the {work.amount} already read"
             ) from None
-        except SnapshotError as error:
-            raise self.cannot_resume(str(error)) from None
-        if work.log_digest() != checkpoint.log_digest:
+        except LogDiffers:
             raise self.cannot_resume(
                 f"the first {work.amount} of {work.name} differ from those that were read"
-            )
+            ) from None
+        except SnapshotError as error:
+            raise self.cannot_resume(str(error)) from None
 
     def check_output(self, checkpoint: Checkpoint) -> None:
         """Check that the output begins with the verdicts that were written.
@@ -262,26 +246,22 @@ class CheckpointingPump(Pump):
         Raises:
             RunError: the output does not fit the checkpoint.
         """
-        name, wanted = self.verdicts.name, checkpoint.output_size
+        name, wanted = self.verdicts.name, checkpoint.verdicts.size
         size = self.verdicts.size()
         if size < wanted:
             raise self.cannot_resume(
                 f"{name} has only {size:,} of the {wanted:,} bytes that were written"
             )
-        if self.output_digest.up_to(wanted) != checkpoint.output_digest:
+        if self.output_edges.of(wanted) != checkpoint.verdicts:
             raise self.cannot_resume(
                 f"the first {wanted:,} bytes of {name} are not the verdicts that were written"
             )
-        if size > wanted and not checkpoint.output.is_same(self.place_of_output()):
+        if size > wanted and not checkpoint.output.is_same(self.place_of_output):
             raise self.cannot_resume(
                 f"the verdicts were written to {checkpoint.output.path}, and {name} has "
                 f"{size - wanted:,} bytes after the {wanted:,} that were written; if it is a copy, "
                 f"truncate it to {wanted} bytes first"
             )
-
-    def place_of_output(self) -> Place:
-        """Return the place of the file for the verdicts."""
-        return Place.of(self.verdicts.descriptor, self.verdicts.name)
 
     def cannot_resume(self, why: str) -> RunError:
         """Return the error for a checkpoint that does not fit."""
@@ -355,10 +335,9 @@ class CheckpointingPump(Pump):
     def make_checkpoint(self, output_size: int) -> Checkpoint:
         """Return a checkpoint of the present state, after `output_size` bytes of verdicts."""
         return Checkpoint(
-            self.checkpointed.log_digest(),
-            self.output_digest.up_to(output_size),
-            output_size,
-            self.place_of_output(),
+            self.checkpointed.log_mark(),
+            self.output_edges.of(output_size),
+            self.place_of_output,
             self.checkpointed.snapshot(),
         )
 

@@ -164,6 +164,7 @@ class LogFile(OpenFile):
         name: the name of the log in messages.
         is_regular: whether it is a file on disk, from which reading never waits.
         size: the number of bytes left to read in a regular file, or 0.
+        start: where the log begins in the file; None if a run cannot go on within the file.
         order: what puts the lines into the order of time; None if they are in order.
     """
 
@@ -175,9 +176,11 @@ class LogFile(OpenFile):
         self.status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(self.status.st_mode)
         self.size = 0
+        self.start: int | None = None
         widen_pipe(descriptor, self.status)
         if self.is_regular:
-            self.size = max(0, self.status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+            self.start = os.lseek(descriptor, 0, os.SEEK_CUR)
+            self.size = max(0, self.status.st_size - self.start)
 
     def read_into(self, block: memoryview) -> int | None:
         """Read the available bytes, at most a block.
@@ -216,6 +219,8 @@ class OrderedLog(LogFile):
 
     def __init__(self, descriptor: int, name: str, order: TextOrder) -> None:
         super().__init__(descriptor, name)
+        # lines that wait are not where they are in the file
+        self.start = None
         self.order: TextOrder = order
         self.block = memoryview(bytearray(ORDERED_BYTES))
 

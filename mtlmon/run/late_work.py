@@ -432,7 +432,7 @@ def run_late_work(
     if keeps:
         from mtlmon.run.checkpointing import CheckpointingPump
 
-        work.begin_digest()
+        work.begin_part()
         pump = CheckpointingPump(work, verdicts, signals, progress, options)
 
     def report(status: int, seconds: float) -> None:

@@ -15,12 +15,11 @@ from mtlmon.run.endings import report_end
 from mtlmon.run.mixed_part import Part
 from mtlmon.run.policies import assumption_watch
 from mtlmon.run.policy_work import PolicyWork
-from mtlmon.run.pump import LogEnds
 from mtlmon.run.relation_checkpoints import restore_check, restored_source, snapshot_of
 from mtlmon.run.relations import engine_for
 from mtlmon.run.report import plural, policies_summary
+from mtlmon.run.row_parts import RowPart
 from mtlmon.run.snapshot_parts import MIXED, damaged, joined_parts, split_parts
-from mtlmon.run.text_checkpoints import LogDigest
 from mtlmon.support.snapshot_parts import sized, take_sized
 from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.outputs import ByteWriter
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.findings import Findings
     from mtlmon.run.mixed_part import MixedOutput
     from mtlmon.run.people import Outcome
@@ -426,20 +426,13 @@ class MixedTextWork(MixedWork):
         self.log = source
         self.events = events
         self.events_again = events_again
-        self.digest = LogDigest()
 
-    def begin_digest(self) -> None:
-        self.log.note_block = self.note_block
-        self.log.marks_end = True
+    def begin_part(self) -> None:
+        self.rows_read = RowPart(self.log, self.events, has_streams=self.events_again is not None)
 
     def known_part(self) -> Part:
         assert self.part is not None
         return self.part
-
-    def note_block(self, block: memoryview) -> None:
-        """Keep a block for the digest, which needs no bytes that are part of it."""
-        self.digest.add(block)
-        self.digest.up_to(min(self.position, self.log.bytes_read))
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         # not the mark before an unfinished line
@@ -460,8 +453,8 @@ class MixedTextWork(MixedWork):
         is_taken = self.log.rows == self.events.rows.point_count
         return super().is_settled and is_taken and self.events.rows.is_settled
 
-    def log_digest(self) -> bytes:
-        return self.digest.up_to(self.position)
+    def log_mark(self) -> LogMark:
+        return self.rows_read.mark()
 
     def source_state(self) -> bytes:
         return self.events.snapshot()
@@ -472,19 +465,13 @@ class MixedTextWork(MixedWork):
         restore_check(self.known_part().check, run)
         self.events.restore(source)
 
-    def skip(self) -> Iterator[None]:
-        count, rows = self.position, self.events.rows
-        if self.log.size is not None and self.log.size < count:
-            raise LogEnds
+    def skip(self, mark: LogMark) -> Iterator[None]:
         again: RowEvents | ComputedEvents | None = None
         if self.events_again is not None:
-            rows_again = self.events_again()
-            again = rows_again
+            again = rows_again = self.events_again()
             if isinstance(self.events, ComputedEvents):
                 again = self.events.without_rows(rows_again)
-        yield from self.log.skip_bytes(count, rows.point_count, self.events.last_time_stamp, again)
-        if self.log.bytes_read < count:
-            raise LogEnds
+        yield from self.rows_read.skip(mark, again)
 
 
 class MixedTableWork(MixedWork):
@@ -545,8 +532,8 @@ class MixedTableWork(MixedWork):
         # the plan needs the types of columns, which are known once rows have been read
         self.kept = self.restored(snapshot, output_size)
 
-    def skip(self) -> Iterator[None]:
-        yield from super().skip()
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        yield from super().skip(mark)
         assert self.kept is not None
         source, run = self.kept
         if source:

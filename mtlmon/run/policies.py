@@ -242,7 +242,7 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
         return Pump(work, verdicts, signals, progress)
     from mtlmon.run.checkpointing import CheckpointingPump
 
-    work.begin_digest()
+    work.begin_part()
     if options.idle is not None:
         from mtlmon.run.idle import IdleCheckpointingPump
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from mtlmon.checking import TextLog
 from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import never_triggered, report_end
+from mtlmon.run.event_parts import EventPart
 from mtlmon.run.failure import RunError
-from mtlmon.run.pump import LogEnds
 from mtlmon.run.report import is_violated, plural, policies_summary
 from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.run.table_output import continue_table
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.findings import Findings
     from mtlmon.run.people import Outcome
@@ -90,6 +91,8 @@ class LogWork(ABC, Generic[_Batch]):
         # the last row of the log, if no line feed ends it
         self.tail: _Batch | None = None
         self.has_ended = False
+        # what a later run has to know again; None without checkpoints
+        self.part_checked: EventPart | None = None
 
     @property
     def wait(self) -> Callable[[int], None]:
@@ -116,6 +119,8 @@ class LogWork(ABC, Generic[_Batch]):
         Raises:
             RunError: the log cannot be read.
         """
+        if self.part_checked is not None:
+            self.part_checked.forget_until(self.position)
         try:
             batch = next(self.batches, None)
         except OSError as error:
@@ -123,6 +128,11 @@ class LogWork(ABC, Generic[_Batch]):
         if batch is not None:
             self.note_assumptions(batch)
         return batch
+
+    @property
+    def position(self) -> int:
+        """How much of the log has been checked, in this and all earlier runs."""
+        return self.source.rows
 
     @property
     @abstractmethod
@@ -217,11 +227,9 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
 
     # ---- checkpoints -----------------------------------------------------------------------
 
-    def begin_digest(self) -> None:
-        """Start with an empty digest of the log."""
-        from mtlmon.checking.event_digest import EventDigest
-
-        self.source.digest = EventDigest()
+    def begin_part(self) -> None:
+        """Start with nothing of the log that a later run has to know again."""
+        self.part_checked = EventPart(self.source)
 
     @property
     def position(self) -> int:
@@ -236,21 +244,21 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
         """Do nothing: a check is always between two events."""
         return False
 
-    def log_digest(self) -> bytes:
-        """Return the digest of the events up to the position."""
-        assert self.source.digest is not None
-        return self.source.digest.up_to(self.event_count)
+    def log_mark(self) -> LogMark:
+        """Return how the events up to the position are known again."""
+        assert self.part_checked is not None
+        return self.part_checked.mark(self.event_count)
 
-    def skip(self) -> Iterator[None]:
-        """Read the events up to the position without checking them; yield now and then.
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        """Go to the position, or read the events up to there without checking; yield now and then.
 
         Raises:
             LogEnds: the log has fewer events than that.
+            LogDiffers: it has other events.
+            SnapshotError: the reader of the log cannot go on.
         """
-        yield from self.source.skip(self.event_count)
-        assert self.source.digest is not None
-        if self.source.digest.size < self.event_count:
-            raise LogEnds
+        assert self.part_checked is not None
+        yield from self.part_checked.skip(mark, self.event_count)
 
 
 class PolicyWork(EventWork):

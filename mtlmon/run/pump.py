@@ -77,7 +77,7 @@ if TYPE_CHECKING:
             """Release the resources for reading."""
 
 
-__all__ = ["BLOCK_BYTES", "LogEnds", "MonitoredText", "Pump", "TextWork"]
+__all__ = ["BLOCK_BYTES", "MonitoredText", "Pump", "TextWork"]
 
 BLOCK_BYTES = 1 << 18
 # Write the verdicts when there are this many bytes, or after this many seconds.
@@ -91,10 +91,6 @@ WORTH_BYTES = 4 << 20
 LOOK_BYTES = 16 << 20
 # How much is handed over at once: about 16,000 events. With less, waking up threads takes longer.
 BATCH_BYTES = 1 << 18
-
-
-class LogEnds(Exception):
-    """The log is shorter than the part that an earlier run has read."""
 
 
 class TextWork:

@@ -11,7 +11,7 @@ from mtlmon.run.policies import asks_for_triggered
 from mtlmon.run.row_work import PassingTime, RowWork
 from mtlmon.run.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
 from mtlmon.run.table_output import continue_table
-from mtlmon.run.text_checkpoints import DigestedText
+from mtlmon.run.text_checkpoints import KeptText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -116,7 +116,7 @@ def _settings(options: RunSpec) -> list[tuple[str, object]]:
     ]
 
 
-class CheckpointedRows(DigestedText, RowWork):
+class CheckpointedRows(KeptText, RowWork):
     """Moves a text log of rows through a check; its position is a number of bytes.
 
     Args:
@@ -142,7 +142,8 @@ class CheckpointedRows(DigestedText, RowWork):
         self.again: ComputedEvents | None = None
         if again is not None and isinstance(rows, ComputedRows):
             self.again = rows.without_rows(again())
-        self.begin_digest()
+            self.needs_all = True
+        self.begin_part()
 
     def pass_over(self, block: memoryview) -> Iterator[None]:
         if self.again is not None:

@@ -8,11 +8,10 @@ from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ChangedAnswers
 from mtlmon.run.changed_answers import TableOfAnswers
 from mtlmon.run.late_work import LateWork
-from mtlmon.run.pump import LogEnds
 from mtlmon.run.relation_vacuity import never_matched
 from mtlmon.run.report import plural
+from mtlmon.run.row_parts import RowPart
 from mtlmon.run.snapshot_parts import damaged
-from mtlmon.run.text_checkpoints import LogDigest
 from mtlmon.tables.relations import RelationRows
 
 _Change = TypeVar("_Change")
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.changed_answers import AnswerOutput
+    from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.late_rows import LateFile
     from mtlmon.run.late_work import LateCheck, LateLines, LateOutput, RevisedOutput
     from mtlmon.run.policy_work import Source
@@ -93,7 +93,7 @@ class RelationWork(LateWork, Generic[_Change]):
         super().__init__(check, source, output, late, logs, options)
         self.answers = answers
         self.events = events
-        self.digest = LogDigest()
+        self.rows_read: RowPart | None = None
 
     def fails(self) -> bool:
         if self.options.fail_on_vacuous and self.never_matched():
@@ -147,20 +147,11 @@ class RelationWork(LateWork, Generic[_Change]):
         assert isinstance(self.source, TextLog)
         return self.source
 
-    def begin_digest(self) -> None:
+    def begin_part(self) -> None:
         if self.events is None:
-            super().begin_digest()
-            return
-        before = self.log.note_block
-
-        def note_block(block: memoryview) -> None:
-            if before is not None:
-                before(block)
-            self.digest.add(block)
-            self.digest.up_to(min(self.position, self.log.bytes_read))
-
-        self.log.note_block = note_block
-        self.log.marks_end = True
+            super().begin_part()
+        else:
+            self.rows_read = RowPart(self.log, self.events)
 
     @property
     def position(self) -> int:
@@ -179,23 +170,18 @@ class RelationWork(LateWork, Generic[_Change]):
             self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
         )
 
-    def log_digest(self) -> bytes:
-        return super().log_digest() if self.events is None else self.digest.up_to(self.position)
+    def log_mark(self) -> LogMark:
+        return super().log_mark() if self.rows_read is None else self.rows_read.mark()
 
-    def skip(self) -> Iterator[None]:
-        if self.events is None:
-            yield from super().skip()
-            # what is wrong with the snapshot is said before anything is written
-            _ = self.answers.history
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        if self.rows_read is not None:
+            # the last event may be a late one
+            largest = self.answers.history.leader.now()
+            yield from self.rows_read.skip(mark, clock=largest)
             return
-        count, events = self.position, self.events
-        if self.log.size is not None and self.log.size < count:
-            raise LogEnds
-        # the last event may be a late one
-        largest = self.answers.history.leader.now()
-        yield from self.log.skip_bytes(count, events.rows.point_count, largest)
-        if self.log.bytes_read < count:
-            raise LogEnds
+        yield from super().skip(mark)
+        # what is wrong with the snapshot is said before anything is written
+        _ = self.answers.history
 
     def own_parts(self) -> Sequence[bytes]:
         return [b"" if self.events is None else self.events.snapshot()]

@@ -10,11 +10,12 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.run.context import texts_of
 from mtlmon.run.endings import note_skipped
+from mtlmon.run.event_parts import EventPart
 from mtlmon.run.files import position_of_input, verdicts_of
 from mtlmon.run.late_rows import note_refused, table_order
 from mtlmon.run.policies import assumption_watch, open_table_source, statuses
 from mtlmon.run.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
-from mtlmon.run.pump import LogEnds, Pump
+from mtlmon.run.pump import Pump
 from mtlmon.run.relation_checkpoints import (
     restore_check,
     restored_source,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.pump import EndTime
     from mtlmon.run.running import Steps
@@ -187,10 +189,15 @@ class TableWork(LogWork["EventBatch"]):
         """Do nothing: all rows that are counted have been checked."""
         return False
 
-    def log_digest(self) -> bytes:
-        """Return the digest of the rows up to the position."""
-        assert self.source.digest is not None
-        return self.source.digest.up_to(self.position)
+    def begin_part(self) -> None:
+        """Start with nothing of the log that a later run has to know again."""
+        self.source.digests_shown = True
+        self.part_checked = EventPart(self.source)
+
+    def log_mark(self) -> LogMark:
+        """Return how the rows up to the position are known again."""
+        assert self.part_checked is not None
+        return self.part_checked.mark(self.position)
 
     def snapshot(self) -> bytes:
         if self.check is None or self.rows is None:
@@ -203,11 +210,12 @@ class TableWork(LogWork["EventBatch"]):
             # the plan needs the types of columns, which are known once rows have been read
             self.restored = source, run, output_size
 
-    def skip(self) -> Iterator[None]:
-        """Read the rows up to the position without checking them; yield now and then.
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        """Go to the position, or read the rows up to there without checking; yield now and then.
 
         Raises:
             LogEnds: the log has fewer rows than that.
+            LogDiffers: it has other rows.
             SnapshotError: the snapshot is of other policies.
         """
         if self.restored is None:
@@ -215,10 +223,8 @@ class TableWork(LogWork["EventBatch"]):
         source, run, output_size = self.restored
         position = int(source.partition(b" ")[0])
         self.restored = source, run, position
-        yield from self.source.skip(position)
-        assert self.source.digest is not None
-        if self.source.digest.size < position:
-            raise LogEnds
+        assert self.part_checked is not None
+        yield from self.part_checked.skip(mark, position)
         check, rows = self.started()
         restore_check(check, run)
         rows.restore(source)
@@ -266,11 +272,9 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
 
             check_explained(options, logs, source)
         if has_checkpoints:
-            from mtlmon.checking.event_digest import EventDigest
             from mtlmon.run.checkpointing import CheckpointingPump
 
-            source.digest = EventDigest()
-            source.digests_shown = True
+            work.begin_part()
             pump: Pump
             if options.idle is not None:
                 from mtlmon.run.idle import IdleCheckpointingPump

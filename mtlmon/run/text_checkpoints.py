@@ -3,66 +3,45 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from mtlmon.run.checkpoint import DIGEST_BYTES
-from mtlmon.run.pump import BLOCK_BYTES, LogEnds, MonitoredText, TextWork
+from mtlmon.run.pump import BLOCK_BYTES, MonitoredText, TextWork
+from mtlmon.run.read_parts import LogEnds, ReadPart
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
     from mtlmon.drive.native import ScannedBatch, TextMonitor
+    from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import LogFile
 
-__all__ = ["CheckpointedText", "DigestedText"]
+__all__ = ["CheckpointedText", "KeptText"]
 
 SMALLEST_BLOCK_BYTES = 1 << 12
 EVENT_BYTES = 8
 """The length of a short line, for blocks with about as many events as a checkpoint interval."""
 
 
-class LogDigest:
-    """The digest of the monitored part of a log; more than that part may have been read."""
-
-    def __init__(self) -> None:
-        self.digest = blake2b(digest_size=DIGEST_BYTES)
-        self.size = 0
-        self.ahead: deque[memoryview] = deque()
-
-    def add(self, block: memoryview) -> None:
-        """Add bytes that have been read, but not monitored yet; any thread may do so."""
-        self.ahead.append(memoryview(bytes(block)))
-
-    def up_to(self, position: int) -> bytes:
-        """Return the digest of the first bytes; `position` must not decrease between calls."""
-        while self.size < position:
-            block = self.ahead.popleft()
-            count = min(len(block), position - self.size)
-            self.digest.update(block[:count])
-            self.size += count
-            if count < len(block):
-                self.ahead.appendleft(block[count:])
-        return self.digest.copy().digest()
-
-
-class DigestedText(TextWork, ABC):
-    """A text log with a digest of what has been monitored; its position is a number of bytes.
+class KeptText(TextWork, ABC):
+    """A text log that a later run goes on with; its position is a number of bytes.
 
     Attributes:
         name: the name of the log in messages.
-        digest: the digest.
+        part: knows the part of the log again that has been monitored.
+        needs_all: whether a later run has to read all of the log.
     """
 
     name: str
-    digest: LogDigest
+    part: ReadPart
+    needs_all = False
 
-    def begin_digest(self) -> None:
-        """Start with an empty digest."""
+    def begin_part(self) -> None:
+        """Start with an empty part."""
         self.name = self.log.name
-        self.digest = LogDigest()
+        if self.needs_all:
+            self.log.start = None
+        self.part = ReadPart(self.log)
 
     @property
     def logs(self) -> list[os.stat_result]:
@@ -77,27 +56,33 @@ class DigestedText(TextWork, ABC):
     def amount(self) -> str:
         return f"{self.position:,} bytes"
 
-    def log_digest(self) -> bytes:
-        return self.digest.up_to(self.position)
+    def log_mark(self) -> LogMark:
+        return self.part.mark(self.position)
 
-    def skip(self) -> Iterator[None]:
-        """Read the log up to the position for its digest only; yield now and then.
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        """Go to the position, or read the log up to there; yield now and then.
 
         Raises:
             LogEnds: the log is shorter than that.
+            LogDiffers: it has other bytes.
         """
         count = self.position
         if self.log.is_regular and self.log.size < count:
             raise LogEnds
+        if self.part.seek(mark):
+            self.bytes_read = count
+            return
+        self.part.read_again(mark)
         block = memoryview(bytearray(BLOCK_BYTES))
         while self.bytes_read < count:
             size = self.read_block(block[: count - self.bytes_read])
             if size == 0:
                 raise LogEnds
-            self.digest.add(block[:size])
-            self.digest.up_to(self.bytes_read)
+            self.part.add(block[:size])
+            self.part.forget_until(self.bytes_read)
             yield from self.pass_over(block[:size])
             yield
+        self.part.check_again(mark, count)
 
     def pass_over(self, block: memoryview) -> Iterator[None]:
         """Read a block of the part that an earlier run has monitored; yield now and then."""
@@ -107,13 +92,12 @@ class DigestedText(TextWork, ABC):
         self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))
 
     def load(self, block: memoryview) -> None:
-        # Bytes that are part of the digest need not be kept.
-        self.log_digest()
-        self.digest.add(block)
+        self.part.forget_until(self.position)
+        self.part.add(block)
         super().load(block)
 
 
-class CheckpointedText(DigestedText, MonitoredText):
+class CheckpointedText(KeptText, MonitoredText):
     """Moves a text log through a monitor; its position is a number of bytes.
 
     Args:
@@ -124,7 +108,7 @@ class CheckpointedText(DigestedText, MonitoredText):
 
     def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
         super().__init__(monitor, log, threads)
-        self.begin_digest()
+        self.begin_part()
 
     @property
     def position(self) -> int:
@@ -150,9 +134,9 @@ class CheckpointedText(DigestedText, MonitoredText):
             self.threads = 1
 
     def load_ahead(self, block: memoryview) -> None:
-        self.digest.add(block)
+        self.part.add(block)
         super().load_ahead(block)
 
     def take(self, batch: ScannedBatch) -> None:
-        self.log_digest()
+        self.part.forget_until(self.position)
         super().take(batch)

@@ -14,7 +14,7 @@ from mtlmon.arrays.ordering import order_of
 from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
 from mtlmon.policy.clock_errors import refused_changes
 from mtlmon.policy.messages import with_held_columns
-from mtlmon.policy.needs import needs_of
+from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
@@ -127,6 +127,7 @@ class StreamAtoms:
 
     Attributes:
         log_atoms: as given.
+        depends_on_rows: whether anything depends on other rows, and not only on its own.
         has_ticks: whether anything has values at ticks, or at rows that wait.
         points_left_out: how many ticks, and rows that have waited, have been left out, as
             integers overflow there.
@@ -158,6 +159,10 @@ class StreamAtoms:
         self.has_ticks = any(period for some in wanted for period in some) or any(
             (clock := file.streams[name].clock) is not None and clock.period is not None
             for name in streams
+        )
+        self.depends_on_rows = bool(names or values or self.has_ticks) or any(
+            name not in file.shown or remembers(file, file.shown[name])
+            for name in dict.fromkeys([*streams, *every_shown])
         )
         self.only_due = False
         self.can_leave_out = False

@@ -73,6 +73,12 @@ class Utf8Check:
 
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
+    def go_on(self, end: bytes) -> None:
+        """Go on behind pieces that are known to be right, of which these are the last bytes."""
+        # the first byte of a letter and what follows
+        last = max((k for k in range(len(end)) if end[k] & 0xC0 != 0x80), default=0)
+        self.fault_in(end[last:])
+
     def fault_in(self, piece: bytes) -> int | None:
         """Return where the next piece is not UTF-8; None if it is."""
         before = len(self._decoder.getstate()[0])

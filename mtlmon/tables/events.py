@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -11,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.checking.event_digest import EventDigest, Texts
-from mtlmon.checking.sources import BatchReader
+from mtlmon.checking.event_digest import DigestPair, EventDigest, Texts
+from mtlmon.checking.sources import BatchReader, LogPlaces, ReaderPlace
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, RowError, TableError, TickError
@@ -29,7 +30,7 @@ from mtlmon.tables.columns.usable import RowCheck, SortedBlock, UsableRows, with
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.columns.writings import Writings
 from mtlmon.tables.event_batch import EventBatch
-from mtlmon.tables.formats.blocks import BadRow, Block
+from mtlmon.tables.formats.blocks import BadRow, Block, BlockPlace, GoneOn
 from mtlmon.tables.formats.files import (
     TableFile,
     TableObject,
@@ -42,6 +43,7 @@ from mtlmon.tables.row_origins import RowOrigins
 from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.seen_atoms import SeenAtoms
 from mtlmon.tables.sorting import EventSorter
+from mtlmon.tables.sought_files import SoughtFile, sought_file
 from mtlmon.tables.source_blocks import SourceBlocks
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from typing import Protocol
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
@@ -63,6 +66,16 @@ if TYPE_CHECKING:
     from mtlmon.streams.atoms import Computed
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.row_relations import RowRelations
+
+    class Stateful(Protocol):
+        """Knows something by the rows so far."""
+
+        def state(self) -> list[object]:
+            """Return it as JSON can write it."""
+
+        def restore(self, state: object) -> None:
+            """Go on from such a state."""
+
 
 _Item = TypeVar("_Item")
 
@@ -85,6 +98,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         digest: set this before the first event to get a digest of all events that are read; sorted
             events have no digest.
         digests_shown: set this if the values that batches show are part of the digest.
+        places: set this before the first event to note places where another reader can go on.
+        note_block: set this before the first event to a function that gets the bytes of files.
         values_of_rows: set this before the first event, if rows come in any order, to what computes
             the values that batches show, which depend on their row alone.
         wait: set this before the first event to a function that blocks until there is something to
@@ -121,8 +136,10 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
     ) -> None:
         self._guard = Guard("reader of tables")
         self.wait: Callable[[int], None] | None = None
-        self.digest: EventDigest | None = None
+        self.digest: EventDigest | DigestPair | None = None
         self.digests_shown = False
+        self.places: LogPlaces | None = None
+        self.note_block: Callable[[memoryview], None] | None = None
         self.values_of_rows: StreamAtoms | None = None
         self.writings = Writings(())
         batches = self._ordered()
@@ -176,6 +193,10 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self._following: Future[EventBatch | None] | None = None
         self._blocks = SourceBlocks(sources, selection, dialect, pattern)
         self.size = self._blocks.size
+        self._file: SoughtFile | None = None
+        # the usable rows so far, and where another reader has been
+        self._events = 0
+        self._place: ReaderPlace | None = None
 
     def __enter__(self) -> TableEvents:
         return self
@@ -189,6 +210,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         if self._preparing is not None:
             self._preparing.shutdown()
         self._batches.close()
+        if self._file is not None:
+            self._file.close()
         if self._executor is not None:
             self._executor.shutdown()
 
@@ -385,6 +408,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
 
     def _usable(self) -> Generator[UsableRows, None, None]:
         """Yield the usable rows, and count the others or raise their errors."""
+        self._blocks.note_block = self.note_block
         blocks = self._blocks.blocks(self.wait)
         if self.size is not None:
             if self._predicates or self._has_streams:
@@ -395,11 +419,22 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             blocks = _ahead(blocks, self._executor)
         with closing(blocks):
             for item in blocks:
+                if isinstance(item, GoneOn):
+                    self._restore()
+                    continue
+                if self._place is not None:
+                    # Only the types of columns and the notation of times matter here.
+                    if isinstance(item, Block):
+                        first = self._check.usable(item)
+                        self.schema = self.schema or first.block.batch.schema
+                    continue
                 if isinstance(item, BadRow):
                     self.rows += 1
                     self._check.refuse(item)
                     continue
                 # What streams hold is bounded only if the batches that they get are.
+                if self.places is not None and item.place is not None:
+                    self._note_place(self.places, item.place)
                 most = LARGEST_BATCH if self._has_streams else item.batch.num_rows
                 for block in item.parts(most):
                     self.rows += block.batch.num_rows
@@ -407,10 +442,62 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
                     self.writings.note(rows.batch)
                     if self.schema is None:
                         self.schema = rows.block.batch.schema
+                    self._events += len(rows.time_stamps)
                     if len(rows.time_stamps):
                         yield rows
                     if rows.error is not None:
                         raise rows.error
+
+    # ---- places where another reader goes on -----------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the first table in messages."""
+        return self.sources[0].name
+
+    @property
+    def start(self) -> int | None:
+        """0 if all rows are in one file in which another reader can go on; else None.
+
+        None also if rows depend on others, which that reader would not know.
+        """
+        depends = self._streams is not None and self._streams.depends_on_rows
+        if self._file is None and not depends and self._order is None:
+            self._file = None if self._is_sorted else sought_file(self.sources)
+        return None if self._file is None else 0
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the only file, if there is a start."""
+        assert self._file is not None
+        return self._file.descriptor
+
+    @property
+    def _stateful(self) -> tuple[Stateful, ...]:
+        """What depends on earlier rows, apart from the types of columns and notations."""
+        return self._check, self._seen, self.writings
+
+    def _note_place(self, places: LogPlaces, place: BlockPlace) -> None:
+        """Note where a block begins, unless what its times mean depends on earlier ones."""
+        if self.times.depend_on_rows:
+            return
+        state = [self.rows, *place[1:], *(one.state() for one in self._stateful)]
+        places.note(ReaderPlace(self._events, place.size, json.dumps(state)))
+
+    def go_on_at(self, place: ReaderPlace) -> None:
+        """Go on where another reader has noted a place; call this before iterating."""
+        _, line, row, state, *_ = json.loads(place.state)
+        self._blocks.go_on = BlockPlace(place.size, line, row, state)
+        self._place = place
+
+    def _restore(self) -> None:
+        """Restore what the other reader knew by the rows before the place."""
+        assert self._place is not None
+        self.rows, _, _, _, *states = json.loads(self._place.state)
+        self._events = self._place.events
+        for one, state in zip(self._stateful, states, strict=True):
+            one.restore(state)
+        self._place = None
 
     def _noted(self) -> Generator[UsableRows, None, None]:
         """Yield the usable rows, and note the atoms that they name."""

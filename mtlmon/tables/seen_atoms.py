@@ -11,6 +11,7 @@ from mtlmon.arrays.canonical import canonical_texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from typing import Any
 
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.columns.wanted import Selection
@@ -69,3 +70,12 @@ class SeenAtoms:
         for number, name in enumerate(self._atoms):
             if int(found[number // 64]) >> (number % 64) & 1:
                 self.unseen.discard(name)
+
+    def state(self) -> list[object]:
+        """Return what has been noted, for `restore`, as JSON can write it."""
+        return [sorted(self.unseen), self.names]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        unseen, self.names = state
+        self.unseen = set(unseen)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables.formats.binary import BinaryReader
-from mtlmon.tables.formats.blocks import BadRow, Block
+from mtlmon.tables.formats.blocks import BadRow, Block, BlockPlace, GoneOn
 from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS, DelimitedReader
 from mtlmon.tables.formats.files import ByteStream, TableFile, TableObject, file_size
 from mtlmon.tables.formats.json_lines import JsonLinesReader
@@ -40,7 +40,13 @@ class SourceBlocks:
 
     Attributes:
         size: the size of all files in bytes, or None if some source is not a regular file.
+        note_block: set this to a function that gets the bytes of files as they are read.
+        go_on: set this to the place in the only file where to go on, behind its first rows; a
+            `GoneOn` comes between.
     """
+
+    note_block: Callable[[memoryview], None] | None = None
+    go_on: BlockPlace | None = None
 
     def __init__(
         self,
@@ -96,7 +102,9 @@ class SourceBlocks:
         is_json = all(isinstance(one, TableFile) and one.format == "jsonl" for one in self._sources)
         return self._json_lines.absent_names if is_json else ()
 
-    def blocks(self, wait: Callable[[int], None] | None) -> Generator[Block | BadRow, None, None]:
+    def blocks(
+        self, wait: Callable[[int], None] | None
+    ) -> Generator[Block | BadRow | GoneOn, None, None]:
         """Yield the rows of all sources, one source after the other.
 
         Args:
@@ -112,12 +120,14 @@ class SourceBlocks:
                 continue
             with ByteStream(file, wait) as stream:
                 self._stream = stream
+                stream.note_block = self.note_block
+                blocks: Iterator[Block | BadRow | GoneOn]
                 if file.format in FORMATS_WITH_DELIMITERS:
-                    blocks = self._delimited.blocks(file, stream)
+                    blocks = self._delimited.blocks(file, stream, self.go_on)
                 elif self._lines is not None:
-                    blocks = self._lines.blocks(file, stream)
+                    blocks = self._lines.blocks(file, stream, self.go_on)
                 elif file.format == "jsonl":
-                    blocks = json_lines.blocks(file, stream)
+                    blocks = json_lines.blocks(file, stream, self.go_on)
                 elif file.format == "xes":
                     blocks = xes.blocks(file, stream)
                 else:
@@ -145,10 +155,12 @@ class SourceBlocks:
                 elif one.format in _TYPED and file_size(one) is not None and one.path != "-":
                     yield read_schema(one.path, format=one.format)
 
-    def _joined(self, blocks: Iterator[Block | BadRow]) -> Iterator[Block | BadRow]:
+    def _joined(
+        self, blocks: Iterator[Block | BadRow | GoneOn]
+    ) -> Iterator[Block | BadRow | GoneOn]:
         """The blocks, with the joined times if times have several columns."""
         for block in blocks:
-            if isinstance(block, BadRow) or len(self._selection.time_columns) == 1:
+            if not isinstance(block, Block) or len(self._selection.time_columns) == 1:
                 yield block
                 continue
             try:

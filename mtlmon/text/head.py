@@ -56,6 +56,21 @@ class LogHead:
         self._size += len(part)
         self.is_full = self._size >= HEAD_BYTES
 
+    def go_on(self, beginning: bytes, end: bytes, lines: int) -> None:
+        """Go on behind a part of the log that is not added.
+
+        Args:
+            beginning: the first bytes of that part, up to the size limit of the head.
+            end: its last bytes.
+            lines: the number of its lines.
+        """
+        self._parts, self._size = [beginning], len(beginning)
+        self.is_full = self._size >= HEAD_BYTES
+        self._lines = lines
+        if self._utf_8 is not None:
+            # a letter may end behind them
+            self._utf_8.go_on(end)
+
     def _check(self, block: bytes) -> None:
         assert self._utf_8 is not None
         place = self._utf_8.fault_in(block)

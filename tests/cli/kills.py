@@ -25,7 +25,7 @@ def wait_for_checkpoint(path: Path, output_size: int = 1) -> None:
     """Wait for a checkpoint that counts on so many bytes of verdicts."""
     file = CheckpointFile(str(path))
     process.wait_until(
-        lambda: (found := file.read()) is not None and found.output_size >= output_size
+        lambda: (found := file.read()) is not None and found.verdicts.size >= output_size
     )
 
 

@@ -332,7 +332,7 @@ def test_a_run_goes_on_from_its_last_event(tmp_path: Path, form: str, kind: sign
         # the checkpoint is of the last event
         saved = CheckpointFile(str(checkpoint)).read()
         assert saved is not None
-        written = output.read_bytes()[: saved.output_size].decode()
+        written = output.read_bytes()[: saved.verdicts.size].decode()
         assert f"alive\t{first + 19}:0 false" in written
         assert f"alive\t{first + 20}:0" not in written
     done = mtlmon(*asked, log=lines(events + later))

@@ -131,7 +131,7 @@ def kill_after(arguments: list[str], text: bytes, checkpoint: Path, written: int
     assert running.returncode == -signal.SIGKILL
     found = CheckpointFile(str(checkpoint)).read()
     assert found is not None
-    return found.output_size
+    return found.verdicts.size
 
 
 def compare_with_kills(

@@ -245,7 +245,7 @@ def test_signals_write_a_last_checkpoint(files: Files, number: signal.Signals, f
         assert live.end().status == 128 + number
     found = CheckpointFile(str(files.checkpoint)).read()
     assert found is not None
-    assert found.output_size == len(files.output.read_bytes()) > 0
+    assert found.verdicts.size == len(files.output.read_bytes()) > 0
     done = mtlmon(*options, log="".join(lines))
     assert done.status == 1
     assert (

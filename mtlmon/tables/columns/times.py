@@ -238,6 +238,15 @@ class Times:
         """Whether texts without an offset are in another time zone than UTC."""
         return self._zone is not None
 
+    @property
+    def depend_on_rows(self) -> bool:
+        """Whether what a time means depends on the times before it.
+
+        That is so if times have no year or no day, and in the hour that occurs twice. It is not
+        known before the first time.
+        """
+        return self._zone is not None or self._notation not in ("number", "iso")
+
     def of_another(self, unit: str) -> Times:
         """Return a reader for another column of times of ISO 8601 in the same time zone."""
         found = Times(None, "iso", unit, disorder=ANY_ORDER)

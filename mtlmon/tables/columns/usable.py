@@ -18,6 +18,7 @@ from mtlmon.tables.formats.blocks import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -188,6 +189,15 @@ class SortedBlock(Block):
         return TableError(message, path=path, row=row, line=line, column=column)
 
 
+def _fields(error: TableError) -> list[str | int | None]:
+    return [error.message, error.path, error.row, error.line, error.column]
+
+
+def _error(fields: Any) -> TableError:
+    message, path, row, line, column = fields
+    return TableError(message, path=path, row=row, line=line, column=column)
+
+
 class RowCheck:
     """Finds the unusable rows: those without a time or a key, or with an unreadable cell.
 
@@ -247,6 +257,24 @@ class RowCheck:
     def skips(self) -> bool:
         """Whether unusable rows are skipped."""
         return self._on_error == "skip"
+
+    def state(self) -> list[object]:
+        """Return what is known by the rows so far, for `restore`, as JSON can write it."""
+        return [
+            self.skipped,
+            [_fields(error) for error in self.errors],
+            self.clock,
+            self.passed,
+            self.steps_back,
+            None if self.first_step_back is None else _fields(self.first_step_back),
+            self._rest,
+        ]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        self.skipped, errors, self.clock, self.passed, self.steps_back, first, self._rest = state
+        self.errors = [_error(fields) for fields in errors]
+        self.first_step_back = None if first is None else _error(first)
 
     def refuse(self, row: BadRow) -> None:
         """Refuse a row that cannot be read at all."""

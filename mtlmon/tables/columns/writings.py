@@ -18,6 +18,7 @@ from mtlmon.tables.columns.arrow_text import is_text, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["Writings"]
 
@@ -72,6 +73,15 @@ class Writings:
                     self.remarks.append(_remark(name, other, text))
                     del self._seen[name]
                     break
+
+    def state(self) -> list[object]:
+        """Return what has been noticed, for `restore`, as JSON can write it."""
+        seen = {name: dict(texts) for name, texts in self._seen.items()}
+        return [seen, self._rows, list(self.remarks)]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        self._seen, self._rows, self.remarks = state
 
 
 def _value(text: str) -> str:

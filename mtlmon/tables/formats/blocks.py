@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -17,6 +17,28 @@ if TYPE_CHECKING:
 
 # How many bad rows are joined to a block with the rows around them.
 _MOST_BAD = 64
+
+
+class BlockPlace(NamedTuple):
+    """Where a block begins in its file, so that another reader can go on there.
+
+    Attributes:
+        size: the number of bytes before it.
+        line: the number of its first line, from 1.
+        row: the number of its first row, from 1.
+        state: what the reader of the format knows by the rows before, as JSON writes it.
+    """
+
+    size: int
+    line: int
+    row: int
+    state: object
+
+
+class GoneOn(NamedTuple):
+    """Comes between the first rows of a file, which tell how its columns are read, and the rows
+    from the place on where the reader goes on.
+    """
 
 
 class Block(NamedTuple):
@@ -35,6 +57,7 @@ class Block(NamedTuple):
         text_of: maps the index of a row in the batch to its text in the file; None if rows are no
             text.
         header: the header of the file, if such rows have one.
+        place: where the first of these rows is in the file, if a reader can go on there.
     """
 
     batch: pa.RecordBatch
@@ -46,6 +69,7 @@ class Block(NamedTuple):
     unreadable: Mapping[int, BadRow] = MappingProxyType({})
     text_of: Callable[[int], bytes] | None = None
     header: bytes = b""
+    place: BlockPlace | None = None
 
     def parts(self, rows: int) -> Iterator[Block]:
         """Yield the rows in parts of at most so many rows; without rows, the block itself."""
@@ -59,6 +83,7 @@ class Block(NamedTuple):
                 line_of=None if self.line_of is None else _behind(self.line_of, first),
                 unreadable=_within(self.unreadable, first, rows),
                 text_of=None if self.text_of is None else _texts_behind(self.text_of, first),
+                place=None if first else self.place,
             )
 
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
@@ -85,6 +110,25 @@ def _texts_behind(text_of: Callable[[int], bytes], first: int) -> Callable[[int]
 
 def _behind(line_of: Callable[[int], int], first: int) -> Callable[[int], int]:
     return lambda place: line_of(first + place)
+
+
+def placed(
+    reads: Iterator[Block | BadRow], place: BlockPlace
+) -> Generator[Block | BadRow, None, int]:
+    """Yield rows that begin at a place, which the first of them has if they are a block.
+
+    Returns:
+        The number of the row behind them.
+    """
+    row = place.row
+    for read in reads:
+        if isinstance(read, Block):
+            yield read if row > place.row else read._replace(place=place)
+            row += read.batch.num_rows
+        else:
+            yield read
+            row += 1
+    return row
 
 
 class BadRow(NamedTuple):
@@ -172,6 +216,7 @@ def read_blocks(
         bad_row: tells of the error of a row, which is given by its place in the text.
         absent: the blocks' columns that no row has had so far, with their messages.
         header: the header of the file, if such rows have one.
+        place: where the first of these rows is in the file, if a reader can go on there.
     """
     for first, parsed in parts:
         if isinstance(parsed, BaseException):

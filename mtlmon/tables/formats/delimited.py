@@ -18,7 +18,16 @@ from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.numbers import LONG_INTEGER
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
+from mtlmon.tables.formats.blocks import (
+    BadRow,
+    Block,
+    BlockPlace,
+    GoneOn,
+    Parsed,
+    placed,
+    read_blocks,
+    usable_parts,
+)
 from mtlmon.tables.formats.long_integers import RoundedIntegers, has_long_floats, long_integers
 from mtlmon.tables.formats.rows import text_blocks
 from mtlmon.tables.formats.schemas import (
@@ -30,9 +39,11 @@ from mtlmon.tables.formats.schemas import (
     ordered_type,
     time_type,
 )
+from mtlmon.tables.formats.type_texts import types_of, types_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.dialect import Dialect
@@ -107,24 +118,64 @@ class DelimitedReader:
         self.stray_quotes = 0
         self.rounded = RoundedIntegers()
 
-    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
+    def blocks(
+        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+    ) -> Iterator[Block | BadRow | GoneOn]:
         """Read the rows of a file.
+
+        Args:
+            file: the file.
+            stream: its bytes.
+            go_on: the place of a block behind which to go on, once the first rows have been read.
 
         Raises:
             TableError: the header is not valid.
         """
         names: list[str] | None = None
         row = 1
-        for block in text_blocks(stream, self._dialect.syntax_of(file.format)):
+        blocks = text_blocks(stream, self._dialect.syntax_of(file.format))
+        for block in blocks:
             if names is None:
                 # there may be only empty lines so far
                 if block.row_count:
                     names = self._header(block, file)
                     self._head = block.text_of(0)
                 continue
-            for read in self.read(block, file, names, row):
-                yield read
-                row += read.batch.num_rows if isinstance(read, Block) else 1
+            if go_on is None:
+                row = yield from self._rows(block, file, names, row)
+                continue
+            yield from self.read(block, file, names, row)
+            break
+        if go_on is None or names is None:
+            return
+        yield GoneOn()
+        self.restore(go_on.state)
+        stream.seek(go_on.size)
+        row = go_on.row
+        for following in text_blocks(stream, block.syntax, go_on):
+            row = yield from self._rows(following, file, names, row)
+
+    def _rows(
+        self, block: TextBlock, file: TableFile, names: list[str], row: int
+    ) -> Generator[Block | BadRow, None, int]:
+        """Read the rows of a block, and return the number of the row behind them."""
+        place = BlockPlace(block.position, block.first_line, row, self.state())
+        return (yield from placed(self.read(block, file, names, row), place))
+
+    def state(self) -> list[object]:
+        """Return what is known by the rows so far, for `restore`, as JSON can write it."""
+        return [
+            types_text(self._types),
+            self.spanning_rows,
+            self.stray_quotes,
+            self.rounded.state(),
+        ]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state of another reader of the same columns."""
+        types, self.spanning_rows, self.stray_quotes, rounded = state
+        self._types = types_of(types)
+        self.rounded.restore(rounded)
 
     def _header(self, block: TextBlock, file: TableFile) -> list[str]:
         if block.malformed:

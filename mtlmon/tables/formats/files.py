@@ -221,7 +221,10 @@ class ByteStream:
         bytes_read: how many bytes of the file have been read, before decompression; 0 if it is not
             regular. Other threads may read this.
         raw: the Python file object.
+        note_block: set this to a function that gets the bytes as they are read.
     """
+
+    note_block: Callable[[memoryview], None] | None = None
 
     def __init__(self, file: TableFile, wait: Callable[[int], None] | None = None) -> None:
         self.name = file.name
@@ -287,12 +290,19 @@ class ByteStream:
                 read.
         """
         count = self._read_into(room.data)
+        if self.note_block is not None:
+            self.note_block(room.data[:count])
         if self.is_regular:
             self.bytes_read = self.raw.tell()
             if not count:
                 # before the remaining bytes are taken for the last row
                 self.check_size()
         return count
+
+    def seek(self, position: int) -> None:
+        """Go to a position in a regular file that is not compressed."""
+        self._begin = b""
+        self.raw.seek(position)
 
     def _read_into(self, view: memoryview) -> int:
         if self._stream is not None:

@@ -19,7 +19,16 @@ from mtlmon.policy.predicates.expression import FLOATS, NUMBER, ORDERED, ORDERED
 from mtlmon.support.encodings import NOT_UTF_8
 from mtlmon.tables.columns.arrow_text import shortened
 from mtlmon.tables.columns.wanted import joined_types
-from mtlmon.tables.formats.blocks import BadRow, Block, Parsed, read_blocks, usable_parts
+from mtlmon.tables.formats.blocks import (
+    BadRow,
+    Block,
+    BlockPlace,
+    GoneOn,
+    Parsed,
+    placed,
+    read_blocks,
+    usable_parts,
+)
 from mtlmon.tables.formats.json_faces import (
     ANY,
     TEXT,
@@ -37,10 +46,11 @@ from mtlmon.tables.formats.json_types import (
 )
 from mtlmon.tables.formats.long_integers import MOST_EXACT, RoundedIntegers
 from mtlmon.tables.formats.rows import text_blocks
+from mtlmon.tables.formats.type_texts import types_of, types_text
 from mtlmon.tables.native import object_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.files import ByteStream, TableFile
@@ -148,13 +158,59 @@ class JsonLinesReader:
         self._last_path: str | None = None
         self.rounded = RoundedIntegers()
 
-    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
-        """Read the rows of a file."""
+    def blocks(
+        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+    ) -> Iterator[Block | BadRow | GoneOn]:
+        """Read the rows of a file.
+
+        Args:
+            file: the file.
+            stream: its bytes.
+            go_on: the place of a block behind which to go on, once the first rows have been read.
+        """
         row = 1
         for block in text_blocks(stream):
-            for read in self.read(block, file, row):
-                yield read
-                row += read.batch.num_rows if isinstance(read, Block) else 1
+            if go_on is not None:
+                yield from self.read(block, file, row)
+                break
+            row = yield from self._rows(block, file, row)
+        if go_on is None:
+            return
+        yield GoneOn()
+        self.restore(go_on.state)
+        stream.seek(go_on.size)
+        row = go_on.row
+        for block in text_blocks(stream, place=go_on):
+            row = yield from self._rows(block, file, row)
+
+    def _rows(
+        self, block: TextBlock, file: TableFile, row: int
+    ) -> Generator[Block | BadRow, None, int]:
+        """Read the rows of a block, and return the number of the row behind them."""
+        place = BlockPlace(block.position, block.first_line, row, self.state())
+        return (yield from placed(self.read(block, file, row), place))
+
+    def state(self) -> list[object]:
+        """Return what is known by the rows so far, for `restore`, as JSON can write it."""
+        return [
+            types_text(self._types),
+            types_text(self._found),
+            *map(sorted, (self._differing, self._literal, self._nested, self._absent)),
+            list(self._present),
+            list(self._within),
+            [self._looks, self._has_false, self._last_path],
+            self.rounded.state(),
+        ]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state of another reader of the same columns."""
+        types, found, differing, literal, nested, absent, present, within, rest, rounded = state
+        self._types, self._found = types_of(types), types_of(found)
+        self._differing, self._literal = set(differing), set(literal)
+        self._nested, self._absent = set(nested), set(absent)
+        self._present, self._within = dict.fromkeys(present), dict.fromkeys(within)
+        self._looks, self._has_false, self._last_path = rest
+        self.rounded.restore(rounded)
 
     def check_columns(self) -> None:
         """Once all files have been read, check that each column occurs in some row.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from mtlmon.support.ready_patterns import (
     ready_pattern,
     split_patterns,
 )
-from mtlmon.tables.formats.blocks import BadRow, Block
+from mtlmon.tables.formats.blocks import BadRow, Block, BlockPlace, GoneOn, placed
 from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.json_fields import json_names, json_values
 from mtlmon.tables.formats.pairs import has_twice, pair_names, pair_values
@@ -213,8 +213,15 @@ class LineReader:
         # the first line that does not match, with its place
         self._first: tuple[str, int, str] | None = None
 
-    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
+    def blocks(
+        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+    ) -> Iterator[Block | BadRow | GoneOn]:
         """Read the rows of a file.
+
+        Args:
+            file: the file.
+            stream: its bytes.
+            go_on: the place of a block behind which to go on, once the first rows have been read.
 
         Raises:
             TableError: the pattern has no group for a column.
@@ -229,13 +236,48 @@ class LineReader:
             self._selection.require([*names, *twice], file.name)
             wanted = [name for name in names if name in self._selection.names]
             regexes = tuple(_with_groups(regex, wanted) for regex in regexes)
-        row = 1
-        for text in text_blocks(stream):
-            block = self._matches(text, regexes, wanted, file)
-            if block is not None:
-                for read in self._delimited.read(block, file, [_MARK, *wanted], row):
-                    yield self._without_repeated(read, row) if self._repeated else read
-                row += block.row_count
+        names = [_MARK, *wanted]
+
+        def rows_of(texts: Iterator[TextBlock], row: int) -> Iterator[Block | BadRow]:
+            for text in texts:
+                place = BlockPlace(text.position, text.first_line, row, self.state())
+                block = self._matches(text, regexes, wanted, file)
+                if block is not None:
+                    yield from placed(self._read(block, file, names, row), place)
+                    row += block.row_count
+
+        texts = text_blocks(stream)
+        if go_on is None:
+            yield from rows_of(texts, 1)
+            return
+        # the first rows that there are tell the types
+        for read in rows_of(texts, 1):
+            yield read
+            if isinstance(read, Block):
+                break
+        yield GoneOn()
+        self.restore(go_on.state)
+        stream.seek(go_on.size)
+        yield from rows_of(text_blocks(stream, place=go_on), go_on.row)
+
+    def _read(
+        self, block: TextBlock, file: TableFile, names: list[str], row: int
+    ) -> Iterator[Block | BadRow]:
+        """Read the rows that lines are; the first one has the number `row`."""
+        for read in self._delimited.read(block, file, names, row):
+            yield self._without_repeated(read, row) if self._repeated else read
+
+    def state(self) -> list[object]:
+        """Return what is known by the lines so far, for `restore`, as JSON can write it."""
+        own = [self.unmatched, self._has_match, sorted(self._absent), self._first]
+        return [*own, self._delimited.state()]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state of another reader of the same columns."""
+        self.unmatched, self._has_match, absent, first, delimited = state
+        self._absent = set(absent)
+        self._first = None if first is None else tuple(first)
+        self._delimited.restore(delimited)
 
     def _without_repeated(self, read: Block | BadRow, row: int) -> Block | BadRow:
         """Mark the rows in which a name occurs twice as unreadable; `row` is the text's first."""

@@ -12,6 +12,7 @@ from mtlmon.policy.predicates.printer import column_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
 __all__ = ["MOST_EXACT", "RoundedIntegers", "has_long_floats", "long_integers"]
 
@@ -77,6 +78,15 @@ class RoundedIntegers:
             for text in long_integers(texts()).values():
                 self._long[name] = text
                 break
+
+    def state(self) -> list[object]:
+        """Return what has been noticed, for `restore`, as JSON can write it."""
+        return [sorted(self._floats), dict(self._long), self._blocks_left]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        floats, self._long, self._blocks_left = state
+        self._floats = set(floats)
 
     def remarks(self) -> Iterator[str]:
         """Yield a sentence for each column with such integers."""

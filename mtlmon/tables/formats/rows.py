@@ -15,6 +15,7 @@ from mtlmon.tables.native import RowSyntax, count_line_feeds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from mtlmon.tables.formats.blocks import BlockPlace
     from mtlmon.tables.formats.files import ByteStream
 
     # as `RowSyntax.complete_rows` returns it
@@ -41,6 +42,7 @@ class TextBlock:
         irregular: what is special about the rows, as `RowSyntax.complete_rows` tells it; None if
             each line is a row, unless it is empty.
         is_tail: whether this is a last row that no line feed ends.
+        position: the number of bytes of the text before, with a byte order mark.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class TextBlock:
         syntax: RowSyntax,
         irregular: Irregular | None,
         is_tail: bool = False,
+        position: int = 0,
     ) -> None:
         self.is_tail = is_tail
+        self.position = position
         self.buffer = buffer
         self.text = np.frombuffer(buffer, np.uint8)
         self.first_line = first_line
@@ -170,12 +174,19 @@ class TextBlock:
         return TextBlock(buffer, line, self.syntax, irregular, self.is_tail)
 
 
-def text_blocks(stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT) -> Iterator[TextBlock]:
+def text_blocks(
+    stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT, place: BlockPlace | None = None
+) -> Iterator[TextBlock]:
     """Read the rows of a stream in blocks, each as soon as it is available.
 
     For a stream that is not a file, a block is what is available; for a file, it has a few
     megabytes. A byte order mark is skipped. The first row of text with cells is the header: it is a
     block of its own, and rows that span lines must have as many cells.
+
+    Args:
+        stream: the stream.
+        syntax: how rows are written; behind a header, with the number of its cells.
+        place: where the stream is, behind a header, if not at its beginning.
 
     Raises:
         TableError: a row is longer than a row may be, or compressed data is damaged.
@@ -183,9 +194,9 @@ def text_blocks(stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT) -> Iterat
     memory = pa.allocate_buffer(FIRST_BLOCK_BYTES)
     room = np.frombuffer(memory, np.uint8)
     filled = 0
-    line = 1
-    is_first = True
-    has_header = syntax.delimiter != ""
+    line, position = (1, 0) if place is None else (place.line, place.size)
+    is_first = place is None
+    has_header = is_first and syntax.delimiter != ""
     while True:
         count = stream.read_into(room[filled:])
         filled += count
@@ -193,6 +204,7 @@ def text_blocks(stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT) -> Iterat
             is_first = False
             if room[:3].tobytes() == b"\xef\xbb\xbf" and filled >= 3:
                 filled -= 3
+                position = 3
                 room[:filled] = room[3 : filled + 3]
             if reason := other_encoding(room[:filled].tobytes()[:LOOKED_AT]):
                 raise TableError(f"the file is {reason}", path=stream.name)
@@ -211,12 +223,20 @@ def text_blocks(stream: ByteStream, syntax: RowSyntax = LINES_OF_TEXT) -> Iterat
                 end += begin
         if end > begin:
             is_first = False
-            yield TextBlock(memory.slice(begin, end - begin), line, syntax, irregular, not count)
+            yield TextBlock(
+                memory.slice(begin, end - begin),
+                line,
+                syntax,
+                irregular,
+                not count,
+                position + begin,
+            )
             line += count_line_feeds(room[begin:], end - begin)
         if not count:
             return
         if not end and filled < len(room):
             continue
+        position += end
         rest = room[end:filled]
         if len(rest) > syntax.longest:
             raise TableError(

@@ -1,0 +1,60 @@
+"""Files of tables in which a reader can go on at a place, where another one has been."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from mtlmon.support.table_formats import COMPRESSION_BYTES, LINES, compression_of
+from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
+from mtlmon.tables.formats.files import STANDARD_INPUT, TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.tables.formats.files import TableObject
+
+__all__ = ["SoughtFile", "sought_file"]
+
+
+class SoughtFile:
+    """A file that is open beside its reader, until `close`.
+
+    Args:
+        path: the path of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the file."""
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def sought_file(sources: Sequence[TableFile | TableObject]) -> SoughtFile | None:
+    """Return the only file of the sources, if a reader can go on in it; else None.
+
+    A reader can do so in a regular file of lines that is not compressed.
+    """
+    only = sources[0]
+    if len(sources) > 1 or not isinstance(only, TableFile) or only.path == STANDARD_INPUT:
+        return None
+    if only.format not in (*FORMATS_WITH_DELIMITERS, "jsonl", LINES):
+        return None
+    if not stat.S_ISREG(os.stat(only.path).st_mode):
+        return None
+    with open(only.path, "rb", buffering=0) as file:
+        is_compressed = compression_of(file.read(COMPRESSION_BYTES)) is not None
+    return None if is_compressed else SoughtFile(only.path)
