@@ -18,7 +18,6 @@ from mtlmon.policy import PolicyFile
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
 from mtlmon.run.findings import Findings, check_findings
-from mtlmon.run.relation_findings import can_reread
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class Reasons:
             RunError: it is so.
         """
         if self.are_told:
-            check_findings(self.options, logs, can_reread(logs))
+            check_findings(self.options, logs)
 
     def tell(self) -> Steps:
         """Check the log once more, and explain its violations; return the exit status.

@@ -389,8 +389,8 @@ def open_report(
     from mtlmon.run.relation_findings import can_reread
     from mtlmon.run.revised_report import RevisedReport
 
-    is_rereadable = can_reread(logs)
-    check_findings(options, logs, is_rereadable)
+    is_rereadable = can_reread(logs, options)
+    check_findings(options, logs)
     return RevisedReport(check, source, list(logs), options, file, can_reread=is_rereadable)
 
 

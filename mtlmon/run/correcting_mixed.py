@@ -230,8 +230,8 @@ def correct_mixed(
             from mtlmon.run.relation_findings import can_reread
             from mtlmon.run.revised_mixed_report import RevisedMixedReport
 
-            is_rereadable = can_reread(logs)
-            check_findings(options, logs, is_rereadable)
+            is_rereadable = can_reread(logs, options)
+            check_findings(options, logs)
             work.revised = RevisedMixedReport(
                 both, source, list(logs), options, file, can_reread=is_rereadable
             )

@@ -144,7 +144,7 @@ def prepared(options: RunSpec, engine: RelationalEngine) -> None:
     engine.skips_overflows = options.on_error == "skip"
     if options.max_rows is not None:
         engine.most_rows = options.max_rows
-        engine.limit_name = "--max-rows"
+        engine.limit_name = options.option_names.written("max_rows") or ""
 
 
 def correct_relations(file: PolicyFile, options: RunSpec) -> Steps:
@@ -451,10 +451,9 @@ def run_corrections(
         work = CorrectedRelations(check, check, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.run.findings import check_findings
-            from mtlmon.run.relation_findings import can_reread
             from mtlmon.run.revised_relation_report import RevisedRelationReport
 
-            check_findings(options, logs, can_reread(logs))
+            check_findings(options, logs)
             work.revised = RevisedRelationReport(check, source, list(logs), options, file)
         return work
 

@@ -142,14 +142,15 @@ def open_findings(
     if not options.needs_violations:
         return None
     from mtlmon.run.findings import Findings, check_findings
+    from mtlmon.run.relation_findings import can_reread
 
-    can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
-    check_findings(options, logs, can_reread)
+    check_findings(options, logs)
     if options.has_context:
         from mtlmon.run.context import check_context
 
         check_context(source, options)
-    return Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
+    is_rereadable = can_reread(logs, options)
+    return Findings(check, source, list(logs), options, can_reread=is_rereadable, file=file)
 
 
 def prepare_messages(check: LogCheck, options: RunSpec) -> None:
@@ -340,7 +341,8 @@ def has_messages(check: LogCheck, options: RunSpec) -> bool:
     """Whether the output has messages of triggers, or the report on a log that is read once."""
     has_room = options.output_format != "text" or options.for_people
     has_room = has_room and options.verdicts != "none"
-    has_room = has_room or (options.report is not None and any(map(is_pipe, options.logs)))
+    is_read_once = bool(options.streams) or any(map(is_pipe, options.logs))
+    has_room = has_room or (options.report is not None and is_read_once)
     return has_room and any(policy.message is not None for policy in check.policies)
 
 
@@ -451,7 +453,8 @@ def open_table_source(
     """
     from mtlmon.tables import open_tables
 
-    take_signals_from_arrow()
+    if options.host.takes_signals:
+        take_signals_from_arrow()
     if sys.stdin is None and "-" in options.logs:
         raise RunError("cannot read standard input: it is closed")
     try:

@@ -59,7 +59,7 @@ def format_advice(options: RunSpec) -> str:
             begin = first_bytes(options.log)
     except FileNotFoundError as error:
         raise RunError(f"cannot read {options.log}: {error.strerror}") from None
-    except OSError:
+    except (OSError, ValueError):
         begin = b""
     guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None
     if guess is not None and guess.format is not None:

@@ -246,7 +246,7 @@ class Check:
         self.engine.skips_overflows = options.on_error == "skip"
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
-            self.engine.limit_name = "--max-rows"
+            self.engine.limit_name = options.option_names.written("max_rows") or ""
         if output is None and options.for_people:
             from mtlmon.run.relation_people import PeopleAnswers
 
@@ -460,7 +460,7 @@ def tell_findings(
         from mtlmon.run.relation_report import RelationReport
 
         report = RelationReport(check, check.findings, file, analysis, options, list(logs), *facts)
-        report.write(read if can_reread(logs) else None, seconds, status, signals)
+        report.write(read if can_reread(logs, options) else None, seconds, status, signals)
 
 
 def check_text(file: PolicyFile, options: RunSpec) -> Steps:
