@@ -38,7 +38,7 @@ def require_explainable(options: RunSpec) -> None:
     """Raise RunError if the rows of a log are not those that a run without corrections checks.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
     """
     if not wants_reasons(options):
         return
@@ -83,7 +83,7 @@ class Reasons:
 
     Args:
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
 
     Attributes:
         are_told: whether violations are explained, where there are some. The run that does it
@@ -146,7 +146,7 @@ def messages_in_order(
     Args:
         file: the policies.
         policies: those of its policies that have no variables.
-        options: the options of the command line, with which the log can be read again.
+        options: the options of the run, with which the log can be read again.
 
     Returns:
         The messages of the first violations of each policy.

@@ -67,7 +67,7 @@ def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
 
     Args:
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
     """
     if options.idle is not None and options.clock == "key":
         raise refusal("--idle and --clock key", of_clock=True)
@@ -154,7 +154,7 @@ def history_check(
 
     Args:
         policies: the policies.
-        options: the options of the command line.
+        options: the options of the run.
         bounds: returns how late events may be, once the first events have been read.
         memory: how much memory may be held.
     """

@@ -1,4 +1,4 @@
-"""Open, read and write the files of the command: the formula, the log and the verdicts.
+"""Open, read and write the files of a run: the formula, the log and the verdicts.
 
 Logs and verdicts are read and written in large blocks through file descriptors.
 """

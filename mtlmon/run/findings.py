@@ -92,7 +92,7 @@ class ReportedRun:
         check: the check that finds violations.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         file: the formula or the policies.
     """
 
@@ -202,7 +202,7 @@ class Findings(ReportedRun):
         check: the check that finds violations.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         can_reread: whether the log can be read again.
         file: the formula or the policies.
     """

@@ -75,15 +75,45 @@ class _Found(Explanations):
         self.facts.append(dict(facts))
 
 
+class _End:
+    """How a run has ended: with an exit status, or an error; with neither, it has not."""
+
+    status: int | None = None
+    error: BaseException | None = None
+
+
+def _answers(
+    steps: Steps, spec: RunSpec, host: _Program, end: _End
+) -> Generator[pa.RecordBatch, None, None]:
+    """Take the steps of a run, and hand over its answers.
+
+    This knows nothing of the `Run`, which closes its files once nobody has it any more: it would
+    have to wait for the garbage collector if they knew each other.
+    """
+
+    def taken() -> list[pa.RecordBatch]:
+        return [] if host.output is None else host.output.take()
+
+    while end.status is None:
+        try:
+            with _in_python(spec):
+                next(steps)
+        except StopIteration as stop:
+            end.status = stop.value
+        except BaseException as error:
+            end.error = error
+            if isinstance(error, Exception):
+                # what was decided before the error
+                yield from taken()
+            raise
+        yield from taken()
+
+
 class Run(NotCopied):
     """A check of policies on a log: an iterator of answers, which can be read once.
 
     The log is read as answers are asked for. A run is a context manager; leaving it closes the
     files.
-
-    Attributes:
-        status: the exit status that the command has: 0, or 1 if a policy is violated more often
-            than it may be; None until the run has ended.
     """
 
     def __init__(self, spec: RunSpec, steps: Steps, host: _Program, found: _Found | None) -> None:
@@ -91,33 +121,21 @@ class Run(NotCopied):
         self._spec = spec
         self._host = host
         self._found = found
-        self.status: int | None = None
-        self._error: BaseException | None = None
+        self._end = _End()
         self._is_closed = False
-        self._batches = self._read(steps)
+        self._batches = _answers(steps, spec, host, self._end)
         # of the batch of which answers are taken one by one, those that are left
         self._batch: pa.RecordBatch | None = None
         self._rows: Iterator[dict[str, Any]] = iter(())
         self._place = 0
 
-    def _read(self, steps: Steps) -> Generator[pa.RecordBatch, None, None]:
-        is_open = True
-        while is_open:
-            try:
-                with _in_python(self._spec):
-                    next(steps)
-            except StopIteration as end:
-                self.status, is_open = end.value, False
-            except BaseException as error:
-                self._error = error
-                if isinstance(error, Exception):
-                    # what was decided before the error
-                    yield from self._taken()
-                raise
-            yield from self._taken()
+    @property
+    def status(self) -> int | None:
+        """The exit status that the command has; None until the run has ended.
 
-    def _taken(self) -> list[pa.RecordBatch]:
-        return [] if self._host.output is None else self._host.output.take()
+        It is 0, or 1 if a policy is violated more often than it may be.
+        """
+        return self._end.status
 
     def __iter__(self) -> Run:
         return self
@@ -175,9 +193,9 @@ class Run(NotCopied):
         """Raise RunError if the log has not been read to its end, and never will be."""
         if self.status is not None:
             return
-        if self._error is not None:
-            what = str(self._error) or type(self._error).__name__
-            raise RunError(f"the run has ended with an error: {what}") from self._error
+        if (error := self._end.error) is not None:
+            what = str(error) or type(error).__name__
+            raise RunError(f"the run has ended with an error: {what}") from error
         raise RunError("the run was closed before its end: check the log again to know the rest")
 
     @property
@@ -254,7 +272,7 @@ class Run(NotCopied):
     def __repr__(self) -> str:
         if self.status is not None:
             state = f"status {self.status}"
-        elif self._error is not None:
+        elif self._end.error is not None:
             state = "ended with an error"
         else:
             state = "closed" if self._is_closed else "open"

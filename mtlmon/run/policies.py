@@ -52,7 +52,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
 
     Args:
         file: the formula or the policies to check.
-        options: the options of the command line.
+        options: the options of the run.
 
     Raises:
         RunError: a file cannot be read or written, or the options contradict each other.
@@ -115,7 +115,7 @@ def check_source(
         check: the check of the policies.
         source: the open log.
         again: opens the log once more, for explanations.
-        options: the options of the command line.
+        options: the options of the run.
         assumptions: tells which assumptions the log breaks; None if there are none.
         file: the formula or the policies.
     """
@@ -173,7 +173,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
     Args:
         work: the log and its policies.
         again: opens the log once more, for explanations.
-        options: the options of the command line.
+        options: the options of the run.
     """
     keeps = options.checkpoint is not None
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
@@ -260,7 +260,7 @@ def write_report(
         write: writes the report, and is told whether the run was interrupted.
         status: the exit status of the run.
         signals: the signals that can interrupt the run.
-        options: the options of the command line.
+        options: the options of the run.
     """
     if status < SIGNALLED:
         write(False)
@@ -368,7 +368,7 @@ def open_source(
     Args:
         check: the check that the log is opened for.
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
         is_for_explanations: whether it is read again for explanations, with values to show.
 
     Raises:
@@ -404,7 +404,7 @@ def open_text_source(
     Args:
         check: the check that the log is opened for.
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
         shown: the names of values to show.
         order: puts the lines into the order of time.
 

@@ -77,7 +77,7 @@ def check_explained(
     """Fail early if explanations, a report or rows are asked for and not possible.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
         logs: the status of the log's files by name.
         source: the tables; None for a text log.
 
@@ -109,7 +109,7 @@ class RelationFindings:
     Args:
         plan: the plan of the policies.
         output: takes the answers.
-        options: the options of the command line.
+        options: the options of the run.
         counts_matches: whether the matches of finds are violations.
         point_rows: the rows of time-points; None if they are not wanted.
 
@@ -256,7 +256,7 @@ class RelationExplanations:
         file: the policies.
         analysis: what is known of them.
         read: reads the log once more.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ def explain(
         file: the policies.
         analysis: what is known of them.
         read: reads the log once more.
-        options: the options of the command line.
+        options: the options of the run.
     """
     explanations = explanations_for(options)
     found = RelationExplanations(findings, file, analysis, read, options)
