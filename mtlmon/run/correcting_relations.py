@@ -144,7 +144,7 @@ def prepared(options: RunSpec, engine: RelationalEngine) -> None:
     engine.skips_overflows = options.on_error == "skip"
     if options.max_rows is not None:
         engine.most_rows = options.max_rows
-        engine.limit_name = options.option_names.written("max_rows") or ""
+        engine.limit_name = "--max-rows"
 
 
 def correct_relations(file: PolicyFile, options: RunSpec) -> Steps:

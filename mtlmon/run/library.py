@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
-from mtlmon.errors import FormulaError, MtlmonError, RunError
+from mtlmon.errors import FormulaError, LogError, MtlmonError, RunError
 from mtlmon.run.answers import Answer
 from mtlmon.run.explaining import Explanations
 from mtlmon.run.failure import VIOLATION, ClosedPipe
 from mtlmon.run.host import Host
 from mtlmon.run.keywords import in_python, is_path, require_consistent, spec_of
 from mtlmon.run.preparing import adopted, prepared
+from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
@@ -290,6 +291,8 @@ def _in_python(spec: RunSpec) -> Iterator[None]:
         # its text is the user's
         raise
     except MtlmonError as error:
+        if isinstance(error, LogError):
+            error.args = (f"{error}{line_advice(error, spec.option_names)}",)
         error.args = tuple(in_python(one) if isinstance(one, str) else one for one in error.args)
         raise
 

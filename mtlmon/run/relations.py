@@ -246,7 +246,7 @@ class Check:
         self.engine.skips_overflows = options.on_error == "skip"
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
-            self.engine.limit_name = options.option_names.written("max_rows") or ""
+            self.engine.limit_name = "--max-rows"
         if output is None and options.for_people:
             from mtlmon.run.relation_people import PeopleAnswers
 

@@ -173,8 +173,26 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_length_that_needs_a_unit_names_its_option() -> None:
-    with pytest.raises(mtlmon.MtlmonError, match="lateness= needs the unit of the time-stamps: add time_unit='s'"):
+    with pytest.raises(
+        mtlmon.MtlmonError, match=r"lateness='3s' needs the unit .*: add time_unit='s'"
+    ):
         mtlmon.check(PLAIN, table(), lateness="3s").finish()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"ts": 1, "p": true}', "this looks like JSON: add format='jsonl'$"),
+        ("ts,p,q", ": add format='csv'$"),
+        ("@3 p\n@1 p", "below the one before it, 3 .*: add sort=True .*, or lateness='5s'"),
+        ("Jan 12 06:30:00 host sshd[1]: Accepted", "read its lines with pattern='syslog'$"),
+    ],
+)
+def test_lines_that_cannot_be_read(text: str, message: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(f"{text}\n")
+    with pytest.raises(mtlmon.LogError, match=message):
+        mtlmon.check("p", log).finish()
 
 
 def test_numbers_of_other_libraries() -> None:
