@@ -100,6 +100,13 @@ def analyze(arguments: Sequence[str]) -> int:
     if errors:
         raise errors[0]
     source = " and ".join(name for _, name in texts)
+    for policy in file.policies:
+        if policy.is_first_order:
+            name = f"policy {visible(policy.name)}" if policy.name else f"the policy of {source}"
+            raise RunError(
+                f"{name} has variables, and memory is bounded without them only: mtlmon "
+                "check-policy says what such policies remember"
+            )
     if file.unit is None and any(one.unit is not None for one in file.assumptions):
         raise RunError(
             f"{source} assumes a rate, but the unit of the time-stamps is not known: write unit s, "

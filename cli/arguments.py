@@ -32,6 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mtlmon.run.host import Host
+
 
 __all__ = ["Options", "parse_arguments"]
 
@@ -111,7 +113,7 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 class Options(argparse.Namespace, RunSpec):
     """The options of the command line."""
 
-    host = TERMINAL
+    host: Host = TERMINAL
 
     # what is neither an option nor its value
     files: list[str]

@@ -1,26 +1,26 @@
-"""Run policies with variables for the playground: as the command does, whose verdicts are read."""
+"""Run policies with variables for the playground, as the command does."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.cli.command import run
-from mtlmon.cli.serving_run import KEPT, unnamed_file
-from mtlmon.cli.terminal import TERMINAL, note
+from mtlmon.cli.serving_run import KEPT
+from mtlmon.cli.terminal import note
 from mtlmon.errors import MtlmonError
 from mtlmon.explanation.html import body
 from mtlmon.explanation.words import verdict_text
 from mtlmon.policy.written import written_policies
 from mtlmon.relational.keyed import key_of
 from mtlmon.run.explaining import Explanations
-from mtlmon.run.host import WIDTH
+from mtlmon.run.host import WIDTH, Host
 from mtlmon.run.policies import knows_rows
+from mtlmon.run.running import finished
+from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.serving.findings import PolicyFindings, Verdict
 from mtlmon.serving.fragments import reasons_of
 from mtlmon.support.table_formats import BINARY_FORMATS
+from mtlmon.tables.outputs import BatchOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
+    from mtlmon.tables.outputs import RowTable
 
 __all__ = ["found_relations"]
 
@@ -41,11 +42,18 @@ _FIXED = {
 }
 
 
+class Worker(Host):
+    """Notes go to the page with others; what interrupts a process of the page ends it."""
+
+    def note(self, message: str) -> None:
+        note(message)
+
+
 class Reasons(Explanations):
     """Collects explanations for the page, each as a line and as HTML."""
 
-    def __init__(self) -> None:
-        super().__init__(None, TERMINAL)
+    def __init__(self, host: Host) -> None:
+        super().__init__(None, host)
         self.found: list[tuple[str, str]] = []
 
     def add(self, proof: Proof, title: str | None = None, details: Sequence[str] = ()) -> None:
@@ -82,24 +90,25 @@ def found_relations(
         The verdicts of each policy; explanations of the first violations, each as a line and as
             HTML; the number of time-points; and the error that has ended the run, if any.
     """
-    reasons = Reasons()
+    options.host = Worker()
+    reasons = Reasons(options.host)
     options.formula, options.formula_files = text, []
     options.explain, options.explain_limit, options.explanations = True, EXPLAINED, reasons
     options.rows = knows_rows(file.policies, options)
-    options.given_format = options.output_format = "jsonl"
+    outputs: list[BatchOutput[Any]] = []
+
+    def batch_output(table: RowTable[Any]) -> BatchOutput[Any]:
+        outputs.append(BatchOutput(table))
+        return outputs[-1]
+
+    options.batch_output, options.output_format = batch_output, "batches"
     error: Exception | None = None
-    with unnamed_file() as output:
-        before = os.dup(1)
-        os.dup2(output.fileno(), 1)
-        try:
-            run(options)
-        except MtlmonError as failure:
-            error = failure
-        finally:
-            os.dup2(before, 1)
-            os.close(before)
-        output.seek(0)
-        rows: list[dict[str, Any]] = [json.loads(line) for line in output]
+    try:
+        require_runnable(file, options)
+        finished(steps_of(file, options))
+    except MtlmonError as failure:
+        error = failure
+    rows = [row for one in outputs for batch in one.take() for row in batch.to_pylist()]
     found = [
         _findings(file, number, written.text, rows, options)
         for number, written in enumerate(written_policies(file, options.constants))

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -280,6 +281,19 @@ def run_literally(job: Job) -> Output:
     return (*output, ())
 
 
+def run_check(job: Job) -> Output:
+    """`mtlmon.check`, with the log as a file."""
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory, "events.log")
+        log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
+        run = mtlmon.check(job.formula, log, mode=job.mode, bdd=job.bdd, end_time=job.end_time)
+        lines = []
+        for one in run:
+            value = f"= {one.reference}" if one.verdict is None else str(one.verdict).lower()
+            lines.append(f"{one.time}:{one.offset} {value}")
+    return (*((),) * len(job.steps), tuple(lines))
+
+
 @lru_cache(maxsize=4)
 def run_by_definition(job: Job) -> Output:
     """The definition of `naive` and `local` mode for bounded formulas, evaluated slowly."""
@@ -297,7 +311,12 @@ BLOCKS = EntryPoint("blocks", run_blocks, by_step=False, takes_advance=False)
 JSON_LINES = EntryPoint("JSON lines", run_json_lines, by_step=False, takes_advance=False)
 COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
 
-ENTRY_POINTS = (STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, JSON_LINES, COMMAND)
+CHECK = EntryPoint("check", run_check, by_step=False, takes_advance=False)
+
+ENTRY_POINTS: tuple[EntryPoint, ...] = (
+    *(STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, JSON_LINES, COMMAND),
+    *((CHECK,) if find_spec("pyarrow") else ()),
+)
 
 
 def flattened(output: Output) -> list[str]:

@@ -170,6 +170,18 @@ def test_options_of_the_file_can_be_replaced(tmp_path: Path) -> None:
     assert ended.status == 1
 
 
+def test_policies_with_variables_have_no_bound(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text("unit s\npolicy v: FORALL a. e(a) IMPLIES ONCE[0,4] f(a)\n")
+    assert mtlmon("analyze", str(rules)) == (
+        2,
+        "",
+        "mtlmon: policy v has variables, and memory is bounded without them only: mtlmon "
+        "check-policy says what such policies remember\n",
+    )
+    assert "Remembered" in mtlmon("check-policy", str(rules)).output
+
+
 def test_errors_have_their_place(tmp_path: Path, rules: Path) -> None:
     assert mtlmon("analyze").errors == (
         "mtlmon: no policy file: name one (see mtlmon analyze --help)\n"
