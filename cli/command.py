@@ -20,14 +20,13 @@ from mtlmon.run.failure import (
 from mtlmon.run.preparing import formula_texts, prepared
 from mtlmon.run.running import finished
 from mtlmon.run.steps import has_variables, require_runnable, steps_of
-from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES, order_advice
+from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -52,9 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClosedPipe:
         return CLOSED_PIPE
     except LogError as error:
+        from mtlmon.run.recognition import line_advice
+
         given = sys.argv[1:] if arguments is None else arguments
         names = COMMAND_OF_VALUES if given[:1] == ["streams"] else COMMAND
-        note(f"{error}{advice(error, names)}")
+        note(f"{error}{line_advice(error, names)}")
         return CANNOT
     except MtlmonError as error:
         note(str(error))
@@ -72,24 +73,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{' '.join(str(error).split())} (MTLMON_TRACEBACK=1 shows where)"
         )
         return FAULT
-
-
-def advice(error: LogError, names: OptionNames) -> str:
-    """Advise what to do about a line that is not in the format of text logs, or out of order.
-
-    Args:
-        error: the error.
-        names: how the options are written that the subcommand has.
-    """
-    if error.guess is None:
-        return ""
-    from mtlmon.text.formats import OUT_OF_ORDER
-
-    if error.guess is OUT_OF_ORDER:
-        return order_advice(names)
-    if error.guess.format is not None:
-        return f": add --format {error.guess.format}"
-    return f": {error.guess.advice}"
 
 
 def dispatch(arguments: Sequence[str]) -> int:

@@ -276,13 +276,13 @@ def why(policy: str, log: str, name: str, options: ServeOptions) -> str:
 
 def problem_of(error: BaseException) -> Problem:
     """Return an error as the page shows it."""
-    from mtlmon.cli.command import advice
+    from mtlmon.run.recognition import line_advice
 
     if isinstance(error, FormulaError):
         return Problem(error.message, "policy", error.line, error.column, error.hint)
     if isinstance(error, LogError):
         message = str(error).removeprefix(f"{error.path}:{error.line}:{error.column}: ")
-        message += advice(error, COMMAND_OF_PAGE)
+        message += line_advice(error, COMMAND_OF_PAGE)
         return Problem(message, "log", error.line, error.column)
     if isinstance(error, TableError):
         column = "" if error.column is None or repr(error.column) in error.message else "column "

@@ -69,6 +69,8 @@ def show(text: str, *, is_safe: bool = False) -> None:
 class TerminalHost(Host):
     """Writes what is told to standard error, and gives signals to the run."""
 
+    takes_signals = True
+
     @property
     def width(self) -> int:
         """The columns of the terminal, if standard error is one."""

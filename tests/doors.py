@@ -254,6 +254,7 @@ if TYPE_CHECKING:
     from mtlmon.reporting.clock import counts_from_1970
     from mtlmon.reporting.histogram import TimeHistogram, widths
     from mtlmon.reporting.plot import PlottedStream
+    from mtlmon.run import keywords as run_keywords
     from mtlmon.run import preparing as run_preparing
     from mtlmon.run import read_parts as run_read_parts
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark

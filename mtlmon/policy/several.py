@@ -125,7 +125,11 @@ def require_different(paths: Sequence[str]) -> None:
     """
     seen: dict[str, str] = {}
     for path in paths:
-        place = os.path.realpath(path)
+        try:
+            place = os.path.realpath(path)
+        except ValueError:
+            # a null byte, which opening the file tells
+            place = path
         before = seen.get(place)
         if before == path:
             raise MtlmonError(f"the policy file {path} is given twice: name it once")

@@ -28,7 +28,7 @@ class ChangedOutput:
     Args:
         check: the check.
         source: the log.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(self, check: ValuationCheck, source: Source, options: RunSpec) -> None:

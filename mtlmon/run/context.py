@@ -39,7 +39,7 @@ def check_context(source: TextLog | TableEvents | None, options: RunSpec) -> Non
 
     Args:
         source: the log; None for a text log.
-        options: the options of the command line.
+        options: the options of the run.
 
     Raises:
         RunError: a log is not a file whose rows are text.
@@ -78,7 +78,7 @@ def show_context(findings: Findings, source: TextLog | TableEvents, options: Run
     Args:
         findings: the violations.
         source: the log from its beginning, with its rows tracked.
-        options: the options of the command line.
+        options: the options of the run.
     """
     chosen = findings.chosen
     rows = rows_of_violations(findings.check, chosen, source)
@@ -98,7 +98,7 @@ def show_rows(
     Args:
         places: the rows.
         files: the name of each file, and its rows.
-        options: the options of the command line.
+        options: the options of the run.
         total: how many violations there are.
         ticks: how many of those that are shown have no row.
     """

@@ -18,7 +18,6 @@ from mtlmon.policy import PolicyFile
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
 from mtlmon.run.findings import Findings, check_findings
-from mtlmon.run.relation_findings import can_reread
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def require_explainable(options: RunSpec) -> None:
     """Raise RunError if the rows of a log are not those that a run without corrections checks.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
     """
     if not wants_reasons(options):
         return
@@ -84,7 +83,7 @@ class Reasons:
 
     Args:
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
 
     Attributes:
         are_told: whether violations are explained, where there are some. The run that does it
@@ -104,7 +103,7 @@ class Reasons:
             RunError: it is so.
         """
         if self.are_told:
-            check_findings(self.options, logs, can_reread(logs))
+            check_findings(self.options, logs)
 
     def tell(self) -> Steps:
         """Check the log once more, and explain its violations; return the exit status.
@@ -147,7 +146,7 @@ def messages_in_order(
     Args:
         file: the policies.
         policies: those of its policies that have no variables.
-        options: the options of the command line, with which the log can be read again.
+        options: the options of the run, with which the log can be read again.
 
     Returns:
         The messages of the first violations of each policy.

@@ -67,7 +67,7 @@ def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
 
     Args:
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
     """
     if options.idle is not None and options.clock == "key":
         raise refusal("--idle and --clock key", of_clock=True)
@@ -154,7 +154,7 @@ def history_check(
 
     Args:
         policies: the policies.
-        options: the options of the command line.
+        options: the options of the run.
         bounds: returns how late events may be, once the first events have been read.
         memory: how much memory may be held.
     """
@@ -389,8 +389,8 @@ def open_report(
     from mtlmon.run.relation_findings import can_reread
     from mtlmon.run.revised_report import RevisedReport
 
-    is_rereadable = can_reread(logs)
-    check_findings(options, logs, is_rereadable)
+    is_rereadable = can_reread(logs, options)
+    check_findings(options, logs)
     return RevisedReport(check, source, list(logs), options, file, can_reread=is_rereadable)
 
 

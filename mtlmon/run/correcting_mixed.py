@@ -73,7 +73,7 @@ class MixedLines:
     Args:
         check: the check.
         source: the log.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(self, check: MixedHistories, source: Source, options: RunSpec) -> None:
@@ -188,7 +188,7 @@ def correct_mixed(
 
     Args:
         file: the policies, which `require_correctable` accepts.
-        options: the options of the command line.
+        options: the options of the run.
         plan_for: makes the plan of those with variables, once the types of columns are known.
         made: the plan without these.
         reasons: explains the violations that hold at the end, if that is wanted.
@@ -230,8 +230,8 @@ def correct_mixed(
             from mtlmon.run.relation_findings import can_reread
             from mtlmon.run.revised_mixed_report import RevisedMixedReport
 
-            is_rereadable = can_reread(logs)
-            check_findings(options, logs, is_rereadable)
+            is_rereadable = can_reread(logs, options)
+            check_findings(options, logs)
             work.revised = RevisedMixedReport(
                 both, source, list(logs), options, file, can_reread=is_rereadable
             )

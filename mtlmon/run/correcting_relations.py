@@ -222,7 +222,7 @@ def history_for(
     Args:
         made: the plan of the policies.
         bounds: how late events may be.
-        options: the options of the command line.
+        options: the options of the run.
         check: gets the history.
         conditions: the atoms that depend on other rows; None if none do.
     """
@@ -373,7 +373,7 @@ def text_source(
 
     Args:
         file: the policies.
-        options: the options of the command line.
+        options: the options of the run.
         made: the plan of those with variables.
         log: the open log.
         memory: how much memory may be held.
@@ -417,7 +417,7 @@ def read_text(
         made: the plan of those with variables.
         points: gets the time-points.
         name: the name of the log in messages.
-        options: the options of the command line.
+        options: the options of the run.
         memory: how much memory may be held.
         marks: the atoms of the log that events have for other policies.
     """
@@ -451,10 +451,9 @@ def run_corrections(
         work = CorrectedRelations(check, check, source, events, output, late, logs, options)
         if options.report is not None:
             from mtlmon.run.findings import check_findings
-            from mtlmon.run.relation_findings import can_reread
             from mtlmon.run.revised_relation_report import RevisedRelationReport
 
-            check_findings(options, logs, can_reread(logs))
+            check_findings(options, logs)
             work.revised = RevisedRelationReport(check, source, list(logs), options, file)
         return work
 

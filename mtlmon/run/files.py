@@ -1,4 +1,4 @@
-"""Open, read and write the files of the command: the formula, the log and the verdicts.
+"""Open, read and write the files of a run: the formula, the log and the verdicts.
 
 Logs and verdicts are read and written in large blocks through file descriptors.
 """
@@ -76,13 +76,17 @@ def read_content(path: str) -> bytes:
     if path == STANDARD_STREAM and sys.stdin is None:
         raise RunError("cannot read standard input: it is closed")
     try:
-        with open(STANDARD_INPUT if path == STANDARD_STREAM else path, "rb") as file:
+        if path == STANDARD_STREAM:
+            # it stays open: another file must not come to its place
+            with open(STANDARD_INPUT, "rb", closefd=False) as file:
+                return file.read()
+        with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError as error:
         meant = "; a formula itself follows -e" if _is_formula(path) else ""
         raise RunError(f"cannot read {name}: {error.strerror}{meant}") from None
-    except OSError as error:
-        raise RunError(f"cannot read {name}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {name}: {reason(error)}") from None
 
 
 def _is_formula(text: str) -> bool:

@@ -21,6 +21,7 @@ from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_rep
 from mtlmon.run.explaining import check_file, explanations_for, is_json
 from mtlmon.run.failure import RunError, WriteFailure
 from mtlmon.run.host import WIDTH
+from mtlmon.run.relation_findings import require_rereadable
 from mtlmon.run.report import is_violated, plural
 from mtlmon.run.report_policies import (
     WrittenPolicies,
@@ -66,19 +67,14 @@ _OF_REPORT = 1
 NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
 
 
-def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result], can_reread: bool) -> None:
+def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result]) -> None:
     """Fail early if explanations or a report are not possible.
 
     Raises:
         RunError: the log cannot be read again, or a file to write has another use.
         MtlmonError: a package that reports need is not installed.
     """
-    if (options.explain or options.has_context) and not can_reread:
-        name = next(iter(logs)) if len(logs) == 1 else "the log"
-        what = "explain" if options.explain else "show what is around violations"
-        raise RunError(
-            f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
-        )
+    require_rereadable(logs, options)
     others = [*options.logs, *options.formula_files, options.output]
     if options.explain_output is not None:
         check_file(options.explain_output, "the explanations", others, logs.values())
@@ -96,7 +92,7 @@ class ReportedRun:
         check: the check that finds violations.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         file: the formula or the policies.
     """
 
@@ -206,7 +202,7 @@ class Findings(ReportedRun):
         check: the check that finds violations.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         can_reread: whether the log can be read again.
         file: the formula or the policies.
     """

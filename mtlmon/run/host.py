@@ -149,7 +149,10 @@ class Host:
         messages: what the run has remarked, a sentence each, as the command writes it to standard
             error.
         told: longer texts, such as the summary.
+        takes_signals: whether signals are the run's business, and not Arrow's while it reads.
     """
+
+    takes_signals = False
 
     def __init__(self) -> None:
         self.messages: list[str] = []

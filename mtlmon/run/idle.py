@@ -154,7 +154,7 @@ class IdleCheckpointingPump(CheckpointingPump):
         verdicts: the file for the verdicts.
         signals: the signals that can interrupt the run.
         progress: shows how far the run has come.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, get_args, get_type_hints
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NoReturn,
+    SupportsIndex,
+    TypedDict,
+    TypeGuard,
+    get_args,
+    get_type_hints,
+)
 
 from mtlmon.errors import RunError
 from mtlmon.run.option_rules import (
@@ -28,12 +40,12 @@ from mtlmon.run.option_values import (
 )
 from mtlmon.run.spec import RunSpec
 from mtlmon.support.guesses import did_you_mean
-from mtlmon.support.option_names import PYTHON
+from mtlmon.support.option_names import OF_RUNS
 
 if TYPE_CHECKING:
     from mtlmon.run.host import Host
 
-__all__ = ["CheckOptions", "in_python", "spec_of"]
+__all__ = ["CheckOptions", "in_python", "is_path", "require_consistent", "spec_of"]
 
 Path = str | os.PathLike[str]
 Length = int | str
@@ -145,14 +157,70 @@ _OF_COMMAND = {
 """Why an option of the command is not one of `mtlmon.check`."""
 
 
+_PHRASES = {
+    " (see mtlmon --help)": "",
+    "-o FILE": "--output FILE",
+    "; a formula itself follows -e": "; a formula itself is given as a text, not in a list",
+    "the formula of -e": "the formula",
+    "as in gzip -dc LOG | mtlmon ...": "as gzip -d does",
+    "as in zstd -dc LOG | mtlmon ...": "as zstd -d does",
+    "as in xz -dc LOG | mtlmon ...": "as xz -d does",
+    "as in bzip2 -dc LOG | mtlmon ...": "as bzip2 -d does",
+    "--explain-formula": "Formula.explain",
+}
+"""What messages say to users of the command, and to programs instead."""
+
+_OPTION = re.compile(
+    r"(?P<give>\b(?:add|use|with|as in) )?(?<![\w-])--(?P<word>[a-z]+(?:-[a-z]+)*)"
+    r"(?: (?P<value>[0-9A-Za-z_|]+))?"
+)
+
+
 def in_python(message: str) -> str:
-    """Return a message with its options as keywords: `--time-unit` as `time_unit`.
+    """Return a message with its options as keywords: `--time-unit s` as `time_unit='s'`.
 
     >>> in_python("--idle needs the unit: add --time-unit s, for instance (see mtlmon --help)")
-    'idle needs the unit: add time_unit s, for instance'
+    "idle needs the unit: add time_unit='s', for instance"
+    >>> in_python("--wait 5s does not work with --sort: add -o FILE")
+    "wait='5s' does not work with sort: add output=PATH"
     """
-    message = message.replace(" (see mtlmon --help)", "").replace("-o FILE", "output=FILE")
-    return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda found: found[1].replace("-", "_"), message)
+    for ours, theirs in _PHRASES.items():
+        message = message.replace(ours, theirs)
+    return _OPTION.sub(_keyword, message)
+
+
+def _keyword(found: re.Match[str]) -> str:
+    """Return an option of the command as a keyword, with its value if a value follows it."""
+    give, value = found["give"] or "", found["value"]
+    word = found["word"].replace("-", "_")
+    kinds = _kinds()
+    if word not in kinds and word not in _OF_COMMAND:
+        # it is none of the options, such as the name of a file
+        return found[0]
+    kind = kinds.get(word)
+    rest = f" {value}" if value else ""
+    if value is None or kind is None or kind is bool:
+        is_advised = kind is bool and give.startswith(("add", "use"))
+        return f"{give}{word}{'=True' if is_advised else ''}{rest}"
+    if value.isupper():
+        return f"{give}{word}={'PATH' if value == 'FILE' else value}"
+    if value.isdigit():
+        return f"{give}{word}={value}"
+    # other words than values go on with the sentence
+    is_value = value in _choices(kind) or (word == "pattern" and give)
+    return f"{give}{word}={value!r}" if is_value or value[0].isdigit() else f"{give}{word}{rest}"
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """The types of the options."""
+    return get_type_hints(CheckOptions)
+
+
+def _choices(kind: Any) -> list[str]:
+    """Return the texts that an option can be, if these are listed."""
+    choices = [one for part in (kind, *get_args(kind)) for one in get_args(part)]
+    return [one for one in choices if isinstance(one, str)]
 
 
 def spec_of(function: str, given: Mapping[str, Any], host: Host) -> RunSpec:
@@ -167,9 +235,9 @@ def spec_of(function: str, given: Mapping[str, Any], host: Host) -> RunSpec:
         TypeError: the function does not have an option, or not of this type.
         RunError: a value is not one that the option can have.
     """
-    types = get_type_hints(CheckOptions)
+    types = _kinds()
     spec = RunSpec()
-    spec.host, spec.option_names = host, PYTHON
+    spec.host, spec.option_names = host, OF_RUNS
     spec.formula_files, spec.contents, spec.constants, spec.keys = [], {}, {}, []
     for word, value in given.items():
         if word not in types:
@@ -210,34 +278,51 @@ def _unknown(function: str, word: str, known: Mapping[str, object]) -> str:
 
 def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> None:
     """Give an option a value."""
-    choices = [one for part in (kind, *get_args(kind)) for one in get_args(part)]
-    choices = [one for one in choices if isinstance(one, str)]
+
+    def refuse(wanted: str) -> NoReturn:
+        raise TypeError(f"{function}({word}=...) takes {wanted}, not {value!r}")
+
+    choices = _choices(kind)
     if word == "set":
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            refuse("a dictionary of constants by their names")
         spec.constants = {name: _constant(one) for name, one in value.items()}
-    elif word == "key":
-        spec.keys = [[value]] if isinstance(value, str) else [list(value)] if value else []
-    elif word == "null_values":
-        spec.null_values = ["", *([value] if isinstance(value, str) else value)]
+    elif word in ("key", "null_values"):
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, Sequence) or not all(isinstance(one, str) for one in names):
+            refuse("a text or a list of texts")
+        if word == "null_values":
+            spec.null_values = ["", *names]
+        else:
+            spec.keys = [list(names)] if names else []
     elif word in _PATHS:
+        if not is_path(value):
+            refuse("a path")
         setattr(spec, word, os.fspath(value))
     elif kind is bool:
         if not isinstance(value, bool):
-            raise TypeError(f"{function}({word}=...) takes True or False, not {value!r}")
+            refuse("True or False")
         setattr(spec, word, value)
     elif word in _VALUES:
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise TypeError(f"{function}({word}=...) takes no {type(value).__name__}")
+        if isinstance(value, bool) or not isinstance(value, SupportsIndex | str):
+            refuse("a number or a text")
+        text = value if isinstance(value, str) else str(operator.index(value))
         try:
-            setattr(spec, word, _VALUES[word](str(value)))
+            setattr(spec, word, _VALUES[word](text))
         except OptionValueError as error:
             raise RunError(f"{word}={value!r}: {error}") from None
     elif not isinstance(value, str):
-        raise TypeError(f"{function}({word}=...) takes a text, not {value!r}")
+        refuse("a text")
     elif choices and value not in choices:
         wanted = ", ".join(map(repr, choices))
         raise RunError(f"{word}={value!r}: it is one of {wanted}{did_you_mean(value, choices)}")
     else:
         setattr(spec, _NAMES.get(word, word), value)
+
+
+def is_path(value: object) -> TypeGuard[Path]:
+    """Whether a value is a path as a text, as `str` and `pathlib.Path` are."""
+    return isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
 
 
 def _constant(value: object) -> str:

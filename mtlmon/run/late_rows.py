@@ -234,7 +234,7 @@ def text_order(options: RunSpec, *, is_again: bool = False) -> TextOrder | None:
     """Return what orders the lines of a text log; None if the options ask for no order.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
         is_again: whether the log is read again, so that the file of late rows is there already.
 
     Raises:

@@ -204,7 +204,7 @@ class LateWork(EventWork):
         late: finds the lines of a text log that come too late, or is the file that the log writes
             them to; None if nobody wants them.
         logs: the status of the log's files by name.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     # what waits is with the check, which is told of the time
@@ -412,7 +412,7 @@ def run_late_work(
 
     Args:
         source: the log.
-        options: the options of the command line.
+        options: the options of the run.
         reasons: explains the violations that hold at the end, if that is wanted.
         make: makes the work, from the status of the log's files by name.
         summary: makes the summary, from the seconds of the run and the number of events before it.

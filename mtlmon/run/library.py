@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
-from mtlmon.errors import MtlmonError, RunError
+from mtlmon.errors import FormulaError, LogError, MtlmonError, RunError
 from mtlmon.run.answers import Answer
 from mtlmon.run.explaining import Explanations
-from mtlmon.run.failure import VIOLATION
+from mtlmon.run.failure import VIOLATION, ClosedPipe
 from mtlmon.run.host import Host
-from mtlmon.run.keywords import in_python, require_consistent, spec_of
+from mtlmon.run.keywords import in_python, is_path, require_consistent, spec_of
 from mtlmon.run.preparing import adopted, prepared
+from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
@@ -54,7 +55,8 @@ class _Program(Host):
         super().note(in_python(message))
 
     def take_summary(self, make: Callable[[], str], *, is_wanted: bool | None) -> None:
-        self.summary = make
+        # not that of a second look at the log, for explanations
+        self.summary = self.summary or make
 
     def batch_output(self, table: RowTable[Any]) -> BatchOutput[Any]:
         """Return what keeps answers until the program takes them."""
@@ -74,19 +76,45 @@ class _Found(Explanations):
         self.facts.append(dict(facts))
 
 
+class _End:
+    """How a run has ended: with an exit status, or an error; with neither, it has not."""
+
+    status: int | None = None
+    error: BaseException | None = None
+
+
+def _answers(
+    steps: Steps, spec: RunSpec, host: _Program, end: _End
+) -> Generator[pa.RecordBatch, None, None]:
+    """Take the steps of a run, and hand over its answers.
+
+    This knows nothing of the `Run`, which closes its files once nobody has it any more: it would
+    have to wait for the garbage collector if they knew each other.
+    """
+
+    def taken() -> list[pa.RecordBatch]:
+        return [] if host.output is None else host.output.take()
+
+    while end.status is None:
+        try:
+            with _in_python(spec):
+                next(steps)
+        except StopIteration as stop:
+            end.status = stop.value
+        except BaseException as error:
+            end.error = error
+            if isinstance(error, Exception):
+                # what was decided before the error
+                yield from taken()
+            raise
+        yield from taken()
+
+
 class Run(NotCopied):
     """A check of policies on a log: an iterator of answers, which can be read once.
 
     The log is read as answers are asked for. A run is a context manager; leaving it closes the
     files.
-
-    Attributes:
-        messages: what the run has remarked so far, a sentence each: what was skipped or left out,
-            which atoms no row has, what is undecided at the end.
-        explanations: with `explain=True`, the first violations, once the run has ended: for each
-            the members of a line of the command's `--explain-output x.jsonl`.
-        status: the exit status that the command has: 0, or 1 if a policy is violated more often
-            than it may be; None until the run has ended.
     """
 
     def __init__(self, spec: RunSpec, steps: Steps, host: _Program, found: _Found | None) -> None:
@@ -94,38 +122,32 @@ class Run(NotCopied):
         self._spec = spec
         self._host = host
         self._found = found
-        self.status: int | None = None
-        self._batches = self._read(steps)
-        self._answers = self._one_by_one()
+        self._end = _End()
+        self._is_closed = False
+        self._batches = _answers(steps, spec, host, self._end)
+        # of the batch of which answers are taken one by one, those that are left
+        self._batch: pa.RecordBatch | None = None
+        self._rows: Iterator[dict[str, Any]] = iter(())
+        self._place = 0
 
-    def _read(self, steps: Steps) -> Generator[pa.RecordBatch, None, None]:
-        is_open = True
-        while is_open:
-            try:
-                with _in_python():
-                    next(steps)
-            except StopIteration as end:
-                self.status, is_open = end.value, False
-            except MtlmonError:
-                # what was decided before the error
-                yield from self._taken()
-                raise
-            yield from self._taken()
+    @property
+    def status(self) -> int | None:
+        """The exit status that the command has; None until the run has ended.
 
-    def _taken(self) -> list[pa.RecordBatch]:
-        return [] if self._host.output is None else self._host.output.take()
-
-    def _one_by_one(self) -> Generator[Answer, None, None]:
-        for batch in self._batches:
-            for row in batch.to_pylist():
-                yield Answer(row)
+        It is 0, or 1 if a policy is violated more often than it may be.
+        """
+        return self._end.status
 
     def __iter__(self) -> Run:
         return self
 
     @guarded
     def __next__(self) -> Answer:
-        return next(self._answers)
+        while (row := next(self._rows, None)) is None:
+            self._batch = next(self._batches)
+            self._rows, self._place = iter(self._batch.to_pylist()), 0
+        self._place += 1
+        return Answer(row)
 
     def __enter__(self) -> Run:
         return self
@@ -136,55 +158,97 @@ class Run(NotCopied):
     @guarded
     def close(self) -> None:
         """Close all files; no more answers come."""
-        self._answers.close()
         self._batches.close()
+        self._batch, self._rows = None, iter(())
+        self._is_closed = True
 
-    @guarded
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Return the answers that are left as record batches, as they become known."""
-        return self._batches
+        return iter(self._guarded_batch, None)
 
     @guarded
+    def _guarded_batch(self) -> pa.RecordBatch | None:
+        return self._next_batch()
+
+    def _next_batch(self) -> pa.RecordBatch | None:
+        """Return the next answers that are left; None if there are no more."""
+        batch, self._batch, self._rows = self._batch, None, iter(())
+        if batch is not None and self._place < batch.num_rows:
+            return batch.slice(self._place)
+        return next(self._batches, None)
+
     def finish(self) -> Run:
         """Read the log to its end, and drop the answers that are left; return the run.
 
         With `output=`, the answers are in that file.
+
+        Raises:
+            RunError: the run was closed before its end, or has ended with an error.
         """
-        for _ in self._batches:
+        for _ in self.batches():
             pass
+        self._require_whole()
         return self
+
+    def _require_whole(self) -> None:
+        """Raise RunError if the log has not been read to its end, and never will be."""
+        if self.status is not None:
+            return
+        if (error := self._end.error) is not None:
+            what = str(error) or type(error).__name__
+            raise RunError(f"the run has ended with an error: {what}") from error
+        raise RunError("the run was closed before its end: check the log again to know the rest")
 
     @property
     def messages(self) -> list[str]:
+        """What the run has remarked so far, a sentence each.
+
+        They say what was skipped or left out, which atoms no row has, and what is undecided at the
+        end.
+        """
         return list(self._host.messages)
 
     @property
     def explanations(self) -> list[dict[str, Any]]:
+        """With `explain=True`, the first violations, once the run has ended.
+
+        Each has the members of a line that the command writes with `--explain-output x.jsonl`.
+        """
         return [] if self._found is None else list(self._found.facts)
 
     @property
     def has_violation(self) -> bool:
-        """Whether a policy that matters is violated more often than it may be; ends the run."""
+        """Whether a policy that matters is violated more often than it may be; ends the run.
+
+        Raises:
+            RunError: as for `finish`.
+        """
         self.finish()
         return self.status == VIOLATION
 
     @property
     def summary(self) -> str:
-        """Counts, speed and memory of the run, as the command tells with `--summary`; ends it."""
+        """Counts, speed and memory of the run, as the command tells with `--summary`; ends it.
+
+        Raises:
+            RunError: as for `finish`.
+        """
         self.finish()
         make = self._host.summary
         return "" if make is None else make()
 
-    @guarded
     def to_arrow(self) -> pa.Table:
         """Return all answers that are left as one table.
 
         Raises:
-            MtlmonError: a column changes its type.
+            RunError: a column changes its type, or the answers are in a file, or as for `finish`.
         """
+        if self._spec.output is not None:
+            raise RunError(f"the answers are written to {self._spec.output}: leave output out")
         import pyarrow as pa
 
-        tables = [pa.Table.from_batches([batch]) for batch in self._batches]
+        tables = [pa.Table.from_batches([batch]) for batch in self.batches()]
+        self._require_whole()
         output = self._host.output
         schema = None if output is None else output.schema
         if not tables:
@@ -207,17 +271,30 @@ class Run(NotCopied):
         return frame
 
     def __repr__(self) -> str:
-        state = "open" if self.status is None else f"status {self.status}"
+        if self.status is not None:
+            state = f"status {self.status}"
+        elif self._end.error is not None:
+            state = "ended with an error"
+        else:
+            state = "closed" if self._is_closed else "open"
         return f"<{type(self).__name__}, {state}>"
 
 
 @contextmanager
-def _in_python() -> Iterator[None]:
+def _in_python(spec: RunSpec) -> Iterator[None]:
     """Let errors of a run name its options as keywords."""
     try:
         yield
-    except RunError as error:
-        raise type(error)(in_python(str(error))) from None
+    except ClosedPipe:
+        raise RunError(f"cannot write {spec.output}: its reader has closed the pipe") from None
+    except FormulaError:
+        # its text is the user's
+        raise
+    except MtlmonError as error:
+        if isinstance(error, LogError):
+            error.args = (f"{error}{line_advice(error, spec.option_names)}",)
+        error.args = tuple(in_python(one) if isinstance(one, str) else one for one in error.args)
+        raise
 
 
 def check(
@@ -243,11 +320,11 @@ def check(
 
     Raises:
         TypeError: there is no such option, or it takes values of another type.
-        RunError: options contradict each other, or a file cannot be read or written.
+        RunError: options contradict each other, or a policy file cannot be read.
         MtlmonError: a policy is not valid.
 
-    Iterating raises MtlmonError for rows that cannot be read, and when limits are reached; the
-    answers of the rows before come first.
+    Iterating raises MtlmonError for a log or an output that cannot be opened, for rows that cannot
+    be read, and when limits are reached; the answers of the rows before come first.
 
     >>> import pyarrow as pa
     >>> users, names = ["ann", "bob", "ann"], ["in", "in", "out"]
@@ -272,7 +349,7 @@ def check(
         spec.batch_output = host.batch_output
     spec.output_format = spec.given_format or ("batches" if spec.output is None else "text")
     _take_events(spec, events)
-    with _in_python():
+    with _in_python(spec):
         require_consistent(spec)
         file = _file_of(policies, spec)
         require_runnable(file, spec)
@@ -281,11 +358,11 @@ def check(
 
 def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
     """Let the events be the log of a run."""
-    several = isinstance(events, Sequence) and not isinstance(events, str)
+    several = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]
     if not logs:
         raise RunError("no log: name one, or give a table")
-    spec.logs = [os.fspath(one) for one in logs if isinstance(one, str | os.PathLike)]
+    spec.logs = [os.fspath(one) for one in logs if is_path(one)]
     if len(spec.logs) < len(logs):
         spec.logs, spec.tables = [], logs
     spec.log = spec.logs[0] if spec.logs else STANDARD_STREAM
@@ -294,7 +371,7 @@ def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
 def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
     """Read the policies of a run."""
     from mtlmon.policy import PolicyFile
-    from mtlmon.policy.several import require_no_path
+    from mtlmon.policy.several import require_different, require_no_path
 
     if isinstance(policies, Formula) and (text := written_with_conditions(policies)):
         policies = text
@@ -303,8 +380,16 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
     if isinstance(policies, str):
         require_no_path(policies)
         spec.formula = policies
-    elif isinstance(policies, os.PathLike):
-        spec.formula_files = [os.fspath(policies)]
-    else:
-        spec.formula_files = [os.fspath(one) for one in policies]
+        return prepared(spec)
+    paths = policies if isinstance(policies, Sequence) else [policies]
+    if isinstance(policies, bytes) or not all(map(is_path, paths)):
+        wrong = next((one for one in paths if not is_path(one)), policies)
+        raise TypeError(
+            "policies are a text, a Formula, a PolicyFile, the path of a file as a pathlib.Path, "
+            f"or a list of paths; not {wrong!r}"
+        )
+    if not paths:
+        raise RunError("no policies: name a file")
+    spec.formula_files = [os.fspath(one) for one in paths]
+    require_different(spec.formula_files)
     return prepared(spec)

@@ -46,7 +46,7 @@ class Part:
     Args:
         engine: evaluates them.
         analysis: what is known of them.
-        options: the options of the command line.
+        options: the options of the run.
         memory: the memory limit of the run.
         key_columns: the columns of keys that lines have.
         table: where the rows of all policies are put; None if lines are written.
@@ -127,7 +127,7 @@ def mixed_output(
     Args:
         check: the check of the policies without variables.
         source: the tables; None for a text log.
-        options: the options of the command line.
+        options: the options of the run.
 
     Raises:
         RunError: the output is binary, but would go to a terminal.

@@ -65,7 +65,7 @@ def check_mixed(file: PolicyFile, options: RunSpec) -> Steps:
 
     Args:
         file: the policies, some of which have variables.
-        options: the options of the command line, which `check_relations` has accepted.
+        options: the options of the run, which `check_relations` has accepted.
 
     Raises:
         RunError: a file cannot be read or written, or an option does not work for such files.

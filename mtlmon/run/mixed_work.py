@@ -65,7 +65,7 @@ class MixedWork(PolicyWork):
         outputs: what `mixed_output` has returned.
         findings: collects violations of the policies without variables, if they are wanted.
         logs: the status of the log's files by name.
-        options: the options of the command line.
+        options: the options of the run.
         file: the policies.
         reader_for: returns what reads the log once more for the policies with variables.
     """

@@ -219,7 +219,7 @@ def require_no_columns(file: PolicyFile, options: RunSpec, *, of_streams: bool =
 
     Args:
         file: the policy file.
-        options: the options of the command line.
+        options: the options of the run.
         of_streams: whether all streams of the file are needed, instead of its policies.
     """
     from mtlmon.policy.needs import meant_equivalences, needs_of

@@ -41,7 +41,7 @@ class Style:
     """Marks and colours that the output can show.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
 
     Attributes:
         width: the columns of the terminal, or None if lines can be of any length.
@@ -89,7 +89,7 @@ class PeopleOutput:
         check: the check whose verdicts are written; they are the violations, resolved.
         keys: the keys of the traces.
         times: writes times, or None for time-stamps.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     lines = None

@@ -52,7 +52,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
 
     Args:
         file: the formula or the policies to check.
-        options: the options of the command line.
+        options: the options of the run.
 
     Raises:
         RunError: a file cannot be read or written, or the options contradict each other.
@@ -115,7 +115,7 @@ def check_source(
         check: the check of the policies.
         source: the open log.
         again: opens the log once more, for explanations.
-        options: the options of the command line.
+        options: the options of the run.
         assumptions: tells which assumptions the log breaks; None if there are none.
         file: the formula or the policies.
     """
@@ -142,14 +142,15 @@ def open_findings(
     if not options.needs_violations:
         return None
     from mtlmon.run.findings import Findings, check_findings
+    from mtlmon.run.relation_findings import can_reread
 
-    can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
-    check_findings(options, logs, can_reread)
+    check_findings(options, logs)
     if options.has_context:
         from mtlmon.run.context import check_context
 
         check_context(source, options)
-    return Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
+    is_rereadable = can_reread(logs, options)
+    return Findings(check, source, list(logs), options, can_reread=is_rereadable, file=file)
 
 
 def prepare_messages(check: LogCheck, options: RunSpec) -> None:
@@ -172,7 +173,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
     Args:
         work: the log and its policies.
         again: opens the log once more, for explanations.
-        options: the options of the command line.
+        options: the options of the run.
     """
     keeps = options.checkpoint is not None
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
@@ -259,7 +260,7 @@ def write_report(
         write: writes the report, and is told whether the run was interrupted.
         status: the exit status of the run.
         signals: the signals that can interrupt the run.
-        options: the options of the command line.
+        options: the options of the run.
     """
     if status < SIGNALLED:
         write(False)
@@ -340,7 +341,8 @@ def has_messages(check: LogCheck, options: RunSpec) -> bool:
     """Whether the output has messages of triggers, or the report on a log that is read once."""
     has_room = options.output_format != "text" or options.for_people
     has_room = has_room and options.verdicts != "none"
-    has_room = has_room or (options.report is not None and any(map(is_pipe, options.logs)))
+    is_read_once = bool(options.streams) or any(map(is_pipe, options.logs))
+    has_room = has_room or (options.report is not None and is_read_once)
     return has_room and any(policy.message is not None for policy in check.policies)
 
 
@@ -366,7 +368,7 @@ def open_source(
     Args:
         check: the check that the log is opened for.
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
         is_for_explanations: whether it is read again for explanations, with values to show.
 
     Raises:
@@ -402,7 +404,7 @@ def open_text_source(
     Args:
         check: the check that the log is opened for.
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
         shown: the names of values to show.
         order: puts the lines into the order of time.
 
@@ -451,7 +453,8 @@ def open_table_source(
     """
     from mtlmon.tables import open_tables
 
-    take_signals_from_arrow()
+    if options.host.takes_signals:
+        take_signals_from_arrow()
     if sys.stdin is None and "-" in options.logs:
         raise RunError("cannot read standard input: it is closed")
     try:

@@ -105,7 +105,7 @@ def declared_policies(
     Args:
         texts: the contents of the files with their names in errors.
         declared: the unit of time-stamps that an option gives, or None.
-        options: the options of the command line; their unit is the one if the files say none.
+        options: the options of the run; their unit is the one if the files say none.
         needs_policy: whether a file without a policy is an error.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Recognise the format of a log on standard input by its first bytes."""
+"""Recognise the format of a log by its first bytes, and say what to do about another one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import stat
 import sys
 
 from mtlmon.run.failure import RunError
+from mtlmon.support.option_names import order_advice
 from mtlmon.support.standard_input import STANDARD_STREAM, input_name, look_at_input
 from mtlmon.support.table_formats import compression_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtlmon.errors import LogError
     from mtlmon.run.spec import RunSpec
+    from mtlmon.support.option_names import OptionNames
 
-__all__ = ["format_advice", "recognise_input"]
+__all__ = ["format_advice", "line_advice", "recognise_input"]
 
 # How much is looked at for the first line.
 LINE_BYTES = 1 << 16
@@ -59,7 +62,7 @@ def format_advice(options: RunSpec) -> str:
             begin = first_bytes(options.log)
     except FileNotFoundError as error:
         raise RunError(f"cannot read {options.log}: {error.strerror}") from None
-    except OSError:
+    except (OSError, ValueError):
         begin = b""
     guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None
     if guess is not None and guess.format is not None:
@@ -69,6 +72,24 @@ def format_advice(options: RunSpec) -> str:
     if guess is not None and guess.advice is not None:
         return f"{guess.words}: {guess.advice}"
     return "add its format, for instance --format csv"
+
+
+def line_advice(error: LogError, names: OptionNames) -> str:
+    """Advise what to do about a line that is not in the format of text logs, or out of order.
+
+    Args:
+        error: the error.
+        names: how the options are written that the caller has.
+    """
+    if error.guess is None:
+        return ""
+    from mtlmon.text.formats import OUT_OF_ORDER
+
+    if error.guess is OUT_OF_ORDER:
+        return order_advice(names)
+    if error.guess.format is not None:
+        return f": add --format {error.guess.format}"
+    return f": {error.guess.advice}"
 
 
 def first_bytes(path: str) -> bytes:

@@ -42,7 +42,7 @@ def snapshot_of(check: Check | None, source: bytes, options: RunSpec) -> bytes:
     Args:
         check: the check, all of whose time-points have been taken in; None before the first.
         source: what is known of the log, as bytes.
-        options: the options of the command line.
+        options: the options of the run.
     """
     kept = [value for _, value in _settings(options)]
     settings = json.dumps([*kept, options.slices]).encode()
@@ -123,7 +123,7 @@ class CheckpointedRows(KeptText, RowWork):
         loop: reads and checks the log.
         log: the open log.
         rows: what reads the log in the loop.
-        options: the options of the command line.
+        options: the options of the run.
         again: returns what reads the log once more for computed atoms.
     """
 

@@ -40,6 +40,7 @@ __all__ = [
     "can_reread",
     "check_explained",
     "explain",
+    "require_rereadable",
     "rows_option",
 ]
 
@@ -47,9 +48,27 @@ LISTED = 100
 """The violations of a policy that a report lists, unless more are to be explained."""
 
 
-def can_reread(logs: Mapping[str, os.stat_result]) -> bool:
-    """Whether logs can be read a second time."""
-    return all(stat.S_ISREG(status.st_mode) for status in logs.values())
+def can_reread(logs: Mapping[str, os.stat_result], options: RunSpec) -> bool:
+    """Whether logs can be read a second time: files on disk, and tables that are no streams."""
+    is_on_disk = all(stat.S_ISREG(status.st_mode) for status in logs.values())
+    return is_on_disk and not options.streams
+
+
+def require_rereadable(logs: Mapping[str, os.stat_result], options: RunSpec) -> None:
+    """Raise RunError if a log cannot be read a second time, which reasons and contexts need."""
+    if not (options.explain or options.has_context) or can_reread(logs, options):
+        return
+    what = "explain" if options.explain else "show what is around violations"
+    if options.streams:
+        kind = type(options.streams[0]).__name__
+        raise RunError(
+            f"cannot {what}: a {kind} is read only once; give a table of its rows, such as that of "
+            "its read_all()"
+        )
+    name = next(iter(logs)) if len(logs) == 1 else "the log"
+    raise RunError(
+        f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
+    )
 
 
 def check_explained(
@@ -58,7 +77,7 @@ def check_explained(
     """Fail early if explanations, a report or rows are asked for and not possible.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
         logs: the status of the log's files by name.
         source: the tables; None for a text log.
 
@@ -74,12 +93,7 @@ def check_explained(
         others = [*options.logs, *options.formula_files, options.output, options.explain_output]
         check_file(options.report, "the report", others, logs.values())
         check_place(options.report)
-    if (options.explain or options.has_context) and not can_reread(logs):
-        name = next(iter(logs)) if len(logs) == 1 else "the log"
-        what = "explain" if options.explain else "show what is around violations"
-        raise RunError(
-            f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
-        )
+    require_rereadable(logs, options)
     if options.has_context:
         from mtlmon.run.context import check_context
 
@@ -95,7 +109,7 @@ class RelationFindings:
     Args:
         plan: the plan of the policies.
         output: takes the answers.
-        options: the options of the command line.
+        options: the options of the run.
         counts_matches: whether the matches of finds are violations.
         point_rows: the rows of time-points; None if they are not wanted.
 
@@ -242,7 +256,7 @@ class RelationExplanations:
         file: the policies.
         analysis: what is known of them.
         read: reads the log once more.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(
@@ -320,7 +334,7 @@ def explain(
         file: the policies.
         analysis: what is known of them.
         read: reads the log once more.
-        options: the options of the command line.
+        options: the options of the run.
     """
     explanations = explanations_for(options)
     found = RelationExplanations(findings, file, analysis, read, options)

@@ -30,7 +30,7 @@ class PeopleAnswers:
     Args:
         plan: the plan of the policies.
         analysis: what is known of them.
-        options: the options of the command line.
+        options: the options of the run.
         times: writes times, or None for time-stamps.
         point_rows: the rows of time-points; None if they are not known.
     """

@@ -97,7 +97,7 @@ def text_events(
         made: the plan of those with variables.
         points: gets the time-points.
         name: the name of the log in messages.
-        options: the options of the command line.
+        options: the options of the run.
         memory: the memory limit of the run.
         marks: the atoms of the log that events have, beside those that computed ones use.
     """
@@ -119,7 +119,7 @@ def dropped_events(
         made: the plan of those with variables: lines that cannot be read are the same ones only if
             all rows are read.
         name: the name of the log in messages.
-        options: the options of the command line.
+        options: the options of the run.
         atoms: the atoms that events have.
     """
     names = rows_of_log(made, file.atoms)
@@ -168,7 +168,7 @@ def text_reader(
     """Return what reads a text log from its beginning.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
         file: the policies.
         memory: the memory limit of the run.
         most: as for `block_reader`.
@@ -191,7 +191,7 @@ def block_reader(
 
     Args:
         rows_for: returns what reads the rows of a plan into time-points, given the log's name.
-        options: the options of the command line.
+        options: the options of the run.
         most: the number of time-points to read, or a few more: those that have been checked.
         start_of_input: where the log begins in standard input, if that is the log.
     """
@@ -247,7 +247,7 @@ def table_reader(
     """Return what reads tables from their beginning; the first arguments are those of the run.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
         file: the policies.
         names: the atoms of the rows.
         shown: for each atom, the names that batches show the values of its arguments under.

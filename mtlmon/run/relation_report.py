@@ -60,7 +60,7 @@ class RelationReport:
         findings: its violations.
         file: the policies.
         analysis: what is known of them.
-        options: the options of the command line.
+        options: the options of the run.
         inputs: the names of the logs.
         rows: how many rows or lines have been read.
         skipped: how many could not be read.

@@ -52,7 +52,7 @@ class TableWork(LogWork["EventBatch"]):
         source: the log.
         traces: makes time-points of the rows.
         file: the policies.
-        options: the options of the command line.
+        options: the options of the run.
         memory: the memory limit of the run.
         logs: the status of the log's files by name.
     """

@@ -93,7 +93,7 @@ def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
 
     Args:
         file: the policies, at least one of which has variables.
-        options: the options of the command line.
+        options: the options of the run.
 
     Raises:
         RunError: a file cannot be read or written, or an option does not work with variables.
@@ -202,7 +202,7 @@ class Check:
 
     Args:
         engine: evaluates the policies.
-        options: the options of the command line.
+        options: the options of the run.
         memory: the memory limit of the run.
         times: the log's notation of times, or None if it has the time-stamps.
         queue: takes the answers instead of the output, until the verdicts of policies without
@@ -439,7 +439,7 @@ def tell_findings(
         file: the policies.
         analysis: what is known of them.
         read: reads the log once more.
-        options: the options of the command line.
+        options: the options of the run.
         logs: the status of the log's files by name.
         facts: how many rows or lines have been read, and how many of them could not be.
         end: the exit status, the seconds of the run, and the signals that can interrupt it.
@@ -460,7 +460,7 @@ def tell_findings(
         from mtlmon.run.relation_report import RelationReport
 
         report = RelationReport(check, check.findings, file, analysis, options, list(logs), *facts)
-        report.write(read if can_reread(logs) else None, seconds, status, signals)
+        report.write(read if can_reread(logs, options) else None, seconds, status, signals)
 
 
 def check_text(file: PolicyFile, options: RunSpec) -> Steps:

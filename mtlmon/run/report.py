@@ -426,7 +426,7 @@ def note_mode(what: str, formulas: Sequence[Formula], options: RunSpec, mode: st
     Args:
         what: the future of which policies is unbounded.
         formulas: their formulas.
-        options: the options of the command line.
+        options: the options of the run.
         mode: the mode that they run in.
     """
     advice = "" if options.end_time == "inf" else never_decided(formulas)

@@ -32,7 +32,7 @@ class WrittenPolicies:
 
     Args:
         file: the formula or the policies.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(self, file: Formula | PolicyFile, options: RunSpec) -> None:

@@ -30,7 +30,7 @@ class RevisedMixedReport:
         check: the check that corrects verdicts and answers.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         file: the policies.
         can_reread: whether the log can be read again, for messages with values.
     """

@@ -48,7 +48,7 @@ class RevisedRelationReport:
         check: the check that corrects answers.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         file: the policies.
     """
 

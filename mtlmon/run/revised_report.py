@@ -55,7 +55,7 @@ class RevisedReport(ReportedRun):
         check: the check that corrects verdicts.
         source: the events of the run.
         inputs: the names of the logs.
-        options: the options of the command line.
+        options: the options of the run.
         file: the formula or the policies.
         can_reread: whether the log can be read again, for messages with values.
     """

@@ -153,6 +153,11 @@ class RunSpec:
         return both if before is None else before, both if after is None else after
 
     @property
+    def streams(self) -> list[Any]:
+        """Those of the tables that can be read only once, as readers of Arrow."""
+        return [one for one in self.tables if not is_kept(one)]
+
+    @property
     def needs_violations(self) -> bool:
         """Whether violations are collected, for what is told at the end."""
         return self.report is not None or self.explain or self.has_context
@@ -177,6 +182,12 @@ class RunSpec:
         from mtlmon.support.table_formats import table_format
 
         return any(table_format(path) is not None or is_directory(path) for path in self.logs)
+
+
+def is_kept(table: object) -> bool:
+    """Whether a table can be read several times: those with a length and lazy frames can."""
+    is_file = isinstance(table, str | os.PathLike)
+    return is_file or hasattr(table, "__len__") or hasattr(table, "collect_batches")
 
 
 def is_directory(path: str) -> bool:

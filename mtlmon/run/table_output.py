@@ -77,7 +77,7 @@ def continue_table(output: object, size: int, options: VerdictOptions) -> None:
     Args:
         output: the output.
         size: how many bytes have been written.
-        options: the options of the command line.
+        options: the options of the run.
     """
     if size and options.output_format == "csv" and options.verdicts != "none":
         from mtlmon.tables.outputs import CsvOutput

@@ -88,7 +88,7 @@ def iso_times(options: RunSpec, times: Times | None) -> IsoTimes | None:
     """Return what writes times in lines of text, or None for time-stamps.
 
     Args:
-        options: the options of the command line.
+        options: the options of the run.
         times: the notation of a table; None for a text log.
     """
     return IsoTimes(times, options.unit) if options.time_stamps == "iso" else None

@@ -16,6 +16,7 @@ __all__ = [
     "COMMAND",
     "COMMAND_OF_PAGE",
     "COMMAND_OF_VALUES",
+    "OF_RUNS",
     "PYTHON",
     "SPARK",
     "SQL",
@@ -77,6 +78,9 @@ COMMAND_OF_PAGE = OptionNames(True, {"lateness": None, "wait": None})
 """Options of `mtlmon serve`."""
 
 PYTHON = OptionNames(False, {"lateness": None})
+OF_RUNS = OptionNames(False, {})
+"""Options of `mtlmon.check`."""
+
 SPARK = OptionNames(
     False,
     dict.fromkeys(

@@ -169,7 +169,7 @@ def test_what_is_not_said_is_the_same() -> None:
         ({"latenes": 3}, r"check\(\) has no option 'latenes'; did you mean 'lateness'\?"),
         ({"progress": True}, r"check\(\) has no option progress, which is for terminals"),
         ({"resolve": 1}, r"check\(resolve=...\) takes True or False, not 1"),
-        ({"lateness": True}, r"check\(lateness=...\) takes no bool"),
+        ({"lateness": True}, r"check\(lateness=...\) takes a number or a text, not True"),
         ({"time": 3}, r"check\(time=...\) takes a text, not 3"),
     ],
 )
@@ -184,7 +184,7 @@ def test_keywords_that_are_wrong(given: dict[str, Any], message: str) -> None:
         ({"mode": "lokal"}, "mode='lokal': it is one of .*; did you mean 'local'"),
         ({"lateness": "5x"}, "lateness='5x': '5x' is not a length of time"),
         ({"output_format": "csv"}, "output_format is for answers in a file: add output=PATH"),
-        ({"checkpoint": "state"}, "checkpoint needs a file for the verdicts: add output=FILE"),
+        ({"checkpoint": "state"}, "checkpoint needs a file for the verdicts: add output=PATH"),
     ],
 )
 def test_values_that_are_wrong(given: dict[str, Any], message: str) -> None:
