@@ -456,6 +456,7 @@ class TextLog(BatchReader[TextBatch]):
         )
         self.bytes_read = size
         self.rows, self._clock = rows, clock
+        self._latest = clock or 0
 
     def _note_place(self) -> None:
         """Note where the next events begin."""
