@@ -246,7 +246,7 @@ class StreamWork(LogWork["TextBatch | EventBatch"]):
         memory: MemoryLimit,
         assumptions: AssumptionWatch | None,
     ) -> None:
-        super().__init__(source, iter(source), assumptions)
+        super().__init__(source, iter(source), assumptions, TERMINAL)
         self.log = source
         self.memory = memory
         self.output = output

@@ -224,7 +224,7 @@ class LateWork(EventWork):
         logs: Mapping[str, os.stat_result],
         options: RunSpec,
     ) -> None:
-        super().__init__(source, logs)
+        super().__init__(source, logs, options.host)
         self.check = check
         self.output = output
         self.late = late

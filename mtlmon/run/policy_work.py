@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.findings import Findings
+    from mtlmon.run.host import Host
     from mtlmon.run.people import Outcome
     from mtlmon.run.pump import EndTime
     from mtlmon.run.spec import RunSpec
@@ -69,21 +70,21 @@ class LogWork(ABC, Generic[_Batch]):
         source: the log.
         batches: its batches.
         assumptions: tells what the log breaks; None if nothing is assumed.
+        host: is told of that, and of what else is remarkable.
 
     Attributes:
         is_complete: whether the log has been read to its end.
-        options: the options of the run.
     """
-
-    options: RunSpec
 
     def __init__(
         self,
         source: Source,
         batches: Iterator[_Batch],
         assumptions: AssumptionWatch | None,
+        host: Host,
     ) -> None:
         self.source = source
+        self.host = host
         self.assumptions = assumptions
         self.is_complete = False
         self.batches = batches
@@ -185,7 +186,7 @@ class LogWork(ABC, Generic[_Batch]):
         """Mention the assumptions that the events of a batch break."""
         if self.assumptions is not None:
             for message in self.assumptions.note(batch, self.source):
-                self.options.host.note(message)
+                self.host.note(message)
 
     def note_absent(self) -> None:
         """Mention columns that are missing from a live log, whose end may never come."""
@@ -194,7 +195,7 @@ class LogWork(ABC, Generic[_Batch]):
             return
         self.has_noted_absent = True
         for message in source.absent_columns:
-            self.options.host.note(message)
+            self.host.note(message)
 
 
 class EventWork(LogWork["TextBatch | EventBatch"]):
@@ -203,6 +204,7 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
     Args:
         source: the log.
         logs: the status of the log's files by name.
+        host: is told what is remarkable.
         assumptions: tells which assumptions the log breaks; None if there are none.
 
     Attributes:
@@ -213,9 +215,10 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
         self,
         source: Source,
         logs: Mapping[str, os.stat_result],
+        host: Host,
         assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, iter(source), assumptions)
+        super().__init__(source, iter(source), assumptions, host)
         self.logs_by_name = logs
         self.logs: Iterable[os.stat_result] = logs.values()
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
@@ -288,7 +291,7 @@ class PolicyWork(EventWork):
         options: RunSpec,
         assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, logs, assumptions)
+        super().__init__(source, logs, options.host, assumptions)
         self.keys_forgotten = 0
         self.check = check
         self.output = output

@@ -68,7 +68,8 @@ class TableWork(LogWork["EventBatch"]):
         memory: MemoryLimit,
         logs: Mapping[str, os.stat_result],
     ) -> None:
-        super().__init__(source, iter(source), assumption_watch(file, source, options))
+        watch = assumption_watch(file, source, options)
+        super().__init__(source, iter(source), watch, options.host)
         self.traces = traces
         self.file = file
         self.options = options

@@ -19,7 +19,7 @@ from tests.checking.late_streams import (
 from tests.checking.test_history_check import Row, late_rows
 from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import streams_late_computing as late_computing
-from tests.sampling import thinned
+from tests.sampling import has_all_cases, thinned
 from tests.traces import EndTime
 
 STREAMS = """\
@@ -118,5 +118,5 @@ def test_ticks_of_corrected_rows() -> None:
         withdrawn, returned = withdrawn_and_back(every)
         gone += withdrawn
         back += returned
-    assert gone > 5
-    assert back > 0
+    assert gone > 5 or not has_all_cases()
+    assert back > 0 or not has_all_cases()
