@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -60,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="run only every Nth case of a test, or 1/N of its examples (default: 1, all)",
+        help="run only every Nth case of a test (default: 1, all)",
     )
     parser.addoption(
         "--first",
@@ -105,27 +104,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_whole = name.partition("::")[0] == whole
         taken = some if is_whole else thinned(some)
         ids.update(id(item) for item in taken)
-        share = len(some) / len(taken) / STRIDE.every
-        if share < 1 and not is_whole:
-            _take_fewer_examples(some[0], share)
     if len(ids) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in ids])
         items[:] = [item for item in items if id(item) in ids]
-
-
-def _take_fewer_examples(item: pytest.Item, share: float) -> None:
-    """Let a property of hypothesis take a share of its examples, the first ones.
-
-    They are the same for each `--first`, so that nothing fails that has not changed. Those of
-    parameters have fewer already, and give the rest of the share.
-    """
-    test: Any = getattr(item, "obj", None)
-    test = getattr(test, "__func__", test)
-    if getattr(test, "is_hypothesis_test", False):
-        known = test._hypothesis_internal_use_settings  # which may be given only once
-        test._hypothesis_internal_use_settings = settings(
-            known, max_examples=math.ceil(known.max_examples * share)
-        )
 
 
 def pytest_collection_finish() -> None:

@@ -17,7 +17,7 @@ from tests.relational.correcting.comparing import (
     push,
     random_batches,
 )
-from tests.sampling import thinned
+from tests.sampling import has_all_cases, thinned
 
 # violations that are told long before they are final
 WAITING = (
@@ -80,4 +80,4 @@ def test_the_first_violation_is_that_of_the_reference(text: str, ids: bool) -> N
         wanted = {one for one in violations if (one[1], one[2], names.index(one[0])) == least}
         assert told == wanted
     if "EVENTUALLY EXISTS" not in text and "COUNT" not in text:
-        assert early
+        assert early or not has_all_cases()
