@@ -469,7 +469,15 @@ CASES: dict[str, Case] = {
         # what a check calls between two batches, after it has said what the reader is for
         dict.fromkeys(
             [
-                *("keep_traces", "next_change", "only_due_ticks", "pass_time", "prepare_next"),
+                *(
+                    "descriptor",
+                    "go_on_at",
+                    "keep_traces",
+                    "next_change",
+                    "only_due_ticks",
+                    "pass_time",
+                    "prepare_next",
+                ),
                 *("refuse", "released", "rows_until", "seen_names", "settled_traces", "skip"),
                 *("ticks_until", "track_rows", "late_header"),
             ],
