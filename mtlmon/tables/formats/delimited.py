@@ -29,7 +29,7 @@ from mtlmon.tables.formats.blocks import (
     usable_parts,
 )
 from mtlmon.tables.formats.long_integers import RoundedIntegers, has_long_floats, long_integers
-from mtlmon.tables.formats.rows import text_blocks
+from mtlmon.tables.formats.rows import text_behind, text_blocks
 from mtlmon.tables.formats.schemas import (
     FALSE_TEXTS,
     TRUE_TEXTS,
@@ -149,10 +149,8 @@ class DelimitedReader:
         if go_on is None or names is None:
             return
         yield GoneOn()
-        self.restore(go_on.state)
-        stream.seek(go_on.size)
         row = go_on.row
-        for following in text_blocks(stream, block.syntax, go_on):
+        for following in text_behind(self, stream, go_on, block.syntax):
             row = yield from self._rows(following, file, names, row)
 
     def _rows(

@@ -45,7 +45,7 @@ from mtlmon.tables.formats.json_types import (
     type_of,
 )
 from mtlmon.tables.formats.long_integers import MOST_EXACT, RoundedIntegers
-from mtlmon.tables.formats.rows import text_blocks
+from mtlmon.tables.formats.rows import text_behind, text_blocks
 from mtlmon.tables.formats.type_texts import types_of, types_text
 from mtlmon.tables.native import object_rows
 
@@ -177,10 +177,8 @@ class JsonLinesReader:
         if go_on is None:
             return
         yield GoneOn()
-        self.restore(go_on.state)
-        stream.seek(go_on.size)
         row = go_on.row
-        for block in text_blocks(stream, place=go_on):
+        for block in text_behind(self, stream, go_on):
             row = yield from self._rows(block, file, row)
 
     def _rows(

@@ -28,7 +28,7 @@ from mtlmon.tables.formats.blocks import BadRow, Block, BlockPlace, GoneOn, plac
 from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.json_fields import json_names, json_values
 from mtlmon.tables.formats.pairs import has_twice, pair_names, pair_values
-from mtlmon.tables.formats.rows import TextBlock, text_blocks
+from mtlmon.tables.formats.rows import TextBlock, text_behind, text_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -256,9 +256,7 @@ class LineReader:
             if isinstance(read, Block):
                 break
         yield GoneOn()
-        self.restore(go_on.state)
-        stream.seek(go_on.size)
-        yield from rows_of(text_blocks(stream, place=go_on), go_on.row)
+        yield from rows_of(text_behind(self, stream, go_on), go_on.row)
 
     def _read(
         self, block: TextBlock, file: TableFile, names: list[str], row: int

@@ -14,9 +14,15 @@ from mtlmon.tables.native import RowSyntax, count_line_feeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Protocol
 
     from mtlmon.tables.formats.blocks import BlockPlace
     from mtlmon.tables.formats.files import ByteStream
+
+    class Resumable(Protocol):
+        """Reads rows, and can go on from the state that another reader had."""
+
+        def restore(self, state: Any) -> None: ...
 
     # as `RowSyntax.complete_rows` returns it
     Irregular = tuple[int, list[tuple[int, int]], int, int]
@@ -172,6 +178,15 @@ class TextBlock:
             text = np.frombuffer(buffer, np.uint8)
             _, irregular = self.syntax.complete_rows(text, len(text), is_end=True)
         return TextBlock(buffer, line, self.syntax, irregular, self.is_tail)
+
+
+def text_behind(
+    reader: Resumable, stream: ByteStream, place: BlockPlace, syntax: RowSyntax = LINES_OF_TEXT
+) -> Iterator[TextBlock]:
+    """Let a reader go on at a place, as it was there; return the text behind, as `text_blocks`."""
+    reader.restore(place.state)
+    stream.seek(place.size)
+    return text_blocks(stream, syntax, place)
 
 
 def text_blocks(
