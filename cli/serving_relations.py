@@ -20,7 +20,6 @@ from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.serving.findings import PolicyFindings, Verdict
 from mtlmon.serving.fragments import reasons_of
 from mtlmon.support.table_formats import BINARY_FORMATS
-from mtlmon.tables.outputs import BatchOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
-    from mtlmon.tables.outputs import RowTable
 
 __all__ = ["found_relations"]
 
@@ -95,20 +93,16 @@ def found_relations(
     options.formula, options.formula_files = text, []
     options.explain, options.explain_limit, options.explanations = True, EXPLAINED, reasons
     options.rows = knows_rows(file.policies, options)
-    outputs: list[BatchOutput[Any]] = []
-
-    def batch_output(table: RowTable[Any]) -> BatchOutput[Any]:
-        outputs.append(BatchOutput(table))
-        return outputs[-1]
-
-    options.batch_output, options.output_format = batch_output, "batches"
+    options.batch_output, options.output_format = options.host.batch_output, "batches"
     error: Exception | None = None
     try:
         require_runnable(file, options)
         finished(steps_of(file, options))
     except MtlmonError as failure:
         error = failure
-    rows = [row for one in outputs for batch in one.take() for row in batch.to_pylist()]
+    output = options.host.output
+    batches = [] if output is None else output.take()
+    rows = [row for batch in batches for row in batch.to_pylist()]
     found = [
         _findings(file, number, written.text, rows, options)
         for number, written in enumerate(written_policies(file, options.constants))

@@ -26,7 +26,7 @@ settings.register_profile(
     max_examples=200,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# for the gate, and for builds that are slow
+# for builds that are slow
 settings.register_profile("brief", settings.get_profile("ci"), max_examples=50)
 # for mutants: that a test fails is enough, the smallest example takes minutes
 settings.register_profile(

@@ -11,10 +11,10 @@ from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.checking.late_first import FirstChanges
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
-from mtlmon.run.corrected_reasons import Reasons, require_explainable
 from mtlmon.run.endings import never_triggered, note_waiting
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log
+from mtlmon.run.in_order import Reasons, require_explainable
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import (
     LateLines,

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.correcting.points import PointHistory
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
-    from mtlmon.run.corrected_reasons import Reasons
+    from mtlmon.run.in_order import Reasons
     from mtlmon.run.late_rows import LateFile
     from mtlmon.run.policy_work import Source
     from mtlmon.run.revised_mixed_report import RevisedMixedReport

@@ -24,9 +24,9 @@ from mtlmon.relational.keyed import has_keys
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.run.changed_answers import AnswerOutput, TableOfAnswers
-from mtlmon.run.corrected_reasons import Reasons
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log
+from mtlmon.run.in_order import Reasons
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import LateLines, bounds_of, late_lines, refusal, run_late_work
 from mtlmon.run.policies import open_table_source

@@ -8,10 +8,11 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol, TextIO
+    from typing import Any, Protocol, TextIO
 
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.outputs import BatchOutput, RowTable
 
     class Signals(Protocol):
         """What can interrupt a run, which handles it for as long as it is in this context.
@@ -148,7 +149,8 @@ class Host:
     Attributes:
         messages: what the run has remarked, a sentence each, as the command writes it to standard
             error.
-        told: longer texts, such as the summary.
+        output: keeps the answers of a run that does not write them, until they are taken; None
+            before the first ones.
         takes_signals: whether signals are the run's business, and not Arrow's while it reads.
     """
 
@@ -156,7 +158,7 @@ class Host:
 
     def __init__(self) -> None:
         self.messages: list[str] = []
-        self.told: list[str] = []
+        self.output: BatchOutput[Any] | None = None
 
     @property
     def width(self) -> int:
@@ -173,12 +175,17 @@ class Host:
         self.messages.append(message)
 
     def say(self, text: str) -> None:
-        """Take lines that were asked for."""
-        self.told.append(text)
+        """Take lines for a person, which a program has in other forms."""
 
     def show(self, text: str) -> None:
         """Take the last line of what is written for a person."""
-        self.told.append(text)
+
+    def batch_output(self, table: RowTable[Any]) -> BatchOutput[Any]:
+        """Return what keeps the answers of a run."""
+        from mtlmon.tables.outputs import BatchOutput
+
+        self.output = BatchOutput(table)
+        return self.output
 
     def wants_summary(self, wanted: bool | None) -> bool:
         """Whether the summary is told, by the option."""

@@ -18,6 +18,7 @@ from mtlmon.policy import PolicyFile
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
 from mtlmon.run.findings import Findings, check_findings
+from mtlmon.run.steps import has_variables
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Reasons:
         if self.start_of_input is not None:
             os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
         file = self.file
-        if isinstance(file, PolicyFile) and any(one.is_first_order for one in file.policies):
+        if has_variables(file):
             from mtlmon.run.relations import check_relations
 
             return check_relations(file, options)

@@ -13,9 +13,8 @@ from mtlmon.run.endings import note_skipped
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import verdicts_of
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
-from mtlmon.run.policies import statuses, write_report
+from mtlmon.run.policies import make_pump, statuses, write_report_in_time
 from mtlmon.run.policy_work import EventWork, NoWriter
-from mtlmon.run.pump import Pump
 from mtlmon.run.report import absent_atoms, plural
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, joined_parts, split_parts
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from mtlmon.checking.text_logs import TextBatch
-    from mtlmon.run.corrected_reasons import Reasons
     from mtlmon.run.files import Writer
+    from mtlmon.run.in_order import Reasons
     from mtlmon.run.policy_work import Source
     from mtlmon.run.pump import EndTime
     from mtlmon.run.running import Steps
@@ -422,24 +421,14 @@ def run_late_work(
     keeps = options.checkpoint is not None
     verdicts = verdicts_of(options, logs, keeps=keeps)
     work = make(logs)
-    progress = options.host.progress(source.size or 0, verdicts, options)
     signals = options.host.signals(verdicts, is_held=keeps)
-    pump = Pump(work, verdicts, signals, progress)
-    if options.idle is not None:
-        from mtlmon.run.idle import IdlePump
-
-        pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
-    if keeps:
-        from mtlmon.run.checkpointing import CheckpointingPump
-
-        work.begin_part()
-        pump = CheckpointingPump(work, verdicts, signals, progress, options)
+    pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
         if status != VIOLATION or not reasons.are_told:
             work.report_end()
         if (revised := work.revised) is not None:
-            write_report(
+            write_report_in_time(
                 lambda is_interrupted: revised.write(seconds, is_interrupted=is_interrupted),
                 status,
                 signals,

@@ -22,7 +22,6 @@ from mtlmon.support.extras import load_extra
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
-from mtlmon.tables.outputs import BatchOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.formats.files import Tables
-    from mtlmon.tables.outputs import RowTable
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -48,7 +46,6 @@ class _Program(Host):
 
     def __init__(self) -> None:
         super().__init__()
-        self.output: BatchOutput[Any] | None = None
         self.summary: Callable[[], str] | None = None
 
     def note(self, message: str) -> None:
@@ -57,11 +54,6 @@ class _Program(Host):
     def take_summary(self, make: Callable[[], str], *, is_wanted: bool | None) -> None:
         # not that of a second look at the log, for explanations
         self.summary = self.summary or make
-
-    def batch_output(self, table: RowTable[Any]) -> BatchOutput[Any]:
-        """Return what keeps answers until the program takes them."""
-        self.output = BatchOutput(table)
-        return self.output
 
 
 class _Found(Explanations):

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.findings import Findings
     from mtlmon.run.host import Signals
+    from mtlmon.run.late_work import LateWork
+    from mtlmon.run.relation_tables import TableWork
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
@@ -194,7 +196,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         if options.has_context and status == VIOLATION and work.has_violation():
             work.show_context(again)
         if options.report is not None:
-            write_report(
+            write_report_in_time(
                 lambda is_interrupted: work.write_report(
                     again, seconds, is_interrupted=is_interrupted
                 ),
@@ -228,8 +230,13 @@ def assumption_watch(
     return AssumptionWatch(file.assumptions, unit, source.partitions)
 
 
-def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: RunSpec) -> Pump:
-    """Return a pump with or without checkpoints, as the options require.
+def make_pump(
+    work: PolicyWork | LateWork | TableWork,
+    verdicts: VerdictFile,
+    signals: Signals,
+    options: RunSpec,
+) -> Pump:
+    """Return a pump with or without checkpoints and idle times, as the options require.
 
     Raises:
         RunError: the files are not suitable for checkpoints.
@@ -251,7 +258,7 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
     return CheckpointingPump(work, verdicts, signals, progress, options)
 
 
-def write_report(
+def write_report_in_time(
     write: Callable[[bool], None], status: int, signals: Signals, options: RunSpec
 ) -> None:
     """Write the report; after a signal, give up if that takes too long.

@@ -20,7 +20,6 @@ from mtlmon.reporting import (
     UndecidedTimePoint,
     Violation,
 )
-from mtlmon.run.failure import SIGNALLED
 from mtlmon.run.findings import (
     INTERRUPTED,
     NOT_EXPLAINED,
@@ -28,7 +27,7 @@ from mtlmon.run.findings import (
     peak_memory,
     save_report,
 )
-from mtlmon.run.host import REPORT_SECONDS
+from mtlmon.run.policies import write_report_in_time
 from mtlmon.run.relation_findings import rows_option
 from mtlmon.run.report import plural
 from mtlmon.run.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
@@ -99,14 +98,12 @@ class RelationReport:
         Raises:
             WriteFailure: the report cannot be written.
         """
-        if status < SIGNALLED:
-            self.write_now(read, seconds, is_interrupted=False)
-        elif not signals.at_last(
-            lambda: self.write_now(read, seconds, is_interrupted=True), REPORT_SECONDS
-        ):
-            self.options.host.note(
-                f"{self.options.report} was not written: there was no time for it"
-            )
+        write_report_in_time(
+            lambda is_interrupted: self.write_now(read, seconds, is_interrupted=is_interrupted),
+            status,
+            signals,
+            self.options,
+        )
 
     def write_now(self, read: Reader | None, seconds: float, *, is_interrupted: bool) -> None:
         """Write the report."""

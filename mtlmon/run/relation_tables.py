@@ -13,9 +13,8 @@ from mtlmon.run.endings import note_skipped
 from mtlmon.run.event_parts import EventPart
 from mtlmon.run.files import position_of_input, verdicts_of
 from mtlmon.run.late_rows import note_refused, table_order
-from mtlmon.run.policies import assumption_watch, open_table_source, statuses
+from mtlmon.run.policies import assumption_watch, make_pump, open_table_source, statuses
 from mtlmon.run.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
-from mtlmon.run.pump import Pump
 from mtlmon.run.relation_checkpoints import (
     restore_check,
     restored_source,
@@ -264,7 +263,6 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             verdicts.lines = None
             source.track_rows()
         work = TableWork(source, traces, file, options, memory, logs)
-        progress = options.host.progress(source.size or 0, verdicts, options)
         signals = options.host.signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:
             source.track_rows()
@@ -272,23 +270,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             from mtlmon.run.relation_findings import check_explained
 
             check_explained(options, logs, source)
-        if has_checkpoints:
-            from mtlmon.run.checkpointing import CheckpointingPump
-
-            work.begin_part()
-            pump: Pump
-            if options.idle is not None:
-                from mtlmon.run.idle import IdleCheckpointingPump
-
-                pump = IdleCheckpointingPump(work, verdicts, signals, progress, options)
-            else:
-                pump = CheckpointingPump(work, verdicts, signals, progress, options)
-        elif options.idle is not None:
-            from mtlmon.run.idle import IdlePump
-
-            pump = IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
-        else:
-            pump = Pump(work, verdicts, signals, progress)
+        pump = make_pump(work, verdicts, signals, options)
 
         def report(status: int, seconds: float) -> None:
             if work.is_complete:

@@ -11,8 +11,8 @@ from mtlmon.checking.changes import PolicyChanges
 from mtlmon.history.changes import INSERTED, WITHDRAWN
 from mtlmon.policy import PolicyFile
 from mtlmon.reporting import ReportData
-from mtlmon.run.corrected_reasons import messages_in_order, why_without_values
 from mtlmon.run.findings import INTERRUPTED, ReportedRun, save_report
+from mtlmon.run.in_order import messages_in_order, why_without_values
 from mtlmon.run.report import plural
 from mtlmon.syntax.report import visible
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import Bound
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.reporting import PolicyReport, Run
-    from mtlmon.run.corrected_reasons import Named
+    from mtlmon.run.in_order import Named
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents

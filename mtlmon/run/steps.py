@@ -6,6 +6,8 @@ from mtlmon.run.failure import RunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from mtlmon.policy import PolicyFile
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["has_variables", "require_runnable", "steps_of"]
 
 
-def has_variables(file: Formula | PolicyFile) -> bool:
+def has_variables(file: Formula | PolicyFile) -> TypeGuard[PolicyFile]:
     """Whether some policies have variables."""
     from mtlmon.syntax.formula import Formula
 
@@ -64,9 +66,7 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         file: the policies, which `require_runnable` has accepted.
         options: what is asked for.
     """
-    from mtlmon.syntax.formula import Formula
-
-    if not isinstance(file, Formula) and has_variables(file):
+    if has_variables(file):
         from mtlmon.run.relations import check_relations
 
         options.verdicts = options.given_verdicts or "false"
