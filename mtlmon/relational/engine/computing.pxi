@@ -103,9 +103,7 @@ cdef int attempt(RelationalEngine engine, Step *step, Rows *given) except -1 nog
     for i in range(given.count):
         has_overflow = False
         evaluate(engine, program, row_of(given, i), &result, &has_overflow)
-        if has_overflow or (
-            (result.is_valid and result.content.integer != 0) != (step.mode == ANTI)
-        ):
+        if has_overflow or (result.is_valid and result.content.integer != 0):
             copy_cells(new_row(&step.rows), row_of(given, i), given.width)
     return 0
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import PolicyError
 from mtlmon.policy.first_order.terms import comparison, free_variables, quantified, terms_of
+from mtlmon.relational.arithmetic import static_parts
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
 from mtlmon.relational.meeting import meeting_of, without_static
@@ -234,19 +235,20 @@ class Planner:
         """
         parts = waiting
         waiting = list(waiting)
-        # what has been tried, or asked whether it has any rows, by `id`
-        seen: set[int] = set()
+        # what has been asked whether it has any rows, by `id`
+        asked: set[int] = set()
+        tried: Formula | None = None
         while waiting:
             best = self._best(waiting, block.bound, parts)
             cost = _AWAITS if best is None else best[0]
             if cost >= _DRIVES and (cost != _CALCULATES or is_guarded):
-                self._try(waiting, block, seen)
+                tried = self._try(waiting, block, tried)
             if is_early and (cost in (_LISTS, _AWAITS) or (is_guarded and cost == _CALCULATES)):
                 return waiting
             if best is None:
                 raise _not_planned(waiting[0])
             if cost == _CALCULATES:
-                self._ask(waiting, block, scope, seen)
+                self._ask(waiting, block, scope, asked)
             self.add(best[1], block, scope, parts)
             waiting = [one for one in waiting if one is not best[1]]
         return waiting
@@ -271,31 +273,40 @@ class Planner:
                 best = cost, one
         return best
 
-    def _try(self, waiting: list[Formula], block: Block, seen: set[int]) -> None:
+    def _try(self, waiting: list[Formula], block: Block, last: Formula | None) -> Formula | None:
         """Leave out rows for which a condition is false that is calculated again later.
 
-        What overflows here is kept: another conjunct may leave the row out.
-        """
-        if not block.columns:
-            return
-        for one in waiting:
-            inner = one.operands[0] if one.operator is ops.NOT else one
-            is_plain = inner.operator is ops.COMPARISON and not inner.operands
-            if id(one) in seen or not is_plain or not self._context.binding.arithmetic.is_in(one):
-                continue
-            if self._context.binding.free(one) <= block.bound:
-                seen.add(id(one))
-                self._steps.attempt(inner, block, "semi" if inner is one else "anti")
+        What overflows here is kept: another conjunct may leave the row out. What is written before
+        a condition may overflow as well, so it is tried with it, or the condition is not tried.
 
-    def _ask(self, waiting: list[Formula], block: Block, scope: Scope, seen: set[int]) -> None:
+        Args:
+            waiting: the conjuncts, in written order.
+            block: the block.
+            last: the last conjunct that has been tried before.
+
+        Returns:
+            The last that has been tried now.
+        """
+        arithmetic = self._context.binding.arithmetic
+        first: list[Formula] = []
+        for one in filter(arithmetic.is_in, waiting):
+            if not static_parts(one) or not self._context.binding.free(one) <= block.bound:
+                break
+            first.append(one)
+        if not block.columns or not first or first[-1] is last:
+            return last
+        self._steps.attempt(first, block)
+        return first[-1]
+
+    def _ask(self, waiting: list[Formula], block: Block, scope: Scope, asked: set[int]) -> None:
         """Leave out rows for which a conjunct has no rows, whatever arithmetic makes of them."""
         binding = self._context.binding
         for one in waiting:
-            if id(one) in seen or binding.arithmetic.is_in(one):
+            if id(one) in asked or binding.arithmetic.is_in(one):
                 continue
             use = self._use(one, block.bound)
             if use is not None and block.columns:
-                seen.add(id(one))
+                asked.add(id(one))
                 self._exists(exists_of(use.binds, one, one), block, scope)
 
     def _use(self, node: Formula, bound: Names, parts: Sequence[Formula] = ()) -> Use | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.first_order.terms import terms_of
@@ -12,6 +13,7 @@ from mtlmon.relational.binding import bound_by
 from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.plan import AtomPlan, StepPlan, cell_kind
 from mtlmon.relational.programs import function_of, is_mixed, kinds_of_arguments, program_of
+from mtlmon.syntax import operators as ops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,19 +209,29 @@ class Steps:
             *new,
         )
 
-    def attempt(self, node: Formula, block: Block, mode: str) -> None:
-        """Add a condition that keeps rows for which it overflows, if machines compute it."""
-        (term,) = terms_of(node)
+    def attempt(self, nodes: Iterable[Formula], block: Block) -> None:
+        """Add comparisons that keep rows for which one overflows, up to one no machine computes."""
+        # a condition without a value is false
+        false = Expression(terms.CONSTANT, (), False)
+        conditions: list[Expression] = []
+        for node in nodes:
+            is_negated = node.operator is ops.NOT
+            (term,) = terms_of(node.operands[0] if is_negated else node)
+            term = Expression(terms.COALESCE, (term, false))
+            conditions.append(Expression(terms.NOT, (term,)) if is_negated else term)
         context = self._context
-        try:
-            program = program_of(
-                term, block.columns, context.kinds, context.environment, context.texts
-            )
-        except NotPossible:
-            return
-        context.plan.programs.append(program)
-        source = len(context.plan.programs) - 1
-        block.add(StepPlan("attempt", block.width, mode, source=source))
+        while conditions:
+            found = reduce(lambda one, other: Expression(terms.AND, (one, other)), conditions)
+            try:
+                program = program_of(
+                    found, block.columns, context.kinds, context.environment, context.texts
+                )
+            except NotPossible:
+                conditions.pop()
+                continue
+            context.plan.programs.append(program)
+            block.add(StepPlan("attempt", block.width, source=len(context.plan.programs) - 1))
+            break
 
     def simple(self, value: Expression, kind: Kind, block: Block) -> Expression:
         """A term as one that machines compute; others become a variable that Python computes."""
