@@ -62,6 +62,7 @@ class Server:
                 pass_fds=[listening.fileno()],
                 env={**os.environ, "PYTHONUTF8": "1"},
             )
+        atexit.register(self.close)
         self.program = folder / ("mtlmon" if kind == "command" else "python")
         self.program.write_text(f"#!{sys.executable} -IS\n{(HERE / 'forked.py').read_text()}")
         self.program.chmod(0o755)
@@ -83,6 +84,7 @@ class Server:
 
     def close(self) -> None:
         """End the server; what it has forked goes on."""
+        atexit.unregister(self.close)
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()

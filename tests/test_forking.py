@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from tests.cli.process import environment
 from tests.forking import COMMAND, Process, command_server
 
+ROOT = Path(__file__).parents[1]
 ARGUMENTS = [
     ["--version"],
     ["--help"],
@@ -102,3 +104,14 @@ def test_in_a_shell(line: str, tmp_path: Path) -> None:
     forked = run(server.program)
     assert forked == run(Path(sys.executable).with_name("mtlmon"))
     assert forked.splitlines()[-1].split()[0].isdecimal()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no process is forked on other systems")
+def test_a_server_ends_with_the_process_that_has_started_it() -> None:
+    """At its end Python would warn of a process that runs on, and of the pipe to it."""
+    script = "from tests.forking import Server; print(Server('command')._process.pid)"
+    line = [sys.executable, "-W", "always::ResourceWarning", "-c", script]
+    safe = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(line, capture_output=True, check=True, cwd=ROOT, env=safe, text=True)
+    assert not done.stderr
+    assert not Path("/proc", done.stdout.strip()).exists()
