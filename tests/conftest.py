@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -59,7 +60,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="run only every Nth case of a test (default: 1, all)",
+        help="run only every Nth case of a test, and with --hypothesis-seed 1/N of its examples "
+        "(default: 1, all)",
     )
     parser.addoption(
         "--first",
@@ -67,6 +69,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0,
         metavar="K",
         help="begin with case K of each test, from 0, or with the first again if there are fewer",
+    )
+    parser.addoption(
+        "--part",
+        default="1/1",
+        metavar="K/N",
+        help="run the Kth of N parts of the tests (default: 1/1, all)",
     )
     parser.addoption(
         "--whole",
@@ -79,34 +87,74 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     STRIDE.every = config.getoption("--every")
     STRIDE.first = config.getoption("--first") % STRIDE.every
+    if _has_seed(config):
+        # draws that fit no property are no fault of the commit whose seed it is
+        luck = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+        settings.register_profile(
+            "seeded", settings(), derandomize=False, database=None, suppress_health_check=luck
+        )
+        settings.load_profile("seeded")
     config.addinivalue_line(
         "markers", "dear(kind): tests of a kind that take long are cases of one test for --every"
     )
+
+
+def _has_seed(config: pytest.Config) -> bool:
+    """Whether a seed says what hypothesis draws, and so what another run does not."""
+    return config.getoption("--hypothesis-seed", default=None) is not None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose cases for `--every`, and spread those with Spark over two groups, file by file."""
     files: dict[str, int] = {}
+    with_spark: set[str] = set()
     for item in items:
         marker = item.get_closest_marker("xdist_group")
         has_group = marker is not None and marker.args == ("spark",)
         if has_group or "spark" in getattr(item, "fixturenames", ()):
             half = files.setdefault(item.location[0], len(files)) % 2
             item.add_marker(pytest.mark.xdist_group(f"spark {half}"), append=False)
+            with_spark.add(item.nodeid)
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        dear = item.get_closest_marker("dear")
-        cases.setdefault(dear.args[0] if dear else item.nodeid.partition("[")[0], []).append(item)
+        name, bracket, _ = item.nodeid.partition("[")
+        if dear := item.get_closest_marker("dear"):
+            name = dear.args[0]
+        elif item.nodeid in with_spark and not bracket:
+            name = f"{item.location[0]} with Spark"
+        cases.setdefault(name, []).append(item)
     whole: str = config.getoption("--whole")
     ids: set[int] = set()
     for name, some in cases.items():
         is_whole = name.partition("::")[0] == whole
-        taken = some if is_whole else thinned(some)
+        # jobs of Spark take long; still, each test of a file has its turn soon
+        taken = some if is_whole else thinned(some, 3 if name.endswith(" with Spark") else None)
         ids.update(id(item) for item in taken)
+        share = len(some) / len(taken) / STRIDE.every
+        if share < 1 and not is_whole and _has_seed(config):
+            _take_fewer_examples(some[0], share)
+    part, parts = map(int, config.getoption("--part").split("/"))
+    for number, item in enumerate(items):
+        if number % parts != part - 1:
+            ids.discard(id(item))
     if len(ids) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in ids])
         items[:] = [item for item in items if id(item) in ids]
+
+
+def _take_fewer_examples(item: pytest.Item, share: float) -> None:
+    """Let a property of hypothesis take a share of its examples; another seed has others.
+
+    Those of parameters have fewer already, and give the rest of the share.
+    """
+    test: Any = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    if getattr(test, "is_hypothesis_test", False):
+        known = test._hypothesis_internal_use_settings  # which may be given only once
+        test._hypothesis_internal_use_settings = settings(
+            known, max_examples=math.ceil(known.max_examples * share)
+        )
 
 
 def pytest_collection_finish() -> None:

@@ -23,10 +23,14 @@ STRIDE = _Stride()
 """As the options `--every` and `--first` say."""
 
 
-def thinned(cases: Iterable[T]) -> list[T]:
-    """Of the cases that a test goes through, those that it takes: at least one, if there is any."""
+def thinned(cases: Iterable[T], most: int | None = None) -> list[T]:
+    """Of the cases that a test goes through, those that it takes: at least one, if there is any.
+
+    They are every Nth, or every `most`th if that are more.
+    """
     found = list(cases)
-    return found[STRIDE.first % max(1, len(found)) :: STRIDE.every]
+    every = min(STRIDE.every, most or STRIDE.every)
+    return found[STRIDE.first % every % max(1, len(found)) :: every]
 
 
 def has_all_cases() -> bool:

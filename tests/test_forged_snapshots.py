@@ -236,7 +236,7 @@ snapshot = old.snapshot()
 make().restore(snapshot)
 limit(64 + 512 * (kind == "slices"))
 read = refused = 0
-for _ in range(int(sys.argv[2])):
+for _ in rounds(source, int(sys.argv[2])):
     made = make()
     try:
         made.restore(forge(snapshot))

@@ -176,7 +176,7 @@ def arrivals(draw: st.DrawFn) -> list[list[Arrival]]:
     return batches
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     batches=arrivals(),
     formula=st.sampled_from(FORMULAS),
@@ -192,7 +192,7 @@ def test_random_changelogs(
     compare(changelog, states, size)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(
     batches=arrivals(), formula=st.sampled_from(FORMULAS), mode=st.sampled_from(["local", "global"])
 )

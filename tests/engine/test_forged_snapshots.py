@@ -14,6 +14,7 @@ import pytest
 
 from mtlmon import Program
 from tests.engines import with_expressions, with_network
+from tests.sampling import STRIDE
 from tests.traces import Mode
 
 _PRELUDE = """
@@ -31,6 +32,15 @@ def limit(megabytes):
         pages = int(file.read().split()[0])
     size = pages * resource.getpagesize() + megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+def rounds(source, count):
+    "All, or where tests take a part of their cases as many, drawn anew for each turn."
+    if EVERY > 1:
+        source.seed(f"{source.random()} {FIRST}")
+    for number in range(count):
+        if number * EVERY >= count and number >= 100 and read:
+            return
+        yield number
 
 def number(value):
     digits = bytearray()
@@ -117,7 +127,7 @@ for gaps in [1], [0, 0, 1], [0, 1, 2, 9]:
 monitor.restore(forged(snapshot, bodies[-1]))
 limit(48)
 read = 0
-for _ in range(3000):
+for _ in rounds(source, 3000):
     try:
         monitor.restore(forged(snapshot, changed(source, source.choice(bodies))))
     except SnapshotError:
@@ -139,7 +149,7 @@ for time_stamp in range(30):
 Resolver().restore(bodies[-1])
 limit(48)
 read = 0
-for _ in range(5000):
+for _ in rounds(source, 5000):
     try:
         Resolver().restore(changed(source, source.choice(bodies)))
     except SnapshotError:
@@ -217,7 +227,7 @@ for count in range(1, 400, 20):
 restore_policies(make()._native, bodies[-1])
 limit(64)
 read = 0
-for _ in range(1500):
+for _ in rounds(source, 1500):
     check = make()
     try:
         restore_policies(check._native, changed(source, source.choice(bodies)))
@@ -250,7 +260,7 @@ for k in range(30 * columns):
 KeyTable(columns).restore(body)
 limit(48)
 read = 0
-for _ in range(5000):
+for _ in rounds(source, 5000):
     keys = KeyTable(columns)
     try:
         keys.restore(changed(source, body))
@@ -267,8 +277,9 @@ def pickled(program: Program) -> str:
 
 
 def run_child(program: str, *arguments: str) -> str:
+    turn = f"EVERY, FIRST = {STRIDE.every}, {STRIDE.first}\n"
     done = subprocess.run(
-        [sys.executable, "-c", _PRELUDE + program, *arguments],
+        [sys.executable, "-c", turn + _PRELUDE + program, *arguments],
         capture_output=True,
         check=False,
         text=True,

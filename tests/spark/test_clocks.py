@@ -510,6 +510,7 @@ def test_a_query_says_what_one_machine_says(spark: SparkSession, tmp_path: Path,
         assert len(messages) > 20
 
 
+@pytest.mark.dear("streaming queries")
 @spark_group
 @pytest.mark.usefixtures("rocksdb")
 def test_a_silent_key_has_ticks_as_the_watermark_moves(spark: SparkSession, tmp_path: Path) -> None:

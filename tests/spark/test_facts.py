@@ -79,6 +79,7 @@ def test_policies_with_variables(spark: SparkSession) -> None:
         assert collected(monitor(df, policies + more, slices=2, end_time="inf"), names) == expected
 
 
+@pytest.mark.dear("streaming queries")
 def test_streams(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.createDataFrame(ROWS, SCHEMA)
     df.coalesce(1).write.parquet(str(tmp_path / "rows"))

@@ -283,6 +283,7 @@ def test_a_query_says_what_one_machine_says(spark: SparkSession, tmp_path: Path)
     assert counted([row for row in resolved if row["time"] < 10**6]) == truth(table(rows), POLICY)
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("rocksdb")
 def test_rows_that_a_query_skips_are_counted(spark: SparkSession, tmp_path: Path) -> None:

@@ -307,6 +307,7 @@ def test_a_query_that_is_started_again(spark: SparkSession, tmp_path: Path) -> N
     assert len(messages) > 5
 
 
+@pytest.mark.dear("streaming queries")
 @spark_group
 @pytest.mark.usefixtures("rocksdb")
 def test_verdicts_come_with_the_next_row(spark: SparkSession, tmp_path: Path) -> None:

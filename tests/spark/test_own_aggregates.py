@@ -58,6 +58,7 @@ def test_batches_say_what_one_machine_says(spark: SparkSession) -> None:
     assert {row["policy"] for row in found if not row["verdict"]} == {"narrow", "words", "ticks"}
 
 
+@pytest.mark.dear("streaming queries")
 @spark_group
 def test_a_query_says_what_one_machine_says(spark: SparkSession, tmp_path: Path) -> None:
     """It starts again after each batch, so states and functions come from elsewhere."""

@@ -100,6 +100,7 @@ def test_keys_time_and_late_rows(spark: SparkSession, tmp_path: Path, source: Pa
             stream.send({"key": "a", "what": "request"})
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_one_time_stamp_in_several_batches(
     spark: SparkSession, tmp_path: Path, source: Path
@@ -194,6 +195,7 @@ def test_what_a_query_is_started_again_with(
     assert run(delay=3) == ["a 1:0 false", "a 2:0 true"]
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_rows_that_are_left_out_do_not_end_a_stream(
     spark: SparkSession, tmp_path: Path, source: Path
@@ -218,6 +220,7 @@ def test_rows_that_are_left_out_do_not_end_a_stream(
     assert verdicts(new) == ["a 1:0 true", "a 2:0 true"]
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_one_trace_without_key(spark: SparkSession, tmp_path: Path, source: Path) -> None:
     """Rows of one file come in its order; equivalences come as the monitor gives them."""
@@ -262,6 +265,7 @@ def test_what_is_missing_is_told_when_the_query_is_built(
         monitor_stream(batch, FORMULA, event="what", delay=0)
 
 
+@pytest.mark.dear("streaming queries")
 @pytest.mark.usefixtures("rocksdb")
 def test_a_watermark_of_the_column_of_time(spark: SparkSession, source: Path) -> None:
     schema = "at timestamp, other timestamp, p boolean"

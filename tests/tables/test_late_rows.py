@@ -268,7 +268,7 @@ def batches_of(path: Path, **options: Any) -> tuple[list[list[int]], int]:
     return [batch.time_stamps.tolist() for batch in tables], tables.refused
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 @given(
     # batches, and to what time time passes before them
     st.lists(

@@ -283,7 +283,7 @@ def is_violated(formula: Any, events: Any, end_time: int) -> bool:
 FORMULAS = mtl.formulas(ATOMS, max_leaves=4)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(FORMULAS, keyed_events(), st.sampled_from([None, "last", 3, 20, "closed"]))
 def test_each_key_is_a_trace_of_its_own(formula: Any, events: Any, end: Any) -> None:
     at_end: AtEnd = "closed" if end == "closed" else "undecided-ok"
@@ -313,7 +313,7 @@ def test_each_key_is_a_trace_of_its_own(formula: Any, events: Any, end: Any) -> 
         assert repr(own) == repr(alone)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(FORMULAS, keyed_events())
 def test_a_violation_is_known_when_time_has_shown_it(formula: Any, events: Any) -> None:
     monitor = LiveMonitor(formula, key="k", at_end="undecided-ok", unknown="ignore")
@@ -328,7 +328,7 @@ def test_a_violation_is_known_when_time_has_shown_it(formula: Any, events: Any) 
     monitor.close()
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(FORMULAS, keyed_events())
 def test_tables_have_the_same_violations(formula: Any, events: Any) -> None:
     table = pa.table(
