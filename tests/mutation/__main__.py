@@ -9,6 +9,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tests.mutation.building import Shadow
 from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import Mutant
 from tests.mutation.results import (
+    STAGES,
     Equivalents,
     Journal,
     Result,
@@ -23,15 +26,17 @@ from tests.mutation.results import (
     result_of,
     score_table,
 )
-from tests.mutation.testing import Limits, run_tests
+from tests.mutation.testing import Limits, Run, run_tests
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SLOW = Limits(600, 3600)
+# enough for most tests; a run that comes to the limit is judged by what the original takes
+_USUAL = Limits(150, 1800)
+# Most mutants are noticed by any of the cases of a test.
+_FEW = ("--every=12",)
 
-# what tests take, by the tests: many modules of a folder have the same
+# what tests take on the original, once that has been asked
 _USED: dict[tuple[str, ...], float] = {}
-
-Stages = dict[str, tuple[tuple[str, ...], Limits]]
 
 
 class _Worker:
@@ -46,43 +51,58 @@ class _Worker:
     def start(cls, directory: str) -> None:
         cls.current = cls(directory)
 
-    def test(self, module: Module, mutant: Mutant, stages: Stages) -> Result:
+    def test(self, module: Module, mutant: Mutant, last: str) -> Result:
         try:
             if not self.shadow.put(mutant.source, mutant.text):
                 return result_of(module, mutant, "invalid")
             used = 0.0
-            for stage, (tests, limits) in stages.items():
+            for stage, tests in _stages(module, mutant, last).items():
                 reached = stage
-                ordered = module.tests_of(mutant.source) if stage == "nearest" else tests
-                run = run_tests(_ROOT, self.shadow.path, ordered, limits)
+                run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests))
                 used += run.used
+                if run.outcome == "timeout" and tests not in _USED:
+                    run = self._run_with_patience(mutant, tests)
+                    used += run.used
                 if run.outcome != "passed":
                     break
             return result_of(module, mutant, run.outcome, run.by, reached, used)
         finally:
             self.shadow.remove(mutant.source)
 
-    def measure(self, module: Module, tests: tuple[str, ...]) -> float:
-        """The seconds of the processor that tests take on the original, compiled as mutants are."""
-        source = module.sources[0]
-        try:
-            if not self.shadow.put(source, module.originals[source]):
-                output = self.shadow.compiler_output()
-                raise SystemExit(f"{source} does not compile as it is:\n{output}")
-            run = run_tests(_ROOT, self.shadow.path, tests, _SLOW)
-        finally:
-            self.shadow.remove(source)
-        if run.outcome != "passed":
-            raise SystemExit(f"tests of {module.name} fail without a mutant:\n{run.output}")
-        return run.used
+    def _run_with_patience(self, mutant: Mutant, tests: tuple[str, ...]) -> Run:
+        """Again, with limits that the original keeps."""
+        self.shadow.remove(mutant.source)
+        original = run_tests(_ROOT, self.shadow.path, tests, _SLOW)
+        if original.outcome != "passed":
+            raise SystemExit(f"tests fail without a mutant:\n{original.output}")
+        _USED[tests] = original.used
+        self.shadow.put(mutant.source, mutant.text)
+        return run_tests(_ROOT, self.shadow.path, tests, _limits(tests))
+
+    def failing(self, tests: set[str]) -> set[str]:
+        """Those of some tests that fail on the original, too."""
+        if not tests or self._passes(*sorted(tests)):
+            return set()
+        return {test for test in tests if not self._passes(test)}
+
+    def _passes(self, *tests: str) -> bool:
+        return run_tests(_ROOT, self.shadow.path, tests, _SLOW).outcome == "passed"
 
 
-def _test(module: Module, mutant: Mutant, stages: Stages) -> Result:
-    return _Worker.current.test(module, mutant, stages)
+def _limits(tests: tuple[str, ...]) -> Limits:
+    return Limits.after(_USED[tests]) if tests in _USED else _USUAL
 
 
-def _measure(module: Module, tests: tuple[str, ...]) -> float:
-    return _Worker.current.measure(module, tests)
+def _stages(module: Module, mutant: Mutant, last: str) -> dict[str, tuple[str, ...]]:
+    """The tests that a mutant has to pass, those that fail soonest first."""
+    nearest = module.tests_of(mutant.source)
+    tests = {"few": (*_FEW, *nearest), "nearest": nearest, "corpus": (CORPUS,)}
+    wanted = STAGES[: STAGES.index(last) + 1]
+    return {stage: tests[stage] for stage in wanted}
+
+
+def _test(module: Module, mutant: Mutant, last: str) -> Result:
+    return _Worker.current.test(module, mutant, last)
 
 
 def _arguments() -> argparse.Namespace:
@@ -111,7 +131,10 @@ def _arguments() -> argparse.Namespace:
         "--processes", type=int, default=1, metavar="N", help="test N mutants at a time"
     )
     parser.add_argument(
-        "--nearest-only", action="store_true", help="do not run the corpus on what survives"
+        "--until",
+        choices=STAGES,
+        default=STAGES[-1],
+        help="stop with a few cases of the nearest tests, or with all of them (default: corpus)",
     )
     parser.add_argument("--retry", action="store_true", help="test survivors of former runs again")
     parser.add_argument(
@@ -140,21 +163,36 @@ def main() -> int:
         # so that a part of the time is spent on a part of each folder
         random.Random(options.seed).shuffle(modules)
     journal = Journal(options.results)
+    with tempfile.TemporaryDirectory(prefix="mutants.") as directory:
+        results = _all_results(modules, options, journal, directory)
+        tests = {one.by for one in results if one.outcome == "failed" and one.by}
+        failing = _Worker(directory).failing(tests)
+    for one in results:
+        if one.by in failing:
+            journal.add(replace(one, outcome="doubtful"))
+    if failing:
+        raise SystemExit(f"these tests fail without a mutant, too: {', '.join(sorted(failing))}")
+    by_module: dict[str, list[Result]] = {}
+    for one in results:
+        by_module.setdefault(one.module, []).append(one)
+    print(f"\n{score_table(by_module)}\n\n{folder_table(by_module)}")
+    return int(any(one.outcome == "passed" for one in results))
+
+
+def _all_results(
+    modules: list[Module], options: argparse.Namespace, journal: Journal, directory: str
+) -> list[Result]:
+    """Those of all modules, or as many as there is time for."""
+    results: list[Result] = []
     deadline = time.monotonic() + 3600 * (options.hours or 1e6)
     equivalents = Equivalents()
-    results: dict[str, list[Result]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="mutants.") as directory,
-        ProcessPoolExecutor(
-            options.processes, get_context("fork"), _Worker.start, (directory,)
-        ) as pool,
-    ):
+    with ProcessPoolExecutor(
+        options.processes, get_context("fork"), _Worker.start, (directory,)
+    ) as pool:
         try:
             for module in modules:
-                results[module.name] = []
                 for result in _results(module, options, journal, equivalents, pool):
-                    results[module.name].append(result)
-                    _show(module, result)
+                    results.append(result)
                     if time.monotonic() > deadline:
                         raise KeyboardInterrupt
         except KeyboardInterrupt:
@@ -162,8 +200,7 @@ def main() -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             pool.shutdown(cancel_futures=True)
             print("\ninterrupted; the same command goes on from here")
-    print(f"\n{score_table(results)}\n\n{folder_table(results)}")
-    return int(any(result.outcome == "passed" for some in results.values() for result in some))
+    return results
 
 
 def _results(
@@ -178,59 +215,43 @@ def _results(
     What does not compile is not counted, so there is a next batch until enough are. The batches
     are the same however many processes work on them.
     """
-    justified = equivalents.of(module)
-    order = [mutant for mutant in module.mutants if options.only in mutant.before]
+    order = iter(module.mutants)
     if options.sample:
-        random.Random(f"{options.seed}:{module.name}").shuffle(order)
-    wanted = options.sample or len(order)
-    stages: Stages = {}
-    while order and wanted:
-        batch, order = order[:wanted], order[wanted:]
+        order = module.shuffled(f"{options.seed}:{module.name}")
+    order = (mutant for mutant in order if options.only in mutant.before)
+    wanted = options.sample or len(module.mutants)
+    while wanted and (batch := [*islice(order, wanted)]):
         untested = []
         for mutant in batch:
             known = journal.known.get(mutant.identity)
-            if mutant.identity in justified:
+            if equivalents.has(module, mutant):
                 known = result_of(module, mutant, "equivalent")
-            elif known and known.outcome == "equivalent":
+            elif known and known.outcome in ("equivalent", "doubtful"):
                 known = None
-            if known and not (options.retry and known.outcome == "passed"):
+            elif known and known.outcome == "passed":
+                is_open = options.retry or not known.has_reached(options.until)
+                known = None if is_open else known
+            if known:
                 if known.is_counted:
                     wanted -= 1
                     yield known
             else:
                 untested.append(mutant)
-        if untested and not stages:
-            stages = _stages(module, options.nearest_only, pool)
-        tested = [pool.submit(_test, module, mutant, stages) for mutant in untested]
+        tested = {pool.submit(_test, module, mutant, options.until): mutant for mutant in untested}
         for future in as_completed(tested):
             result = future.result()
+            _show(module, tested[future], result)
             journal.add(result)
             if result.is_counted:
                 wanted -= 1
                 yield result
 
 
-def _stages(module: Module, nearest_only: bool, pool: ProcessPoolExecutor) -> Stages:
-    stages = {"nearest": module.tests}
-    if not nearest_only and CORPUS not in module.tests:
-        stages["corpus"] = (CORPUS,)
-    measured: Stages = {}
-    for stage, tests in stages.items():
-        if tests not in _USED:
-            _USED[tests] = pool.submit(_measure, module, tests).result()
-        used = _USED[tests]
-        print(f"# {module.name}, {stage}: {used:.1f} s without a mutant", flush=True)
-        measured[stage] = tests, Limits.after(used)
-    return measured
-
-
-def _show(module: Module, result: Result) -> None:
+def _show(module: Module, mutant: Mutant, result: Result) -> None:
     place = f"{result.source}:{result.line}"
     print(f"{result.outcome:10} {place} {result.operator} {result.by}", flush=True)
     if result.outcome == "passed":
-        for mutant in module.mutants:
-            if mutant.identity == result.mutant:
-                print(mutant.diff(module.originals[mutant.source]), flush=True)
+        print(mutant.diff(module.originals[mutant.source]), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ or a folder of Python files. Its name is its path below the package, without a s
 from __future__ import annotations
 
 import difflib
+import random
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +57,29 @@ class Module:
             for source, text in self.originals.items()
             for operator, mutated in mutants(text)
         ]
+
+    def shuffled(self, seed: str) -> Iterator[Mutant]:
+        """All mutants in an order that a seed decides, each made as it is asked for."""
+        chance = random.Random(seed)
+        if self.is_native:
+            order = [*self.mutants]
+            chance.shuffle(order)
+            yield from order
+            return
+        from tests.mutation.python import mutant, places
+
+        found = [(source, one) for source, text in self.originals.items() for one in places(text)]
+        chance.shuffle(found)
+        seen: set[str] = set()
+        for source, place in found:
+            text = self.originals[source]
+            made = mutant(text, place)
+            if made is None or made[1] == text:
+                continue
+            one = make_mutant(source, text, *made)
+            if one.identity not in seen:
+                seen.add(one.identity)
+                yield one
 
 
 def find_modules(root: Path) -> dict[str, Module]:

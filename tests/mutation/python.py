@@ -8,10 +8,10 @@ and runs the tests there, which fails for the same reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import parso
-from cosmic_ray.ast import get_ast
+from cosmic_ray.ast import Visitor, get_ast
 from cosmic_ray.mutating import MutationVisitor
 from cosmic_ray.operators.operator import Operator
 from cosmic_ray.plugins import get_operator
@@ -67,33 +67,51 @@ class DropStatement(Operator):  # type: ignore[misc]
         return ()
 
 
-class _Counting(MutationVisitor):  # type: ignore[misc]
-    """Finds which places an operator can change, without changing any."""
+class _Place(NamedTuple):
+    """What an operator can change: by its number among all of them in a text."""
 
-    def __init__(self, operator: Operator) -> None:
-        super().__init__(-1, operator)
-        self.wanted: list[int] = []
+    operator: Operator
+    number: int
+
+
+class _Counting(Visitor):  # type: ignore[misc]
+    """Finds the places of all operators, without changing any."""
+
+    def __init__(self) -> None:
+        self._operators = [*(get_operator(f"core/{name}")() for name in _NAMES), DropStatement()]
+        self._counts = [0] * len(self._operators)
+        self.places: list[_Place] = []
 
     def visit(self, node: Any) -> Any:
-        for _ in self.operator.mutation_positions(node):
-            if not (_is_annotation(node) or _is_for_types(node)):
-                self.wanted.append(self._count)
-            self._count += 1
+        for at, operator in enumerate(self._operators):
+            for _ in operator.mutation_positions(node):
+                if not (_is_annotation(node) or _is_for_types(node)):
+                    self.places.append(_Place(operator, self._counts[at]))
+                self._counts[at] += 1
         return node
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
     """The name of an operator and the whole text after it, for every mutant of a module."""
     seen = {source}
-    operators = [get_operator(f"core/{name}")() for name in _NAMES]
-    for operator in [*operators, DropStatement()]:
-        counting = _Counting(operator)
-        counting.walk(get_ast(source))
-        for occurrence in counting.wanted:
-            text = MutationVisitor.mutate_code(source, operator, occurrence)
-            if text is not None and text not in seen:
-                seen.add(text)
-                yield type(operator).__name__, text
+    for place in places(source):
+        made = mutant(source, place)
+        if made is not None and made[1] not in seen:
+            seen.add(made[1])
+            yield made
+
+
+def places(source: str) -> list[_Place]:
+    """Where mutants may be: to make them all takes minutes, to find them a part of a second."""
+    counting = _Counting()
+    counting.walk(get_ast(source))
+    return counting.places
+
+
+def mutant(source: str, place: _Place) -> tuple[str, str] | None:
+    """That of a place, None if the operator has none there after all."""
+    text = MutationVisitor.mutate_code(source, place.operator, place.number)
+    return None if text is None else (type(place.operator).__name__, text)
 
 
 def _is_for_types(node: Any) -> bool:

@@ -12,14 +12,17 @@ from tests.mutation.modules import Module
 from tests.mutation.mutants import Mutant
 
 _HERE = Path(__file__).parent
+# what a mutant has to pass, one after the other
+STAGES = ("few", "nearest", "corpus")
 KILLED = ("failed", "crashed", "timeout")
 
 
 @dataclass(frozen=True)
 class Result:
-    """outcome: that of the tests; "passed" means survived, "invalid" that it is no program, and
-    "equivalent" that a reason stands in `equivalent.toml`. by: the test that failed.
-    stage: how far the tests went, "nearest" or "corpus".
+    """outcome: that of the tests; "passed" means survived, "invalid" that it is no program,
+    "equivalent" that a reason stands in `equivalent.toml`, and "doubtful" that the test fails
+    without it, too. by: the test that failed.
+    stage: how far the tests went: "few" of the nearest, all of them ("nearest"), or the corpus.
     """
 
     module: str
@@ -35,9 +38,12 @@ class Result:
     stage: str = "nearest"
     seconds: float = 0.0
 
+    def has_reached(self, stage: str) -> bool:
+        return STAGES.index(self.stage) >= STAGES.index(stage)
+
     @property
     def is_counted(self) -> bool:
-        return self.outcome != "invalid"
+        return self.outcome not in ("invalid", "doubtful")
 
 
 def result_of(
@@ -94,20 +100,19 @@ class Equivalents:
         """The names of the modules that have such mutants."""
         return {entry["module"] for entry in self._entries}
 
+    def has(self, module: Module, mutant: Mutant) -> bool:
+        return any(
+            entry["module"] == module.name and _fits(entry, module, mutant)
+            for entry in self._entries
+        )
+
     def of(self, module: Module) -> set[str]:
         """Those of a module. An entry that fits no mutant of it any more is an error."""
         found: set[str] = set()
         for entry in self._entries:
             if entry["module"] != module.name:
                 continue
-            fitting = {
-                mutant.identity
-                for mutant in module.mutants
-                if mutant.before == entry["before"]
-                and mutant.after == entry["after"]
-                and mutant.where == entry.get("where", mutant.where)
-                and entry.get("below") in (None, _line_above(module, mutant))
-            }
+            fitting = {one.identity for one in module.mutants if _fits(entry, module, one)}
             if not fitting:
                 raise SystemExit(
                     f"equivalent.toml: no mutant of {module.name} is "
@@ -115,6 +120,15 @@ class Equivalents:
                 )
             found |= fitting
         return found
+
+
+def _fits(entry: dict[str, str], module: Module, mutant: Mutant) -> bool:
+    return (
+        mutant.before == entry["before"]
+        and mutant.after == entry["after"]
+        and mutant.where == entry.get("where", mutant.where)
+        and entry.get("below") in (None, _line_above(module, mutant))
+    )
 
 
 def _line_above(module: Module, mutant: Mutant) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,21 @@ def test_every_mutant_is_another_text_of_a_module_that_is_found() -> None:
     assert all(mutant.where for mutant in mutants if mutant.operator == "drop")
 
 
+@pytest.mark.parametrize("name", ["engine/structures/memo", "cutting"])
+def test_a_sample_is_the_beginning_of_a_larger_one(name: str) -> None:
+    module = find_modules(ROOT)[name]
+    if not module.is_native:
+        pytest.importorskip("cosmic_ray")
+    few, more = ([*islice(module.shuffled("1"), count)] for count in (3, 9))
+    assert more[:3] == few
+    assert [*islice(module.shuffled("2"), 3)] != few
+    if module.is_native:
+        every = {one.identity for one in module.shuffled("1")}
+        assert every == {one.identity for one in module.mutants}
+    else:
+        assert len({one.identity for one in more}) == 9
+
+
 def test_every_module_has_tests_that_are_near() -> None:
     modules = find_modules(ROOT)
     assert [name for name, one in modules.items() if one.tests == (CORPUS,)] == []
@@ -181,6 +197,7 @@ def test_limits(tmp_path: Path) -> None:
         test.write_text(f"def test():\n    {statement}\n")
         run = run_tests(tmp_path, tmp_path, (str(test),), Limits(seconds, 60))
         assert run.outcome == outcome, run.output
+        assert (run.by == f"{test.name}::test") == (outcome == "failed")
 
 
 def test_results_are_remembered(tmp_path: Path) -> None:
@@ -213,6 +230,8 @@ def test_a_reason_that_fits_no_mutant_is_an_error(tmp_path: Path) -> None:
     )
     path.write_text(entry.format(mutant.before, mutant.after))
     assert mutant.identity in Equivalents(path).of(module)
+    assert Equivalents(path).has(module, mutant)
+    assert not Equivalents(path).has(module, module.mutants[-1])
     path.write_text(entry.format("gone", "away"))
     with pytest.raises(SystemExit, match="any more"):
         Equivalents(path).of(module)

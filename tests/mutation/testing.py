@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
-import re
-import resource
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-_MEMORY = 3 << 30
+_TREE = Path(__file__).parents[2]
 # pytest's exit codes for a run that says something of the code: failures, and errors of imports.
 _PASSED, _FAILED, _INTERRUPTED, _INTERNAL = 0, 1, 2, 3
 _OPTIONS = ("-x", "-q", "-n0", "-rfE", "--tb=line", "--no-header", "-p", "no:cacheprovider")
-_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+# pytest rewrites plugins as it imports them, and the runner has imported some
+_WARNINGS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 @dataclass(frozen=True)
@@ -42,46 +45,57 @@ class Run:
 
 
 def run_tests(root: Path, package: Path, tests: tuple[str, ...], limits: Limits) -> Run:
-    """Run tests of a tree, up to the first failure, on the package in a directory."""
-    command = [sys.executable, "-m", "pytest", *_OPTIONS, *tests]
-    environment = os.environ | {
-        "PYTHONPATH": str(package),
-        "PYTEST_ADDOPTS": "",
-        "HYPOTHESIS_PROFILE": "unshrunk",
+    """Run tests of a tree, up to the first failure, on the package in a directory.
+
+    `tests` may have options of pytest among them.
+    """
+    asked = {
+        "root": str(root),
+        "package": str(package),
+        "arguments": [*_OPTIONS, *_WARNINGS, *tests],
+        "environment": {
+            "PYTHONPATH": str(package),
+            "PYTHONSAFEPATH": "1",
+            "PYTEST_ADDOPTS": "",
+            "HYPOTHESIS_PROFILE": "unshrunk",
+        },
+        "seconds": limits.seconds,
+        "patience": limits.patience,
     }
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(
-        command,
-        cwd=root,
+    runner = _runner(os.getpid())
+    assert runner.stdin is not None
+    assert runner.stdout is not None
+    runner.stdin.write(json.dumps(asked) + "\n")
+    runner.stdin.flush()
+    told: dict[str, Any] = json.loads(runner.stdout.readline())
+    outcome = _outcome(told["status"], told["is_late"], told["output"])
+    return Run(outcome, told["by"], told["used"], told["output"])
+
+
+@cache
+def _runner(_process: int) -> subprocess.Popen[str]:
+    """That of this process: what is forked needs one of its own."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tests.mutation.runner"],
+        cwd=_TREE,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        text=True,
+        # an interruption is for the one who asks, who goes on to the end of the tests
         start_new_session=True,
     )
-    seconds = int(limits.seconds) + 1
-    resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds))
-    resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
-    resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
-    is_late = False
-    try:
-        output = process.communicate(timeout=limits.patience)[0]
-    except subprocess.TimeoutExpired:
-        is_late = True
-    finally:
-        # Also what the tests themselves have started.
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    if is_late:
-        output = process.communicate()[0]
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    text = output.decode(errors="replace")
-    failure = _FAILURE.search(text)
-    by = failure[1] if failure else ""
-    return Run(_outcome(process.returncode, is_late, text), by, used, text)
+
+    def end() -> None:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        started.stdin.close()
+        started.wait()
+        started.stdout.close()
+
+    atexit.register(end)
+    return started
 
 
 def _outcome(status: int, is_late: bool, output: str) -> str:
