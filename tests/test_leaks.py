@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import random
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 import mtlmon
+from mtlmon import RelationalMonitor
 from mtlmon.errors import FormulaError, LogError, TimeStampError
 from mtlmon.verdict_arrays import verdict_type
 from tests.doors import (
@@ -31,16 +33,19 @@ from tests.doors import (
     Numbering,
     Pairs,
     PolicyLines,
+    RelationalEngine,
     SavedState,
     Segments,
     SumAggregate,
     TextMonitor,
     TextResolver,
     VerdictRows,
+    engine_of,
     has_overlaps,
     policy_label,
 )
 from tests.doors import RelationTimeline as Timeline
+from tests.public_objects import CASES
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
 # Caches fill and freelists grow in the first rounds.
@@ -90,7 +95,7 @@ def _resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _assert_flat(work: Callable[[], object]) -> None:
+def _assert_flat(work: Callable[[], object], most: int = _ROUNDS) -> None:
     """Run the work many times: neither objects, nor allocations, nor resident memory grow."""
 
     def repeat(rounds: int) -> tuple[int, int, int]:
@@ -102,13 +107,14 @@ def _assert_flat(work: Callable[[], object]) -> None:
         return sys.getallocatedblocks(), _allocated_bytes(), _resident_bytes()
 
     repeat(_WARM_UP_ROUNDS)
+    rounds = min(_ROUNDS, most)
     # What tests before have left in pieces may make resident memory grow once; a leak grows on.
     for _ in range(3):
         before = repeat(1)
-        after = repeat(_ROUNDS)
+        after = repeat(rounds)
         objects, allocated, resident = (b - a for a, b in zip(before, after, strict=True))
-        assert objects < _ROUNDS / 4
-        assert allocated < 4 * _ROUNDS + 4096
+        assert objects < rounds / 4
+        assert allocated < 4 * rounds + 4096
         if resident < 1 << 20:
             return
     raise AssertionError(f"resident memory has grown by {resident:,} bytes, as the times before")
@@ -352,3 +358,33 @@ def test_sweeps_of_relations_come_and_go() -> None:
             Pairs(records, keys, records, keys, 2)
 
     _assert_flat(work)
+
+
+@pytest.mark.parametrize("name", ["History", "RelationalMonitor", "MonPolyMonitor", "Resolution"])
+def test_public_objects_come_and_go(name: str) -> None:
+    """With what they answer, and as they go on from a snapshot. None takes objects of Arrow."""
+    case = CASES[name]
+
+    def work() -> None:
+        made = case.make()
+        case.works(made, random.Random(1), 10**6)
+        if case.same is not None:
+            case.same(case.make())
+
+    _assert_flat(work, 50)
+
+
+def test_texts_of_relations_are_forgotten() -> None:
+    monitor = RelationalMonitor("atom p(x: text)\nfind again: p(x) AND ONCE[1,3] p(x)\n")
+    engine = engine_of(monitor)
+    assert isinstance(engine, RelationalEngine)
+    engine.spare_texts = 0
+    time_stamp = 0
+
+    def work() -> None:
+        nonlocal time_stamp
+        for number in range(20):
+            time_stamp += 1
+            monitor.step(time_stamp, {"p": [(f"text {time_stamp - number % 2}",)]})
+
+    _assert_flat(work, 200)

@@ -163,6 +163,20 @@ def test_refused(declared: str, column: int, message: str, hint: str | None) -> 
     assert hint is None or hint in (errors[0].hint or "")
 
 
+def test_which_columns_are_known_behind_a_step() -> None:
+    """Only a join brings columns of another relation, which the file may not know."""
+    shaped = "relation r = rows valid 1m group road select max(speed) as v"
+    for step, is_known in (
+        ("join limits on road = way", False),
+        ("semijoin limits on road = road", True),
+        ("minus means", True),
+        ("where v > 1", True),
+    ):
+        _, errors = check_policies(f"{HEAD}{shaped} {step}\npolicy p: r[road].max > 1\n")
+        found = [error.message for error in errors]
+        assert found == ["relation r has no column max"] * is_known, step
+
+
 def known(**columns: pa.DataType) -> KnownRelation:
     schema = pa.schema([("start", pa.int64()), ("end", pa.int64()), *columns.items()])
     return KnownRelation(schema.empty_table())
