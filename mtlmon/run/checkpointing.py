@@ -132,10 +132,10 @@ class CheckpointingPump(Pump):
     ) -> None:
         super().__init__(work, verdicts, signals, progress)
         self.checkpointed = work
-        assert options.checkpoint is not None
-        self.file = CheckpointFile(options.checkpoint)
-        self.resumes = options.resume
-        self.unit, self.interval = options.checkpoint_every or DEFAULT_INTERVAL
+        assert options.checkpoint.path is not None
+        self.file = CheckpointFile(options.checkpoint.path)
+        self.resumes = options.checkpoint.resume
+        self.unit, self.interval = options.checkpoint.every or DEFAULT_INTERVAL
         if self.unit == "events":
             work.work_in_small_steps(int(self.interval))
         self.output_edges = FileEdges(verdicts.read_at)
@@ -167,7 +167,12 @@ class CheckpointingPump(Pump):
             WriteFailure: the file for the verdicts cannot be locked.
         """
         path = self.file.path
-        used = [options.output, *options.formula_files, options.explain_output, *options.logs]
+        used = [
+            options.output.path,
+            *options.policies.files,
+            options.reporting.explain_output,
+            *options.log.paths,
+        ]
         if any(other and os.path.realpath(other) == path for other in used) or (
             os.path.exists(path)
             and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)

@@ -171,8 +171,8 @@ class IdleCheckpointingPump(CheckpointingPump):
         options: RunSpec,
     ) -> None:
         super().__init__(work, verdicts, signals, progress, options)
-        assert options.idle is not None
-        self.clock = IdleClock(work, options.idle, options.unit)
+        assert options.times.idle is not None
+        self.clock = IdleClock(work, options.times.idle, options.times.unit)
 
     def wait_for_log(self, descriptor: int) -> None:
         if not self.is_open:
