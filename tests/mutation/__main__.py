@@ -215,10 +215,8 @@ def _results(
     What does not compile is not counted, so there is a next batch until enough are. The batches
     are the same however many processes work on them.
     """
-    order = iter(module.mutants)
-    if options.sample:
-        order = module.shuffled(f"{options.seed}:{module.name}")
-    order = (mutant for mutant in order if options.only in mutant.before)
+    found = module.shuffled(f"{options.seed}:{module.name}") if options.sample else module.mutants
+    order = (mutant for mutant in found if options.only in mutant.before)
     wanted = options.sample or len(module.mutants)
     while wanted and (batch := [*islice(order, wanted)]):
         untested = []
