@@ -213,6 +213,25 @@ def test_pictures_speak() -> None:
     assert 'role="img"' in proof.to_svg()
 
 
+def test_marks_are_in_the_middle_of_their_row_and_column() -> None:
+    """Whatever their form: circles and squares of a row are on one line."""
+    picture = minidom.parseString(mtlmon.explain("p SINCE[2,10] q", EVENTS, 8).to_svg())
+    places: dict[str, list[tuple[float, float]]] = {"true": [], "false": []}
+    for mark in picture.getElementsByTagName("circle"):
+        x, y = (float(mark.getAttribute(name)) for name in ("cx", "cy"))
+        places[mark.getAttribute("class")].append((x, y))
+    for mark in picture.getElementsByTagName("rect"):
+        if mark.getAttribute("class") == "false":
+            x, y, width, height = (
+                float(mark.getAttribute(name)) for name in ("x", "y", "width", "height")
+            )
+            places["false"].append((x + width / 2, y + height / 2))
+    columns, rows = ({place[k] for place in places["true"]} for k in (0, 1))
+    assert (len(columns), len(rows)) == (3, 3)
+    assert len(places["false"]) == 2
+    assert all(x in columns and y in rows for x, y in places["false"])
+
+
 def test_names_are_escaped() -> None:
     name = '<script>&"\x1b[31m'
     proof = mtlmon.explain(make(ops.NOT, atom(name)), [(0, {name})], 0)
