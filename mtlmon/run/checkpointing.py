@@ -1,9 +1,14 @@
 """Monitor a log with checkpoints, and continue from a checkpoint.
 
 A checkpoint records how much of the log has been monitored, the state of the monitors after that
-part, and the size of its verdicts. The verdicts are on disk before the checkpoint is. A run that
-continues from the checkpoint truncates the verdicts to that size. So no verdict is lost and none
-comes twice, whenever the previous process was killed.
+part, and the size of its verdicts. The run first synchronizes the verdicts to disk; then it writes
+the checkpoint. A run that continues from the checkpoint truncates the verdicts to that size. So no
+verdict is lost and none comes twice, whenever the previous process was killed. The checkpoint
+contains the edges of these verdicts and the place of their file. So a run truncates only the file
+that the verdicts were written to; any other file must be a copy that ends with them.
+
+The last line or row may lack a line feed. The run writes the last checkpoint before it, and before
+the end time takes effect, because both may change when the log grows.
 
 The pump handles signals between two pieces of work, so that it can write a last checkpoint. If a
 piece of work takes too long, the signal interrupts it, and the previous checkpoint remains the last

@@ -1,4 +1,12 @@
-"""Check policies with variables so that checkpoints can be written and a later run can continue."""
+"""Check policies with variables so that checkpoints can be written and a later run can continue.
+
+Nothing has to be settled: the engine has read all time-points that a source has made. The place is
+a number of bytes or rows; rows of a time-stamp that are held back (`--time-points stamp`) are read
+again. For tables, the plan depends on the types of columns, so the state is restored once the rows
+before the place have been read, and the values of arguments are part of the log's digest. With
+`--verdicts first`, the engine pauses where something is found, so that counts do not depend on
+blocks.
+"""
 
 from __future__ import annotations
 
