@@ -17,9 +17,9 @@ from mtlmon.run.failure import (
     Interrupted,
     RunError,
 )
-from mtlmon.run.preparing import prepared, with_contents
+from mtlmon.run.preparing import prepared
 from mtlmon.run.running import finished
-from mtlmon.run.steps import for_host, has_variables, require_runnable, steps_of
+from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
 
 TYPE_CHECKING = False
@@ -129,9 +129,13 @@ def refuse_misspelt(word: str) -> None:
 def run(options: RunSpec) -> int:
     """Do what the options ask for; return the exit status."""
     if options.log.signature is not None:
-        from mtlmon.cli.monpoly import check_monpoly
+        from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
-        return check_monpoly(with_contents(options))
+        formula, analysis, options = prepared_monpoly(options)
+        if options.policies.explain_formula:
+            explain(formula.file, options)
+            return 0
+        return finished(check_monpoly(formula, analysis, options))
     if options.log.follow is not None and not options.policies.explain_formula:
         options = options.having(format=follow_log(options.log))
     file, options = prepared(options)
@@ -139,23 +143,7 @@ def run(options: RunSpec) -> int:
         explain(file, options)
         return 0
     require_runnable(file, options)
-    policy = None if has_variables(file) else sole_policy(file, options)
-    if policy is not None and can_be_direct(options):
-        # importing the native modules takes longer than parsing the formula
-        from mtlmon.cli.monitoring import can_monitor, monitor_log
-
-        own = for_host(options)
-        name, formula = policy
-        if can_monitor(name, formula, own):
-            return monitor_log(name, formula, own)
     return finished(steps_of(file, options))
-
-
-def can_be_direct(options: RunSpec) -> bool:
-    """Whether the output of a single policy may be written as the log is read."""
-    if options.log.is_table or options.times.lateness is not None or options.times.idle is not None:
-        return False
-    return options.output.format in ("text", "jsonl")
 
 
 def follow_log(log: Log) -> str | None:
@@ -179,24 +167,6 @@ def follow_log(log: Log) -> str | None:
 
     follow(log.follow, is_header)
     return format
-
-
-def sole_policy(file: Formula | PolicyFile, options: RunSpec) -> tuple[str | None, Formula] | None:
-    """Return the name, or None, and the formula of the only policy of a text log.
-
-    Returns:
-        None if there are several policies, or the output shows more than a name and a formula.
-    """
-    from mtlmon.syntax.formula import Formula
-
-    if isinstance(file, Formula):
-        return None, file
-    (policy, *others) = file.policies
-    has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
-    has_more = has_more or policy.has_tolerance or policy.is_first_order
-    if options.output.format == "jsonl":
-        has_more = has_more or bool(policy.severity or policy.text or policy.message)
-    return None if others or has_more else (policy.name, policy.formula)
 
 
 def explain(file: Formula | PolicyFile, options: RunSpec) -> None:

@@ -648,6 +648,18 @@ example("mtlmon.check", ran)(
     checkpoint_every=5,
     resume=True,
 )
+
+
+def monpoly_answers(**options: Any) -> str:
+    """What is found in a log of MonPoly."""
+    log = Files.path("monpoly.log", "@1 p(1)\n@2 p(2)\n")
+    given = {"signature": Files.path("one.sig", "p(x: int)\n"), **options}
+    return str([dict(one) for one in mtlmon.check("EVENTUALLY[0,5] p(x)", log, **given)])
+
+
+example("mtlmon.check", monpoly_answers)(nonewlastts=True)
+example("mtlmon.check", monpoly_answers)(negate=True)
+example("mtlmon.check", monpoly_answers)(signature=_Folder("other.sig"))
 example("mtlmon.check", answer_file, {"wait": 0})(
     late=_Folder("late.csv"),
     output_format="csv",

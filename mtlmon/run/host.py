@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.outputs import BatchOutput, RowTable
+    from mtlmon.text.native import Writer
 
     class Signals(Protocol):
         """What can interrupt a run, which handles it for as long as it is in this context.
@@ -200,8 +201,10 @@ class Host:
         """Whether violations are written for a person."""
         return False
 
-    def signals(self, verdicts: VerdictFile, *, is_held: bool = False) -> Signals:
-        """Return what can interrupt a run."""
+    def signals(
+        self, verdicts: VerdictFile, *, writer: Writer | None = None, is_held: bool = False
+    ) -> Signals:
+        """Return what can interrupt a run; `writer` has verdicts that are not in the file yet."""
         return Uninterrupted()
 
     def progress(self, size: int, verdicts: VerdictFile, options: RunSpec) -> Progress:

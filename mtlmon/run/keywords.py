@@ -98,6 +98,10 @@ class CheckOptions(RowOptions, total=False):
     event: str | None
     event_separator: str | None
     time_points: Literal["row", "stamp"]
+    # files of MonPoly
+    signature: Path | None
+    negate: bool
+    nonewlastts: bool
     # the order of time
     wait: Length | None
     late: Path | None
@@ -119,7 +123,7 @@ class CheckOptions(RowOptions, total=False):
     threads: int | None
     max_rows: int | None
     # the output
-    output_format: Literal["text", "jsonl", "csv", "parquet"] | None
+    output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None
     time_stamps: Literal["raw", "iso"] | None
     rows: bool
     # what is told beside verdicts
@@ -155,7 +159,7 @@ _VALUES: dict[str, Callable[[str], object]] = {
 }
 """What reads the value of an option, from the text that the command has."""
 
-_PATHS = ("late", "output", "explain_output", "report", "checkpoint")
+_PATHS = ("signature", "late", "output", "explain_output", "report", "checkpoint")
 
 _NAMES = {
     "key": "keys",
@@ -172,10 +176,6 @@ _OF_COMMAND = {
         "is for people: add rows=True, and look the rows up",
     ),
     "follow": "is the command's",
-    **dict.fromkeys(
-        ("signature", "negate", "nonewlastts"),
-        "is for files of MonPoly: see mtlmon.monpoly, or the command",
-    ),
     "explain_formula": "is the command's: see Formula.explain",
     "policy": "is the first argument",
 }

@@ -339,11 +339,19 @@ def check(
     spec = spec_of("check", options, host)
     spec = with_events(spec, events)
     with advised(spec):
+        known, spec = _given_policies(policies, spec)
         spec = require_consistent(spec)
         spec, found = _for_program(spec, host)
-        file, spec = _policies_of(policies, spec)
-        require_runnable(file, spec)
-        return Run(spec, steps_of(file, spec), host, found)
+        if spec.log.signature is None:
+            file, spec = prepared(spec) if known is None else adopted(known, spec)
+            require_runnable(file, spec)
+            return Run(spec, steps_of(file, spec), host, found)
+        if known is not None:
+            raise RunError("signature is for a formula of MonPoly: give its text or its file")
+        from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
+
+        formula, analysis, spec = prepared_monpoly(spec)
+        return Run(spec, check_monpoly(formula, analysis, spec), host, found)
 
 
 def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
@@ -367,19 +375,21 @@ def with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     return spec.having(logs=paths) if len(paths) == len(logs) else spec.having(tables=logs)
 
 
-def _policies_of(policies: Policies, spec: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
-    """Read the policies of a run; return also the options with what they say."""
+def _given_policies(
+    policies: Policies, spec: RunSpec
+) -> tuple[Formula | PolicyFile | None, RunSpec]:
+    """Return policies that have been parsed, or else None and the options with their texts."""
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.several import require_different, require_no_path
 
     if isinstance(policies, Formula) and (text := written_with_conditions(policies)):
-        policies = text
+        return None, spec.having(formula=text)
     if isinstance(policies, Formula | PolicyFile):
-        return adopted(policies, spec)
+        return policies, spec
     if isinstance(policies, str):
         require_no_path(policies)
-        return prepared(spec.having(formula=policies))
-    paths = policies if isinstance(policies, Sequence) else [policies]
+        return None, spec.having(formula=policies)
+    paths: Sequence[Any] = policies if isinstance(policies, Sequence) else [policies]
     if isinstance(policies, bytes) or not all(map(is_path, paths)):
         wrong = next((one for one in paths if not is_path(one)), policies)
         raise TypeError(
@@ -390,4 +400,4 @@ def _policies_of(policies: Policies, spec: RunSpec) -> tuple[Formula | PolicyFil
         raise RunError("no policies: name a file")
     files = [os.fspath(one) for one in paths]
     require_different(files)
-    return prepared(spec.having(formula_files=files))
+    return None, spec.having(formula_files=files)

@@ -79,9 +79,42 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         from mtlmon.run.correcting import correct_logs
 
         return correct_logs(file, options)
+    options = for_host(options)
+    policy = sole_policy(file, options) if can_be_direct(options) else None
+    if policy is not None:
+        # importing the native modules takes longer than parsing the formula
+        from mtlmon.run.text_monitoring import can_monitor, monitor_log
+
+        if can_monitor(*policy, options):
+            return monitor_log(*policy, options)
     from mtlmon.run.policies import check_logs
 
-    return check_logs(file, for_host(options))
+    return check_logs(file, options)
+
+
+def can_be_direct(options: RunSpec) -> bool:
+    """Whether the output of a single policy may be written as the log is read."""
+    if options.log.is_table or options.times.idle is not None:
+        return False
+    return options.output.format in ("text", "jsonl")
+
+
+def sole_policy(file: Formula | PolicyFile, options: RunSpec) -> tuple[str | None, Formula] | None:
+    """Return the name, or None, and the formula of the only policy of a text log.
+
+    Returns:
+        None if there are several policies, or the output shows more than a name and a formula.
+    """
+    from mtlmon.syntax.formula import Formula
+
+    if isinstance(file, Formula):
+        return None, file
+    (policy, *others) = file.policies
+    has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
+    has_more = has_more or policy.has_tolerance or policy.is_first_order
+    if options.output.format == "jsonl":
+        has_more = has_more or bool(policy.severity or policy.text or policy.message)
+    return None if others or has_more else (policy.name, policy.formula)
 
 
 def for_host(options: RunSpec) -> RunSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,12 @@ def check_both(policies: Path, log: Path, *arguments: str) -> list[dict[str, Any
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """What JSON has of a row, with the types of its values."""
-    return {name: (type(value).__name__, value) for name, value in row.items()}
+    """What JSON has of a row, with the types of its values; it has no infinite numbers."""
+    found = {}
+    for name, value in row.items():
+        is_lost = isinstance(value, float) and not math.isfinite(value)
+        found[name] = ("NoneType", None) if is_lost else (type(value).__name__, value)
+    return found
 
 
 def _lines(texts: Sequence[str]) -> list[str]:

@@ -118,7 +118,8 @@ def test_others_take_records_as_a_table(rules: Path) -> None:
     found = mtlmon.query(rules, "open", rules.with_name("log.csv"))
     assert polars.DataFrame(found)["n"].to_list() == [1, 2, 1, 1]
     assert found.to_polars()["n"].to_list() == found.to_pandas()["n"].to_list() == [1, 2, 1, 1]
-    assert duckdb.sql("select sum(n) from found").fetchall() == [(5,)]
+    sums = duckdb.sql("select sum(n) from found")
+    assert sums is not None and sums.fetchall() == [(5,)]
     # a relation of no records has columns
     none = mtlmon.query(
         "relation r = rows where x > 5 select x as y", "r", pa.table({"ts": [1], "x": [2]})

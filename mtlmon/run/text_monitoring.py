@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from mtlmon._core import Monitor
-from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal import TERMINAL
 from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.run.files import LogFile, VerdictFile, open_log, open_verdicts
@@ -17,8 +15,7 @@ from mtlmon.run.report import (
     report_end,
     summary,
 )
-from mtlmon.run.running import finished, run_to_end
-from mtlmon.support.option_names import COMMAND
+from mtlmon.run.running import run_to_end
 from mtlmon.text.head import LogHead
 from mtlmon.text.native import MAX_LABEL_BYTES
 
@@ -26,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from mtlmon.run.host import Signals
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
@@ -41,7 +40,7 @@ def can_monitor(name: str | None, formula: Formula, options: RunSpec) -> bool:
     Args:
         name: the name of the policy, if it has one.
         formula: the formula of the policy.
-        options: the options of the command line.
+        options: the options of the run.
     """
     if (
         options.reporting.needs_violations
@@ -70,7 +69,7 @@ def line_format(options: RunSpec) -> Literal["text", "jsonl"]:
     return "jsonl" if options.output.format == "jsonl" else "text"
 
 
-def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> int:
+def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> Steps:
     """Monitor the log; return the exit status.
 
     Args:
@@ -113,26 +112,28 @@ def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> int:
     if order is not None:
         text_monitor.scanner.order = order.lines
         order.memory = text_monitor.memory
-    signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint.path is not None)
+    signals = options.host.signals(
+        verdicts, writer=text_monitor.writer, is_held=options.checkpoint.path is not None
+    )
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
     work.head = LogHead(log.name, monitor.atoms)
 
     def report(_status: int, _seconds: float) -> None:
         if order is not None:
             order.note_refused(options)
-        note_unit(text_monitor.scanner.last_time_stamp, options.times.unit, TERMINAL)
+        note_unit(text_monitor.scanner.last_time_stamp, options.times.unit, options.host)
         report_end(
             text_monitor,
             work.head,
-            TERMINAL,
+            options.host,
             is_complete=work.is_complete,
             is_resolved=options.judging.resolve,
         )
 
-    return finished(
-        run_to_end(
+    return (
+        yield from run_to_end(
             pump,
-            host=TERMINAL,
+            host=options.host,
             has_violation=lambda: text_monitor.false_count > 0,
             report=report,
             summary=lambda seconds: summary(
@@ -146,7 +147,7 @@ def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> int:
 
 def memory_limit(formula: Formula, options: RunSpec) -> MemoryLimit:
     """Return the memory limit of the run, in which the formula is already counted."""
-    memory = MemoryLimit(options.limits.max_memory, COMMAND)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     if options.limits.max_memory is not None:
         from mtlmon.engine.memory_limit import formula_bytes
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal import TERMINAL, note, show
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.plain import PlainLines
@@ -15,19 +13,19 @@ from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.run.failure import RunError
-from mtlmon.run.files import open_log, open_verdicts, position_of_input, read_formula
+from mtlmon.run.files import open_log, position_of_input, read_formula, verdicts_of
 from mtlmon.run.late_rows import text_order
-from mtlmon.run.preparing import formula_texts
+from mtlmon.run.preparing import formula_texts, with_contents
 from mtlmon.run.relations import Check, engine_for, tell_findings
 from mtlmon.run.report import plural
 from mtlmon.run.row_work import RowLoop, row_pump
-from mtlmon.run.running import finished, run_to_end
-from mtlmon.support.option_names import COMMAND
+from mtlmon.run.running import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.monpoly import MonPolyPolicy
+    from mtlmon.relational import Analysis
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Known, Reader
@@ -35,37 +33,51 @@ if TYPE_CHECKING:
     from mtlmon.run.late_rows import TextOrder
     from mtlmon.run.pump import EndTime
     from mtlmon.run.relations import Output
+    from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["check_monpoly"]
+__all__ = ["check_monpoly", "prepared_monpoly"]
 
 
-def check_monpoly(options: RunSpec) -> int:
-    """Check the log; return the exit status.
+def prepared_monpoly(options: RunSpec) -> tuple[MonPolyPolicy, Analysis, RunSpec]:
+    """Read the formula and the signature of its log, and settle what MonPoly's files mean.
 
     Args:
-        options: the options of the command line, with a signature and the formula.
+        options: what is asked for, with a signature and the formula or its file.
+
+    Returns:
+        The formula, what is known of it, and the options.
 
     Raises:
-        RunError: a file cannot be read or written, or an option does not work here.
-        ClosedPipe: the reader of the verdicts has closed the pipe.
-        MtlmonError: the formula, the signature or the log is invalid.
+        RunError: a file cannot be read, or an option does not work here.
+        MtlmonError: the formula or the signature is invalid.
     """
     path = options.log.signature
     assert path is not None
     refuse_others(options)
-    options = options.having(unit=UNIT, verdicts=options.judging.given_verdicts or "false")
+    options = with_contents(
+        options.having(unit=UNIT, verdicts=options.judging.given_verdicts or "false")
+    )
     ((text, source),) = formula_texts(options.policies)
     signature = read_signature(read_formula(path), path)
     policy = read_policy(text, signature, source, negate=options.judging.negate)
-    analysis = valid_analysis(policy.file, None)
-    if options.policies.explain_formula:
-        from mtlmon.cli.checking import explanation
+    return policy, valid_analysis(policy.file, None), options
 
-        seed = options.judging.slice_seed or 0
-        show(explanation(policy.file, None, slices=options.judging.slices, slice_seed=seed))
-        return 0
+
+def check_monpoly(policy: MonPolyPolicy, analysis: Analysis, options: RunSpec) -> Steps:
+    """Check the log; return the exit status.
+
+    Args:
+        policy: the formula.
+        analysis: what is known of it.
+        options: what is asked for, as `prepared_monpoly` returns it.
+
+    Raises:
+        RunError: a file cannot be read or written.
+        ClosedPipe: the reader of the verdicts has closed the pipe.
+        MtlmonError: the formula or the log is invalid.
+    """
     check = MonPolyCheck(engine_for(policy.file, analysis, options), policy, options)
     start_of_input = position_of_input(options.log)
     order = text_order(options)
@@ -81,15 +93,16 @@ def check_monpoly(options: RunSpec) -> int:
     reader = log_reader(policy, log.name, options, order)
     rows = point_reader(policy, reader, made, points)
     keeps = options.checkpoint.path is not None
-    verdicts = open_verdicts(options.output.path, logs, options.policies.files, keeps=keeps)
-    signals = Signals(verdicts, is_held=keeps)
+    verdicts = verdicts_of(options, logs, keeps=keeps)
+    signals = options.host.signals(verdicts, is_held=keeps)
     progress = options.host.progress(log.size, verdicts, options)
     loop = MonPolyLoop(rows, check, adds_last=not options.log.nonewlastts)
     _, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
     def report(status: int, seconds: float) -> None:
         if reader.skipped:
-            note(f"skipped {plural(reader.skipped, 'time-point')} that could not be read")
+            count = plural(reader.skipped, "time-point")
+            options.host.note(f"skipped {count} that could not be read")
         if order is not None:
             order.note_refused(options)
         check.report_end()
@@ -115,10 +128,10 @@ def check_monpoly(options: RunSpec) -> int:
             counts.append(("too late", order.refused, "lines that were not checked"))
         return check.summary(counts, "time-points", seconds)
 
-    return finished(
-        run_to_end(
+    return (
+        yield from run_to_end(
             pump,
-            host=TERMINAL,
+            host=options.host,
             has_violation=lambda: options.judging.negate and any(check.run.found_points),
             report=report,
             summary=summary,
@@ -190,12 +203,13 @@ class MonPolyCheck(Check):
     Args:
         engine: evaluates the formula.
         policy: the formula.
-        options: the options of the command line.
+        options: the options of the run.
     """
 
     def __init__(self, engine: Engine, policy: MonPolyPolicy, options: RunSpec) -> None:
         self.columns = policy.columns
-        super().__init__(engine, options, MemoryLimit(options.limits.max_memory, COMMAND))
+        memory = MemoryLimit(options.limits.max_memory, options.option_names)
+        super().__init__(engine, options, memory)
 
     def make_output(self, options: RunSpec, times: Times | None) -> Output:
         if options.output.format == "monpoly" and options.judging.verdicts != "none":
