@@ -410,9 +410,7 @@ class LatePartition:
             for number in self._with_swept(np.unique(touched).tolist(), range(self._trace_count))
             if (bound := self.leader.admits_from(number)) is not None
         ]
-        self._rounds.forget_some(
-            [number for number, _ in bounds], [bound for _, bound in bounds]
-        )
+        self._rounds.forget_some([number for number, _ in bounds], [bound for _, bound in bounds])
 
     def _pass_time(self) -> None:
         """Compute the ticks that time has passed, and take what has become of ticks."""

@@ -255,7 +255,10 @@ cdef class QueueWindow(Window):
             order_code(self.kind, self.is_float, self.is_text, value)
         )
 
-    cdef inline void move_row(self, const Ring *ring, uint32_t source, uint32_t target) noexcept nogil:
+    cdef inline void move_row(
+        self, const Ring *ring, uint32_t source, uint32_t target
+    ) noexcept nogil:
+        """Move a row to another position in its ring."""
         cdef size_t place = ring_index(ring, target)
         cdef size_t index = ring_index(ring, source)
         self.rows.time_stamps[place] = self.rows.time_stamps[index]

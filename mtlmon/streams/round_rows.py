@@ -82,9 +82,7 @@ class _PlacedRows:
         )
         return rows if len(parts) == 1 else rows.taken(np.argsort(order))
 
-    def _divided(
-        self, places: NDArray[np.int64]
-    ) -> tuple[list[int], NDArray[np.intp], list[int]]:
+    def _divided(self, places: NDArray[np.int64]) -> tuple[list[int], NDArray[np.intp], list[int]]:
         """The parts that have some places, these by parts, and where those of each part begin."""
         numbers = np.searchsorted(self._firsts, places, "right") - 1
         order = np.argsort(numbers, kind="stable")

@@ -154,7 +154,9 @@ cdef class RoundHistory:
         chunk.room = <uint32_t> room
         return 0
 
-    cdef RowChunk *new_chunk(self, RowTrace *trace, uint32_t place, int64_t start) except NULL nogil:
+    cdef RowChunk *new_chunk(
+        self, RowTrace *trace, uint32_t place, int64_t start
+    ) except NULL nogil:
         """Insert a chunk without rows and without a state."""
         cdef uint32_t room
         cdef RowChunk fresh
