@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+import mtlmon
 from bench.ceiling import load_native
 from bench.commands import BenchmarkError
 from bench.compare import progress
@@ -19,7 +20,6 @@ from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.streams.atoms import streams_of
 from mtlmon.streams.program import StreamProgram
-from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +167,7 @@ def _ratings(settings: Settings) -> Row:
         }
     )
     start = time.process_time()
-    check = check_tables(table, RATINGS, verdicts="none")
+    check = mtlmon.check(RATINGS, table, verdicts="none")
     for _ in check:
         pass
     seconds = time.process_time() - start

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_files import RowFile, RowPlace
     from mtlmon.checking.row_tracking import RowTracker
+    from mtlmon.checking.shown import Messages, shown_names
     from mtlmon.checking.sources import EventBatch, Origins
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.checking.time_points import ChosenPoints
@@ -409,7 +410,6 @@ if TYPE_CHECKING:
     from mtlmon.tables import events as tables_events
     from mtlmon.tables import sorting as tables_sorting
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
-    from mtlmon.tables.checking import shown_messages
     from mtlmon.tables.columns.arrow_text import shown_value
     from mtlmon.tables.columns.keys import number_rows
     from mtlmon.tables.columns.letters import LetterReader, Letters

@@ -19,7 +19,7 @@ import mtlmon
 from mtlmon import streams
 from mtlmon.monpoly import LogReader, MonPolyMonitor, TimePoint, read_policy, read_signature
 from mtlmon.reporting import Collector
-from mtlmon.tables import KeyedMonitors, check_tables, open_tables
+from mtlmon.tables import KeyedMonitors, open_tables
 from mtlmon.testing import LiveMonitor
 from tests.doors import EventColumns
 
@@ -272,7 +272,7 @@ _FIND = "atom a(ts) = p\nfind f: a(x) AND ONCE[0,5] a(x)"
 def _table_check(policies: str, **options: Any) -> Case:
     """The check of a table; frames are made of what the other methods return."""
     return Case(
-        lambda: check_tables(event_rows(3000), policies, resolution="s", **options),
+        lambda: mtlmon.check(policies, event_rows(3000), resolution="s", **options),
         lambda one, source, time: next(one, None),
         {
             "violations": lambda one, source, time: one.violations(None),

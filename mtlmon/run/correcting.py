@@ -11,7 +11,7 @@ from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.checking.late_first import FirstChanges
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
-from mtlmon.run.endings import never_triggered, note_waiting
+from mtlmon.run.endings import never_triggered, note_waiting, tell_untriggered, untriggered
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log
 from mtlmon.run.in_order import Reasons, require_explainable
@@ -168,9 +168,7 @@ def history_check(
         clock=options.clock or "all",
         key=options.key_columns,
         bdd=options.bdd,
-        counts_triggered=(
-            options.fail_on_vacuous or counts_triggered or options.report is not None
-        ),
+        counts_triggered=(options.tells_vacuous or counts_triggered or options.report is not None),
         equality=options.op is not None and options.id is None,
         unmatched="error" if options.on_error == "stop" else "count",
         tracks_rows=options.rows,
@@ -249,6 +247,7 @@ class CorrectingWork(LateWork):
         super().report_end()
         if self.is_complete:
             note_waiting(self.check.waiting_rows, self.source.row_name, self.options.host)
+            tell_untriggered(untriggered(self.check), self.options)
 
     def open_first(self) -> tuple[str, str] | None:
         if self.first is None or self.first.open_before is None:

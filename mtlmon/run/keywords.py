@@ -62,7 +62,7 @@ class CheckOptions(TypedDict, total=False):
     format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     pattern: str | None
     key: str | Sequence[str]
-    time: str | None
+    time: str | Sequence[str] | None
     time_unit: Literal["s", "ms", "us", "ns"] | None
     time_format: str | None
     time_zone: str | None
@@ -77,8 +77,9 @@ class CheckOptions(TypedDict, total=False):
     on_error: Literal["stop", "skip"]
     # the order of time
     sort: bool
+    sort_memory: int | str | None
     wait: Length | None
-    late: Path | None
+    late: Path | Callable[[bytes], None] | None
     lateness: Length | None
     consistency: Literal["strong", "middle", "weak"] | None
     clock: Literal["all", "key"] | None
@@ -111,6 +112,7 @@ class CheckOptions(TypedDict, total=False):
     report: Path | None
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None
     fail_on_vacuous: bool
+    vacuous: Literal["ignore", "warn", "error"]
     # checkpoints
     checkpoint: Path | None
     checkpoint_every: int | str | None
@@ -129,6 +131,7 @@ _VALUES: dict[str, Callable[[str], object]] = {
     "slice_seed": positive,
     "threads": positive,
     "max_memory": memory,
+    "sort_memory": memory,
     "max_rows": positive,
     "explain_limit": positive,
     "checkpoint_every": checkpoint_interval,
@@ -295,6 +298,12 @@ def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> Non
             spec.null_values = ["", *names]
         else:
             spec.keys = [list(names)] if names else []
+    elif word == "late" and callable(value):
+        spec.late = value
+    elif word == "time" and not isinstance(value, str):
+        if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+            refuse("a text or a list of texts")
+        spec.time = value
     elif word in _PATHS:
         if not is_path(value):
             refuse("a path")

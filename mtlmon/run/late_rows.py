@@ -123,6 +123,8 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
     """
     if options.late is None:
         return None
+    if callable(options.late):
+        raise RunError("late is a function, which takes rows of tables that wait: give a path")
     used = [options.output, options.checkpoint, options.report, options.explain_output]
     others = [*options.logs, *options.formula_files, *(one for one in used if one is not None)]
     return LateFile(options.late, others, keeps=keeps)
@@ -159,8 +161,10 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
     """
     if not options.reorders:
         return NO_ORDER
-    file = None if is_again else late_file(options)
     wait = 0 if options.wait is None else options.wait
+    if callable(options.late):
+        return TableOrder(wait, None if is_again else options.late)
+    file = None if is_again else late_file(options)
     return TableOrder(wait, None if file is None else file.write)
 
 
@@ -286,5 +290,5 @@ def note_refused(count: int, row_name: str, options: RunSpec) -> None:
     if count:
         from mtlmon.run.report import plural
 
-        where = "" if options.late is None else f" (see {options.late})"
+        where = f" (see {options.late})" if isinstance(options.late, str) else ""
         options.host.note(f"{plural(count, row_name)} came too late to be checked{where}")

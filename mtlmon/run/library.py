@@ -19,6 +19,7 @@ from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
+from mtlmon.support.html_tables import html_table
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
@@ -30,15 +31,18 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.first_violations import FirstViolations
     from mtlmon.tables.formats.files import Tables
+    from mtlmon.tables.violations import Judged
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Run", "check"]
+__all__ = ["Run", "check", "named_in_python", "started"]
 
 
 class _Program(Host):
@@ -69,10 +73,15 @@ class _Found(Explanations):
 
 
 class _End:
-    """How a run has ended: with an exit status, or an error; with neither, it has not."""
+    """How a run has ended: with an exit status, or an error; with neither, it has not.
+
+    Attributes:
+        first: keeps the first violations; None before the first answers.
+    """
 
     status: int | None = None
     error: BaseException | None = None
+    first: FirstViolations | None = None
 
 
 def _answers(
@@ -84,12 +93,19 @@ def _answers(
     have to wait for the garbage collector if they knew each other.
     """
 
-    def taken() -> list[pa.RecordBatch]:
-        return [] if host.output is None else host.output.take()
+    def taken() -> Iterator[pa.RecordBatch]:
+        for batch in () if host.output is None else host.output.take():
+            if spec.lateness is None:
+                if end.first is None:
+                    from mtlmon.tables.first_violations import FirstViolations
+
+                    end.first = FirstViolations()
+                end.first.note(batch)
+            yield batch
 
     while end.status is None:
         try:
-            with _in_python(spec):
+            with named_in_python(spec):
                 next(steps)
         except StopIteration as stop:
             end.status = stop.value
@@ -192,6 +208,83 @@ class Run(NotCopied):
         raise RunError("the run was closed before its end: check the log again to know the rest")
 
     @property
+    @guarded
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy.
+
+        Equivalents count like the time-point that they are equivalent to. Time-points of policies
+        with variables are false if some values violate the policy there; those of a `find` are
+        true if some values fulfil it.
+
+        Raises:
+            RunError: answers are corrected.
+        """
+        if self._spec.lateness is not None:
+            raise RunError("counts are those of rows in order: with lateness, read the summary")
+        judging = self._host.judging
+        return {} if judging is None else judging.counts
+
+    @property
+    @guarded
+    def schema(self) -> pa.Schema:
+        """The columns of the answers; they are known once some have been read, or all rows.
+
+        Raises:
+            RunError: the log has not been read so far, or the answers are in a file.
+        """
+        output = self._host.output
+        if output is None:
+            raise RunError("the columns of the answers are known once rows have been read")
+        return output.schema or output.table.schema
+
+    @guarded
+    def violations(self, frame: Any) -> Any:
+        """Return the rows of a table that violate policies, in the order of the verdicts.
+
+        This reads all remaining answers. A row that violates several policies, or one policy for
+        several valuations, appears once for each.
+
+        Args:
+            frame: the only table that was checked: a data frame of pandas or polars, or a table or
+                record batch of pyarrow.
+
+        Returns:
+            A table of the same kind, with the columns of the rows and three more: `policy`; `time`,
+            the time-stamp; and `reason`, a text: the message of a trigger, or what the policy
+            means, or its formula; for policies with variables, with the values that violate it.
+            Names that are taken get the prefix `violation_`.
+
+        Raises:
+            RunError: the run does not tell the rows of violations, or the table is another one.
+        """
+        from mtlmon.tables.violations import offending_rows
+
+        spec = self._spec
+        if not spec.rows:
+            raise RunError("violations() needs the rows of verdicts: add rows=True")
+        if spec.lateness is not None:
+            raise RunError("violations() is for rows in order: sort them, and leave out lateness")
+        if spec.verdicts == "none":
+            raise RunError("violations() needs the violations: leave out verdicts='none'")
+        if spec.time_points == "stamp":
+            raise RunError(
+                "violations() needs time-points that are rows: leave out time_points='stamp'"
+            )
+        if len(spec.tables) != 1 or spec.tables[0] is not frame:
+            raise RunError("violations() takes the table that was checked, and only one")
+
+        def judge() -> Judged:
+            assert self._host.judging is not None
+            self._host.judging.require_violations()
+            return self._judged()
+
+        return offending_rows(frame, self._batches, judge)
+
+    def _judged(self) -> Judged:
+        assert self._host.judging is not None
+        return self._host.judging.judged()
+
+    @property
     def messages(self) -> list[str]:
         """What the run has remarked so far, a sentence each.
 
@@ -262,6 +355,24 @@ class Run(NotCopied):
         frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
         return frame
 
+    def _repr_html_(self) -> str:
+        """The counts of each policy so far and its first violations, which notebooks show."""
+        counts = self.counts
+        rows = [
+            (
+                name or "",
+                f"{one.events:,}",
+                f"{one.false:,}",
+                f"{one.false / one.events:.1%}" if one.events else "",
+                f"{one.undecided:,}",
+            )
+            for name, one in counts.items()
+        ]
+        table = html_table(("policy", "time-points", "violations", "part", "undecided"), rows)
+        if (first := self._end.first) is None:
+            return table
+        return table + first.to_html(self._judged, sum(one.false for one in counts.values()))
+
     def __repr__(self) -> str:
         if self.status is not None:
             state = f"status {self.status}"
@@ -273,7 +384,7 @@ class Run(NotCopied):
 
 
 @contextmanager
-def _in_python(spec: RunSpec) -> Iterator[None]:
+def named_in_python(spec: RunSpec) -> Iterator[None]:
     """Let errors of a run name its options as keywords."""
     try:
         yield
@@ -332,8 +443,18 @@ def check(
     >>> run.status
     1
     """
+    return Run(*started("check", policies, events, options))
+
+
+def started(
+    function: str,
+    policies: Policies,
+    events: Tables | Sequence[Tables],
+    options: CheckOptions,
+) -> tuple[RunSpec, Steps, _Program, _Found | None]:
+    """Return what a `Run` is made of; `function` is what was called, in errors."""
     host = _Program()
-    spec = spec_of("check", options, host)
+    spec = spec_of(function, options, host)
     found = None
     if spec.explain and spec.explain_output is None:
         found = spec.explanations = _Found(host)
@@ -341,11 +462,11 @@ def check(
         spec.batch_output = host.batch_output
     spec.output_format = spec.given_format or ("batches" if spec.output is None else "text")
     _take_events(spec, events)
-    with _in_python(spec):
+    with named_in_python(spec):
         require_consistent(spec)
         file = _file_of(policies, spec)
         require_runnable(file, spec)
-        return Run(spec, steps_of(file, spec), host, found)
+        return spec, steps_of(file, spec), host, found
 
 
 def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:

@@ -10,8 +10,8 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.run.relations import Check
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
-from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead
+from mtlmon.tables.valuations import valuation_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +139,9 @@ def mixed_output(
         from mtlmon.run.people import PeopleOutput
 
         return PeopleOutput(check, keys, time_texts(options, times), options), None
-    if options.output_format == "text" or options.verdicts == "none":
+    if options.batch_output is None and (
+        options.output_format == "text" or options.verdicts == "none"
+    ):
         return TextOutput(names, keys, check.row_tracker, iso_times(options, times)), None
     from mtlmon.tables.joined_verdicts import JoinedTable
     from mtlmon.tables.verdicts import VerdictTable

@@ -100,9 +100,10 @@ def settle_lateness(refuse: Refuse, options: RunSpec) -> None:
 
 def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if options for the exit status do not work with others."""
-    if options.fail_on_vacuous and options.given_verdicts == "first":
+    if options.tells_vacuous and options.given_verdicts == "first":
+        given = "--fail-on-vacuous" if options.fail_on_vacuous else f"--vacuous {options.vacuous}"
         refuse(
-            "--fail-on-vacuous does not work with --verdicts first, which stops before the end of "
+            f"{given} does not work with --verdicts first, which stops before the end of "
             "the log: use --verdicts false"
         )
     if options.fail_on_vacuous and options.signature is not None:

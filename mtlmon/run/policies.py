@@ -178,6 +178,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         options: the options of the run.
     """
     keeps = options.checkpoint is not None
+    options.host.judging = work
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
     if options.for_people:
         # It escapes what does not print by itself.
@@ -286,7 +287,7 @@ def asks_for_triggered(options: RunSpec) -> bool:
     A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
     on the terminal whether a later run can continue from the checkpoint.
     """
-    if options.fail_on_vacuous or options.report is not None:
+    if options.tells_vacuous or options.report is not None:
         return True
     return options.checkpoint is None and options.host.wants_summary(options.summary)
 
@@ -488,6 +489,7 @@ def open_table_source(
             partitions=partitions,
             on_error=options.on_error,
             sort=options.sort,
+            sort_memory=options.sort_memory,
             wait=order.wait,
             late=order.late,
             in_any_order=order.in_any_order,
@@ -561,7 +563,7 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
     """
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
-    if options.verdicts == "none":
+    if options.verdicts == "none" and options.batch_output is None:
         return None
     if options.for_people:
         from mtlmon.run.people import PeopleOutput

@@ -36,6 +36,8 @@ def adopted(file: Formula | PolicyFile, options: RunSpec) -> Formula | PolicyFil
     options.unit = options.unit or options.resolution or options.time_unit
     if not isinstance(file, Formula):
         adopt_settings(file, options)
+        if options.keys:
+            file = file.without_keys_of_files()
     return fitting(file, options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
@@ -26,12 +26,15 @@ from mtlmon.run.running import run_to_end
 from mtlmon.run.table_output import continue_table
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
+from mtlmon.tables.violations import Judged
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational.native import AnswerBlock
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.pump import EndTime
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
     from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.outputs import BatchOutput
     from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.valuations import ValuationTable
 
 __all__ = ["check_tables"]
 
@@ -134,6 +139,20 @@ class TableWork(LogWork["EventBatch"]):
         yield from self.advance()
         if not self.is_stopped:
             check.run.end(end_time)
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy."""
+        return {} if self.check is None else self.check.counts
+
+    def require_violations(self) -> None:
+        """Do nothing: valuations have no equivalences."""
+
+    def judged(self) -> Judged:
+        """Return what the rows of its table are about."""
+        check, _ = self.started()
+        table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", check.output).table)
+        return Judged(self.file.policies, None, table)
 
     def finish(self) -> None:
         """Convert what is left, and write the end of the file to the writer."""
@@ -262,7 +281,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             # what writes the lines escapes what does not print
             verdicts.lines = None
             source.track_rows()
-        work = TableWork(source, traces, file, options, memory, logs)
+        work = options.host.judging = TableWork(source, traces, file, options, memory, logs)
         signals = options.host.signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:
             source.track_rows()
@@ -289,6 +308,8 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             if work.check is None:
                 return
             work.check.report_end()
+            if work.is_complete:
+                work.check.tell_untriggered()
             if work.check.findings is not None:
                 from mtlmon.run.relation_readers import table_reader
 

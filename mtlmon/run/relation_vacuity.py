@@ -38,13 +38,13 @@ def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
     return wants_triggered(policies, options)
 
 
-def require_counted(analysis: Analysis, made: Plan) -> None:
+def require_counted(analysis: Analysis, made: Plan, options: RunSpec) -> None:
     """Raise RunError if a left side is not counted, as it cannot be evaluated by itself."""
-    words = uncounted(analysis, made)
+    words = uncounted(analysis, made) if options.tells_vacuous else None
     if words is not None:
+        given = "--fail-on-vacuous" if options.fail_on_vacuous else f"--vacuous {options.vacuous}"
         raise RunError(
-            f"--fail-on-vacuous {words}, leave the option out, or write the policy in a file of "
-            "its own"
+            f"{given} {words}, leave the option out, or write the policy in a file of its own"
         )
 
 

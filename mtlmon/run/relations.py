@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from mtlmon.checking.counts import counts_of
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
@@ -18,8 +19,9 @@ from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
-from mtlmon.relational.vacuity import is_violated, matched_by_policy
+from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
 from mtlmon.run.context import texts_of_log
+from mtlmon.run.endings import tell_untriggered
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log, position_of_input, verdicts_of
 from mtlmon.run.late_rows import text_order
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from os import stat_result
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy import Policy, PolicyFile
@@ -107,8 +110,8 @@ def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
         require_no_key(file, options)
     file = valid_keyed_file(file, options.key_columns)
     analysis = valid_analysis(file, None)
-    if options.fail_on_vacuous:
-        require_counted(analysis, plan(file, analysis, counts_triggered=True))
+    if options.tells_vacuous:
+        require_counted(analysis, plan(file, analysis, counts_triggered=True), options)
     if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.run.mixed_policies import check_mixed
 
@@ -166,8 +169,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
     if (options.slices or 1) == 1 and not (options.slices and goes_on):
         # slices can go on from any other number of them, one engine only from one engine
         made = plan(file, analysis, counts_triggered=counts)
-        if options.fail_on_vacuous:
-            require_counted(analysis, made)
+        require_counted(analysis, made, options)
         return RelationalEngine(made, made.texts)
     from mtlmon.relational.slicing import plan_slices
     from mtlmon.relational.slicing.engine import SlicedEngine
@@ -187,8 +189,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
                 f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}"
             )
     engine = SlicedEngine(file, analysis, slicing, options.threads)
-    if options.fail_on_vacuous:
-        require_counted(analysis, engine.plan)
+    require_counted(analysis, engine.plan, options)
     return engine
 
 
@@ -293,7 +294,7 @@ class Check:
         ]
         # The run itself finds the first ones.
         verdicts = "all" if options.verdicts == "first" else options.verdicts
-        if options.output_format == "text" or verdicts == "none":
+        if options.batch_output is None and (options.output_format == "text" or verdicts == "none"):
             labels = [b"" if name is None else policy_label(name) for name in names]
             lines = AnswerLines(
                 labels, variables, self.plan.texts, self.key_fields, verdicts=verdicts
@@ -308,7 +309,7 @@ class Check:
             if texts is None:
                 return output
             return TimedAnswers(output, (names[0] is not None) + len(self.key_fields[0]), texts)
-        from mtlmon.tables.relation_check import valuation_table
+        from mtlmon.tables.valuations import valuation_table
 
         tracked = self.point_rows if options.rows else None
         return answer_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
@@ -390,6 +391,19 @@ class Check:
                 f"{time_stamp}:{offset} is violated, but a time-point before it is undecided at "
                 "the end of the log (see --end-time)"
             )
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy."""
+        return counts_of(self.run)
+
+    def tell_untriggered(self) -> None:
+        """Warn of policies that were never triggered, or raise an error, as a program has asked."""
+        if self.options.vacuous == "ignore" or self.analysis is None:
+            return
+        found = unmatched(self.analysis, self.engine)
+        count = self.run.point_count
+        tell_untriggered([(one.policy, one.left, count) for one in found], self.options)
 
     def summary(self, rows: list[tuple[str, int, str]], what: str, seconds: float) -> str:
         """Return counts and speed, aligned.
@@ -521,6 +535,8 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         if work.is_complete and absent:
             options.host.note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
+        if work.is_complete:
+            check.tell_untriggered()
         if check.findings is None:
             return
         read = text_reader(options, file, memory, check.engine.point_count, start_of_input)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Literal
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.host import Host
     from mtlmon.support.option_names import OptionNames
@@ -54,7 +55,8 @@ class RunSpec:
     quote: str = '"'
     decimal: str = "."
     null_values: list[str] = [""]  # noqa: RUF012
-    time: str | None = None
+    # several columns are a list of their names
+    time: str | Sequence[str] | None = None
     time_unit: str | None = None
     time_format: str | None = None
     time_zone: str | None = None
@@ -69,11 +71,13 @@ class RunSpec:
 
     # ---- the order of time ----
     sort: bool = False
+    sort_memory: int | None = None
     end_time: int | Literal["last", "inf"] | None = None
     advance_every: int | None = None
     idle: Duration | None = None
     wait: int | Duration | None = None
-    late: str | None = None
+    # a path, or for tables what takes the rows
+    late: str | Callable[[bytes], None] | None = None
     lateness: int | Duration | None = None
     consistency: Literal["strong", "middle", "weak"] | None = None
     clock: Literal["all", "key"] | None = None
@@ -123,6 +127,8 @@ class RunSpec:
     report: str | None = None
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None = None
     fail_on_vacuous: bool = False
+    # what is done if an implication was never triggered, besides the exit status
+    vacuous: Vacuous = "ignore"
 
     # ---- checkpoints ----
     checkpoint: str | None = None
@@ -156,6 +162,11 @@ class RunSpec:
     def streams(self) -> list[Any]:
         """Those of the tables that can be read only once, as readers of Arrow."""
         return [one for one in self.tables if not is_kept(one)]
+
+    @property
+    def tells_vacuous(self) -> bool:
+        """Whether it is told which implications were never triggered."""
+        return self.fail_on_vacuous or self.vacuous != "ignore"
 
     @property
     def needs_violations(self) -> bool:

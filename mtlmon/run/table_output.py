@@ -10,7 +10,7 @@ from mtlmon.run.host import is_terminal
 
 if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
-    from mtlmon.tables.outputs import RowOutput, RowTable
+    from mtlmon.tables.outputs import BatchOutput, RowOutput, RowTable
 
 __all__ = ["answer_output", "continue_table", "require_no_terminal", "table_output"]
 
@@ -67,7 +67,8 @@ def answer_output(table: RowTable[_Rows], options: RunSpec) -> RowOutput[_Rows]:
     """
     if options.batch_output is None:
         return table_output(table, options)
-    output: RowOutput[_Rows] = options.batch_output(table)
+    output: BatchOutput[_Rows] = options.batch_output(table)
+    output.is_wanted = options.verdicts != "none"
     return output
 
 
