@@ -135,6 +135,8 @@ class CheckpointingPump(Pump):
             work.work_in_small_steps(int(self.interval))
         self.output_edges = FileEdges(verdicts.read_at)
         self.place_of_output = Place.of(verdicts.descriptor, verdicts.name)
+        # how many bytes of verdicts are known to be on disk
+        self.synced_size = 0
         # Whether checkpoints can be written: from the start of the work to the end of the log.
         self.is_open = False
         try:
@@ -328,8 +330,11 @@ class CheckpointingPump(Pump):
         if not self.checkpointed.is_settled:
             return
         if self.checkpointed.position != self.noted_position:
-            self.verdicts.sync()
-            self.file.write(self.make_checkpoint(self.verdicts.size_written()))
+            size = self.verdicts.size_written()
+            if size != self.synced_size:
+                self.verdicts.sync()
+                self.synced_size = size
+            self.file.write(self.make_checkpoint(size))
         self.note_checkpoint()
 
     def make_checkpoint(self, output_size: int) -> Checkpoint:
