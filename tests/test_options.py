@@ -33,7 +33,7 @@ from mtlmon.policy import (
     parse_predicate,
 )
 from mtlmon.relational.slicing import Statistics
-from mtlmon.tables import KeyedMonitors, Times, check_tables, open_tables, table_files
+from mtlmon.tables import KeyedMonitors, Times, open_tables, table_files
 from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, check, log_events
 from mtlmon.testing import policies as policy_parameters
 from tests.doors import (
@@ -43,6 +43,7 @@ from tests.doors import (
     CheckOptions,
     EventColumns,
     MemoryLimit,
+    check_tables,
     engine_of,
 )
 from tests.options import Examples, public_options, shown

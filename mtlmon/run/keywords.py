@@ -297,7 +297,8 @@ def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> Non
         if word == "null_values":
             spec.null_values = ["", *names]
         else:
-            spec.keys = [list(names)] if names else []
+            # no columns replace the key of a file, too
+            spec.keys = [list(names)]
     elif word == "late" and callable(value):
         spec.late = value
     elif word == "time" and not isinstance(value, str):

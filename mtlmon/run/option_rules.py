@@ -177,7 +177,7 @@ def check_text_options(options: RunSpec) -> None:
         "--event-separator": options.event_separator,
         "--op": options.op,
         "--id": options.id,
-        "--key": options.keys,
+        "--key": options.key_columns,
         "--advance-every": options.advance_every,
         "--time-points stamp": options.time_points == "stamp",
     }

@@ -143,7 +143,7 @@ def parsed_policies(
     from mtlmon.policy import check_files
 
     # --key replaces the keys of the files
-    key = tuple(options.key_columns) or None
+    key = tuple(options.key_columns) if options.keys else None
     file, errors = check_files(
         texts, unit=unit, constants=constants, key=key, needs_policy=needs_policy
     )

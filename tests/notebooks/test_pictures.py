@@ -184,8 +184,7 @@ def test_check_shows_the_first_violations_of_each_policy() -> None:
     rows = pa.table({"ts": list(range(12)), "user": users, "ok": [False] * 12})
     check = mtlmon.check(KEYS, rows, rows=True)
     before = cells(check._repr_html_())
-    assert before[0] == ["policy", "time-points", "violations", "part", "undecided"]
-    assert [row[1:3] for row in before[1:]] == [["0", "0"]] * 3
+    assert before == [["policy", "time-points", "violations", "part", "undecided"]]
     next(check)
     for _ in check.batches():
         pass

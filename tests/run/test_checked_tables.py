@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mtlmon
-from mtlmon.tables import TableCheck, check_tables
+from tests.doors import TableCheck, check_tables
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

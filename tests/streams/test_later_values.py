@@ -198,6 +198,6 @@ def test_clocks_that_cannot_wait(text: str, message: str) -> None:
 def test_what_is_about_the_time_of_the_whole_log() -> None:
     text = "policy p: x.next() > 3"
     with pytest.raises(MtlmonError, match="the first violation is not possible where a policy"):
-        mtlmon.check(text, ROWS, verdicts="first")
+        mtlmon.check(text, ROWS, verdicts="first").finish()
     with pytest.raises(MtlmonError, match="advancing all keys with time is not possible"):
-        mtlmon.check(text, ROWS, advance_every=3)
+        mtlmon.check(text, ROWS, advance_every=3).finish()

@@ -269,7 +269,7 @@ def test_a_table_that_is_read_with_other_times(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=message):
         mtlmon.query(path, "third")
     with pytest.raises(TableError, match=message):
-        mtlmon.check(load_policies([path]), pa.table({"ts": [1], "k": [1]}))
+        mtlmon.check(load_policies([path]), pa.table({"ts": [1], "k": [1]})).finish()
 
 
 def test_columns_that_were_meant() -> None:

@@ -138,7 +138,7 @@ def test_names_that_cannot_be_columns(tmp_path: Path) -> None:
         ("d,d", "name a column twice"),
     ):
         with pytest.raises(MtlmonError, match=message):
-            check_log("policy p: n > 0", path, time=time)
+            check_log("policy p: n > 0", path, time=time).finish()
         with pytest.raises(PolicyError, match=message):
             parse_policies(f'time "{time}"\npolicy p: n > 0')
     with pytest.raises(TableError, match="no column 'e' for the times"):

@@ -9,7 +9,6 @@ import pytest
 
 import mtlmon
 from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
-from mtlmon.tables import TableCheck
 
 POLICIES = """
 policy answered per user: request IMPLIES EVENTUALLY[0,5] response
@@ -68,5 +67,5 @@ def test_what_is_refused(policy: str, vacuous: str, verdicts: str | None, messag
         _check(policy, vacuous, verdicts)
 
 
-def _check(policy: str, vacuous: str, verdicts: str | None) -> TableCheck:
+def _check(policy: str, vacuous: str, verdicts: str | None) -> mtlmon.Run:
     return mtlmon.check(policy, ROWS, vacuous=vacuous, verdicts=verdicts)  # type: ignore[arg-type]
