@@ -920,9 +920,10 @@ REFUSED = {
 @pytest.mark.parametrize("option", REFUSED)
 def test_what_is_refused_names_the_way(option: str) -> None:
     policy = "unit s\natom e(k) = p\npolicy a: e(x) IMPLIES ONCE e(x)"
+    given: dict[str, Any] = {option: "k"}
     with pytest.raises(MtlmonError, match=REFUSED[option]):
-        check_tables(ROWS, policy, **{option: "k"})
+        check_tables(ROWS, policy, **given)
     with pytest.raises(MtlmonError, match=REFUSED[option]):
-        RelationalMonitor(policy).feed(ROWS, **{option: "k"})
+        RelationalMonitor(policy).feed(ROWS, **given)
     with pytest.raises(MtlmonError, match=REFUSED[option]):
         mtlmon.query("relation r = rows", "r", ROWS, **{option: "k"})

@@ -255,7 +255,7 @@ def test_changes_for_one_key_after_the_other(
         tuple(row[name] for name in names)
         for batch in check_log(
             file, pa.Table.from_pylist(rows, schema), resolve=True, end_time=end_time, **options
-        )
+        ).batches()
         for row in batch.to_pylist()
     ]
     policies = compile_policies(

@@ -191,7 +191,7 @@ def test_batches_with_ticks(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         text = text.replace("policy long:", "# ")
     table = table_of(make_rows(400, 2))
 
-    def verdicts(size: int, on_error: str) -> list[tuple[str, str | None, int, bool]]:
+    def verdicts(size: int, on_error: Any) -> list[tuple[str, str | None, int, bool]]:
         batches = table.to_batches(max_chunksize=size)
         reader = pa.RecordBatchReader.from_batches(table.schema, batches)
         check = check_log(text, reader, resolve=True, end_time="last", on_error=on_error)

@@ -92,7 +92,8 @@ def test_what_is_refused() -> None:
         mtlmon.check("p", frame).violations(frame)
     with pytest.raises(MtlmonError, match="leave out verdicts='none'"):
         mtlmon.check("p", frame, rows=True, resolve=True, verdicts="none").violations(frame)
-    for options in ({}, {"verdicts": "false"}):
+    several: list[dict[str, Any]] = [{}, {"verdicts": "false"}]
+    for options in several:
         with pytest.raises(MtlmonError, match="follows from an equivalence: add resolve=True"):
             mtlmon.check("p", frame, rows=True, **options).violations(frame)
     with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
