@@ -70,7 +70,8 @@ def check_tables(
     Args:
         tables: as `mtlmon.check` takes them.
         policies: likewise.
-        options: those of `mtlmon.check` that `check_tables` had.
+        options: those of `mtlmon.check` that `check_tables` had. Empty cells are null, also beside
+            other `null_values`.
 
     Raises:
         MtlmonError: the arguments are contradictory or unknown, or a formula is not valid.
@@ -83,12 +84,9 @@ def check_tables(
         DeprecationWarning,
         stacklevel=levels_inside(),
     )
-    nulls = options.pop("null_values", None)
     made = spec, steps, _, _ = started(
         "check_tables", policies, tables, cast("CheckOptions", options)
     )
-    if nulls is not None:
-        spec.null_values = list(nulls)
     try:
         with named_in_python(spec):
             # opens the files

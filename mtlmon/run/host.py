@@ -166,6 +166,7 @@ class Host:
             error.
         output: keeps the answers of a run that does not write them, until they are taken; None
             before the first ones.
+        keeps_answers: whether answers are kept.
         judging: the policies, once the log is open; None before, and if answers are corrected.
         takes_signals: whether signals are the run's business, and not Arrow's while it reads.
     """
@@ -175,6 +176,7 @@ class Host:
     def __init__(self) -> None:
         self.messages: list[str] = []
         self.output: BatchOutput[Any] | None = None
+        self.keeps_answers = True
         self.judging: Judging | None = None
 
     @property
@@ -201,7 +203,7 @@ class Host:
         """Return what keeps the answers of a run."""
         from mtlmon.tables.outputs import BatchOutput
 
-        self.output = BatchOutput(table)
+        self.output = BatchOutput(table, is_wanted=self.keeps_answers)
         return self.output
 
     def wants_summary(self, wanted: bool | None) -> bool:

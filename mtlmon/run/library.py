@@ -20,7 +20,6 @@ from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
 from mtlmon.support.html_tables import html_table
-from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 
@@ -95,7 +94,7 @@ def _answers(
 
     def taken() -> Iterator[pa.RecordBatch]:
         for batch in () if host.output is None else host.output.take():
-            if spec.lateness is None:
+            if spec.times.lateness is None:
                 if end.first is None:
                     from mtlmon.tables.first_violations import FirstViolations
 
@@ -219,7 +218,7 @@ class Run(NotCopied):
         Raises:
             RunError: answers are corrected.
         """
-        if self._spec.lateness is not None:
+        if self._spec.times.lateness is not None:
             raise RunError("counts are those of rows in order: with lateness, read the summary")
         judging = self._host.judging
         return {} if judging is None else judging.counts
@@ -260,17 +259,17 @@ class Run(NotCopied):
         from mtlmon.tables.violations import offending_rows
 
         spec = self._spec
-        if not spec.rows:
+        if not spec.output.rows:
             raise RunError("violations() needs the rows of verdicts: add rows=True")
-        if spec.lateness is not None:
+        if spec.times.lateness is not None:
             raise RunError("violations() is for rows in order: sort them, and leave out lateness")
-        if spec.verdicts == "none":
+        if spec.judging.given_verdicts == "none":
             raise RunError("violations() needs the violations: leave out verdicts='none'")
-        if spec.time_points == "stamp":
+        if spec.log.time_points == "stamp":
             raise RunError(
                 "violations() needs time-points that are rows: leave out time_points='stamp'"
             )
-        if len(spec.tables) != 1 or spec.tables[0] is not frame:
+        if len(spec.log.tables) != 1 or spec.log.tables[0] is not frame:
             raise RunError("violations() takes the table that was checked, and only one")
 
         def judge() -> Judged:
@@ -328,8 +327,8 @@ class Run(NotCopied):
         Raises:
             RunError: a column changes its type, or the answers are in a file, or as for `finish`.
         """
-        if self._spec.output is not None:
-            raise RunError(f"the answers are written to {self._spec.output}: leave output out")
+        if self._spec.output.path is not None:
+            raise RunError(f"the answers are written to {self._spec.output.path}: leave output out")
         import pyarrow as pa
 
         tables = [pa.Table.from_batches([batch]) for batch in self.batches()]
@@ -389,7 +388,7 @@ def named_in_python(spec: RunSpec) -> Iterator[None]:
     try:
         yield
     except ClosedPipe:
-        raise RunError(f"cannot write {spec.output}: its reader has closed the pipe") from None
+        raise RunError(f"cannot write {spec.output.path}: its reader has closed the pipe") from None
     except FormulaError:
         # its text is the user's
         raise
@@ -455,34 +454,39 @@ def started(
     """Return what a `Run` is made of; `function` is what was called, in errors."""
     host = _Program()
     spec = spec_of(function, options, host)
-    found = None
-    if spec.explain and spec.explain_output is None:
-        found = spec.explanations = _Found(host)
-    if spec.output is None:
-        spec.batch_output = host.batch_output
-    spec.output_format = spec.given_format or ("batches" if spec.output is None else "text")
-    _take_events(spec, events)
+    spec = _with_events(spec, events)
     with named_in_python(spec):
-        require_consistent(spec)
-        file = _file_of(policies, spec)
+        spec = require_consistent(spec)
+        spec, found = _for_program(spec, host)
+        file, spec = _policies_of(policies, spec)
         require_runnable(file, spec)
         return spec, steps_of(file, spec), host, found
 
 
-def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
+def _for_program(spec: RunSpec, host: _Program) -> tuple[RunSpec, _Found | None]:
+    """Let a program take what is not written; return also what takes explanations."""
+    found = None
+    if spec.reporting.explain and spec.reporting.explain_output is None:
+        found = _Found(host)
+        spec = spec.having(explanations=found)
+    if spec.output.path is None:
+        host.keeps_answers = spec.judging.given_verdicts != "none"
+        spec = spec.having(output_format="batches", batch_output=host.batch_output)
+    return spec, found
+
+
+def _with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     """Let the events be the log of a run."""
     several = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]
     if not logs:
         raise RunError("no log: name one, or give a table")
-    spec.logs = [os.fspath(one) for one in logs if is_path(one)]
-    if len(spec.logs) < len(logs):
-        spec.logs, spec.tables = [], logs
-    spec.log = spec.logs[0] if spec.logs else STANDARD_STREAM
+    paths = [os.fspath(one) for one in logs if is_path(one)]
+    return spec.having(logs=paths) if len(paths) == len(logs) else spec.having(tables=logs)
 
 
-def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
-    """Read the policies of a run."""
+def _policies_of(policies: Policies, spec: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
+    """Read the policies of a run; return also the options with what they say."""
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.several import require_different, require_no_path
 
@@ -492,8 +496,7 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
         return adopted(policies, spec)
     if isinstance(policies, str):
         require_no_path(policies)
-        spec.formula = policies
-        return prepared(spec)
+        return prepared(spec.having(formula=policies))
     paths = policies if isinstance(policies, Sequence) else [policies]
     if isinstance(policies, bytes) or not all(map(is_path, paths)):
         wrong = next((one for one in paths if not is_path(one)), policies)
@@ -503,6 +506,6 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
         )
     if not paths:
         raise RunError("no policies: name a file")
-    spec.formula_files = [os.fspath(one) for one in paths]
-    require_different(spec.formula_files)
-    return prepared(spec)
+    files = [os.fspath(one) for one in paths]
+    require_different(files)
+    return prepared(spec.having(formula_files=files))

@@ -32,7 +32,7 @@ __all__ = [
 
 def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
     """Whether anything depends on how often left sides are matched in the whole log."""
-    if options.signature is not None or options.verdicts == "first":
+    if options.log.signature is not None or options.judging.verdicts == "first":
         return False
     policies = [policy for policy in file.policies if policy.is_first_order]
     return wants_triggered(policies, options)
@@ -40,9 +40,9 @@ def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
 
 def require_counted(analysis: Analysis, made: Plan, options: RunSpec) -> None:
     """Raise RunError if a left side is not counted, as it cannot be evaluated by itself."""
-    words = uncounted(analysis, made) if options.tells_vacuous else None
+    words = uncounted(analysis, made) if options.judging.tells_vacuous else None
     if words is not None:
-        given = "--fail-on-vacuous" if options.fail_on_vacuous else f"--vacuous {options.vacuous}"
+        given = options.judging.vacuous_option
         raise RunError(
             f"{given} {words}, leave the option out, or write the policy in a file of its own"
         )

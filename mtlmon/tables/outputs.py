@@ -193,17 +193,17 @@ class BatchOutput(Generic[_Rows]):
 
     Args:
         table: makes the rows.
+        is_wanted: whether there are any batches; else rows are dropped.
 
     Attributes:
-        is_wanted: whether there are any batches; else rows are dropped.
         schema: the columns; known once the run has ended, or the first rows have come.
     """
 
     lines = None
 
-    def __init__(self, table: RowTable[_Rows]) -> None:
+    def __init__(self, table: RowTable[_Rows], *, is_wanted: bool = True) -> None:
         self.table = table
-        self.is_wanted = True
+        self._is_wanted = is_wanted
         # nothing is written
         self.writer = ByteWriter()
         self.schema: pa.Schema | None = None
@@ -211,7 +211,7 @@ class BatchOutput(Generic[_Rows]):
 
     def put(self, rows: _Rows) -> None:
         """Take the rows."""
-        if not self.is_wanted:
+        if not self._is_wanted:
             cast("Any", rows).take()
             return
         for batch in self.table.batches(rows):
