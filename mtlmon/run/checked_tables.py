@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from mtlmon.engine.guarding import guarded
-from mtlmon.run.library import Run, named_in_python, started
+from mtlmon.run.library import Run, advised, started
 from mtlmon.support.stack_levels import levels_inside
 from mtlmon.tables.given_options import OF_EVENTS, require_known
 
@@ -88,7 +88,7 @@ def check_tables(
         "check_tables", policies, tables, cast("CheckOptions", options)
     )
     try:
-        with named_in_python(spec):
+        with advised(spec):
             # opens the files
             next(steps)
     except Exception as error:

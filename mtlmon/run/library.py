@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Run", "check", "named_in_python", "started"]
+__all__ = ["Program", "Run", "advised", "check", "started", "with_events"]
 
 
-class _Program(Host):
+class Program(Host):
     """Collects what a run tells a program, with options as keywords."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class _End:
 
 
 def _answers(
-    steps: Steps, spec: RunSpec, host: _Program, end: _End
+    steps: Steps, spec: RunSpec, host: Program, end: _End
 ) -> Generator[pa.RecordBatch, None, None]:
     """Take the steps of a run, and hand over its answers.
 
@@ -104,7 +104,7 @@ def _answers(
 
     while end.status is None:
         try:
-            with named_in_python(spec):
+            with advised(spec):
                 next(steps)
         except StopIteration as stop:
             end.status = stop.value
@@ -124,7 +124,7 @@ class Run(NotCopied):
     files.
     """
 
-    def __init__(self, spec: RunSpec, steps: Steps, host: _Program, found: _Found | None) -> None:
+    def __init__(self, spec: RunSpec, steps: Steps, host: Program, found: _Found | None) -> None:
         self._guard = Guard("run")
         self._spec = spec
         self._host = host
@@ -343,6 +343,10 @@ class Run(NotCopied):
             reason = " ".join(str(error).split())
             raise RunError(f"a column changes its type: take batches() ({reason})") from None
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand all answers that are left over to others, as `pa.table` and Polars ask for them."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return all answers that are left as a data frame of pandas."""
         load_extra("pandas", "pandas")
@@ -383,7 +387,7 @@ class Run(NotCopied):
 
 
 @contextmanager
-def named_in_python(spec: RunSpec) -> Iterator[None]:
+def advised(spec: RunSpec) -> Iterator[None]:
     """Let errors of a run name its options as keywords."""
     try:
         yield
@@ -450,12 +454,12 @@ def started(
     policies: Policies,
     events: Tables | Sequence[Tables],
     options: CheckOptions,
-) -> tuple[RunSpec, Steps, _Program, _Found | None]:
+) -> tuple[RunSpec, Steps, Program, _Found | None]:
     """Return what a `Run` is made of; `function` is what was called, in errors."""
-    host = _Program()
+    host = Program()
     spec = spec_of(function, options, host)
-    spec = _with_events(spec, events)
-    with named_in_python(spec):
+    spec = with_events(spec, events)
+    with advised(spec):
         spec = require_consistent(spec)
         spec, found = _for_program(spec, host)
         file, spec = _policies_of(policies, spec)
@@ -463,7 +467,7 @@ def started(
         return spec, steps_of(file, spec), host, found
 
 
-def _for_program(spec: RunSpec, host: _Program) -> tuple[RunSpec, _Found | None]:
+def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
     """Let a program take what is not written; return also what takes explanations."""
     found = None
     if spec.reporting.explain and spec.reporting.explain_output is None:
@@ -475,7 +479,7 @@ def _for_program(spec: RunSpec, host: _Program) -> tuple[RunSpec, _Found | None]
     return spec, found
 
 
-def _with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
+def with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     """Let the events be the log of a run."""
     several = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]
