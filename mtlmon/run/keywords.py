@@ -144,7 +144,6 @@ _VALUES: dict[str, Callable[[str], object]] = {
     "idle": idle_time,
     "end_time": end_time,
     "advance_every": positive,
-    "sort_memory": positive,
     "slices": positive,
     "slice_seed": positive,
     "threads": positive,

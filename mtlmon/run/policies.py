@@ -492,7 +492,7 @@ def open_table_source(
             partitions=partitions,
             on_error=options.log.on_error,
             sort=options.times.sort,
-            sort_memory=options.times.sort_memory,
+            sort_memory=options.limits.sort_memory,
             wait=order.wait,
             late=order.late,
             in_any_order=order.in_any_order,

@@ -130,7 +130,6 @@ class Times(Frozen):
     unit: str | None = None
     resolution: str | None = None
     sort: bool = False
-    sort_memory: int | None = None
     end_time: int | Literal["last", "inf"] | None = None
     advance_every: int | None = None
     idle: Duration | None = None
