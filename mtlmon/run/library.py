@@ -94,7 +94,7 @@ def _answers(
 
     def taken() -> Iterator[pa.RecordBatch]:
         for batch in () if host.output is None else host.output.take():
-            if spec.times.lateness is None:
+            if host.judging is not None:
                 if end.first is None:
                     from mtlmon.tables.first_violations import FirstViolations
 

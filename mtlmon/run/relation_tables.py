@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
@@ -26,7 +26,6 @@ from mtlmon.run.running import run_to_end
 from mtlmon.run.table_output import continue_table
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
-from mtlmon.tables.violations import Judged
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.native import AnswerBlock
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.pump import EndTime
@@ -42,9 +40,8 @@ if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
     from mtlmon.tables.event_batch import EventBatch
-    from mtlmon.tables.outputs import BatchOutput
     from mtlmon.tables.relations import RelationRows
-    from mtlmon.tables.valuations import ValuationTable
+    from mtlmon.tables.violations import Judged
 
 __all__ = ["check_tables"]
 
@@ -150,9 +147,7 @@ class TableWork(LogWork["EventBatch"]):
 
     def judged(self) -> Judged:
         """Return what the rows of its table are about."""
-        check, _ = self.started()
-        table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", check.output).table)
-        return Judged(self.file.policies, None, table)
+        return self.started()[0].judged()
 
     def finish(self) -> None:
         """Convert what is left, and write the end of the file to the writer."""

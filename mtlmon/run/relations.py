@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from mtlmon.checking.counts import counts_of
 from mtlmon.drive.native import policy_label
@@ -73,8 +73,11 @@ if TYPE_CHECKING:
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Judging, Log, RunSpec
     from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.outputs import BatchOutput
     from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.valuations import ValuationTable
+    from mtlmon.tables.violations import Judged
 
     class Output(Protocol):
         """Takes answers and converts them to bytes."""
@@ -401,6 +404,17 @@ class Check:
         """How many time-points are true, false and undecided so far, by the name of the policy."""
         return counts_of(self.run)
 
+    def require_violations(self) -> None:
+        """Do nothing: valuations have no equivalences."""
+
+    def judged(self) -> Judged:
+        """Return what the rows of its table are about."""
+        from mtlmon.tables.violations import Judged
+
+        assert self.analysis is not None
+        table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", self.output).table)
+        return Judged([one.policy for one in self.analysis.policies], None, table)
+
     def tell_untriggered(self) -> None:
         """Warn of policies that were never triggered, or raise an error, as a program has asked."""
         if self.options.judging.vacuous == "ignore" or self.analysis is None:
@@ -495,7 +509,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         engine.is_ahead = log.is_regular and options.checkpoint.path is None and not has_rows
     start_of_input = position_of_input(options.log)
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    check = Check(engine, options, memory, analysis=analysis)
+    check = options.host.judging = Check(engine, options, memory, analysis=analysis)
     rows = text_rows(file, made, check.engine.points, log.name, options, memory)
     if order is not None:
         rows.lines.order = order.lines

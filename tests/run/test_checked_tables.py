@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,17 @@ def test_rows_that_come_too_late() -> None:
     assert [answer.time for answer in run] == [2, 9]
     assert b'"ts": 1' in b"".join(refused) or b'"ts":1' in b"".join(refused)
     assert "1 row came too late to be checked" in run.messages
+
+
+@pytest.mark.parametrize(
+    "text", ["p IMPLIES q", "policy a: NOT P(x)", "policy a: NOT P(x)\npolicy b: p"]
+)
+def test_counts_of_text_logs(text: str, tmp_path: Path) -> None:
+    lines = "@1 p P(1)\n@2 q\n@5 p q P(2)\n"
+    (tmp_path / "log").write_text(lines if "P(" in text else re.sub(r" P\(.\)", "", lines))
+    run = mtlmon.check(text, tmp_path / "log", verdicts="false", resolve="policy b" in text)
+    assert not run.counts
+    violations = run.to_arrow().num_rows
+    assert sum(one.false for one in run.counts.values()) == violations > 0
+    assert all(one.events == 3 for one in run.counts.values())
+    assert "violation" in run._repr_html_()
